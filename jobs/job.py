@@ -189,10 +189,10 @@ class Job:
         if text("name", name) not in self.tables:
             hint = did_you_mean(name, self.tables) or f"its tables: {one_of(self.tables)}"
             raise SkybandError("SKY-E201", f"the job has no table {name!r}", hint=hint)
-        from skyband.framework.storage.sinks import need_readable
+        from skyband.framework.storage.sinks import require_readable
         from skyband.framework.tables.delta import delta_read
 
-        need_readable(self._plan.sink)
+        require_readable(self._plan.sink)
         # As it is: after an edit of the spec it may have other columns than the spec says.
         return delta_read.read(delta_read.open_table(self._plan.sink.removeprefix("file://"), name))
 

@@ -64,11 +64,11 @@ def _as_made(plan: Plan, job: Job) -> Plan:
     if format_.options_of_job(plan.source, given, "\\") == plan.source and not plan.intake.tokens:
         return plan
     from skyband.framework.plan.former import as_made
-    from skyband.framework.storage.kept import kept_of
-    from skyband.framework.storage.places import place
+    from skyband.framework.storage.job_file_header import read_job_file_header
+    from skyband.framework.storage.locations import location
 
     try:
-        kept = kept_of(place(plan.sink) / "_skyband")
+        kept = read_job_file_header(location(plan.sink) / "_skyband")
     except SkybandError:
         return plan  # what is wrong with the sink is said by the command that needs it
     if kept is None:

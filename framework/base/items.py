@@ -1,11 +1,11 @@
-"""What an item of a result is: what it is made of, what names it, what it is worth, how items rank.
+"""The shape of a query's result items: their parts, identity columns, values and rank order.
 
-Said once per query, used by the checks of a spec, the tables' columns, the host, the reader, the SQL and ``verify``. Imports no Spark
-and no Arrow.
+A query states its shape once. The checks of a spec, the tables' columns, the host, the reader, the SQL and ``verify`` use it. Imports
+neither Spark nor Arrow.
 
-An item is made of *parts*. A part is a row of the window, named by its ``seq``, or an *object* that many rows report on, named by the
-values of some columns (a station, an account). Operators and change streams know both as one int64: the row's seq, or the number the host
-gave the object.
+An item has *parts*. A part is a row of the window, identified by its ``seq``, or an *object* that many rows report on (a station, an
+account), identified by the values of some columns. In operators and change streams a part is one int64: the seq of the row, or the
+number that the host assigned to the object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCORE: Final = "score"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """``role``: prefix of its columns ("" for the only part); ``said``: what it is, in words; ``columns``: those that name an object."""
+    """A part of an item. ``role``: prefix of its columns or ""; ``said``: a description; ``columns``: those that identify an object."""
 
     role: str
     said: str
@@ -27,22 +27,22 @@ class Part:
 
     @property
     def prefix(self) -> str:
-        """What stands before the names of its columns."""
+        """Return the prefix of the names of its columns."""
         return f"{self.role}_" if self.role else ""
 
     @property
     def is_row(self) -> bool:
-        """Whether it is a row of the window."""
+        """Return True if the part is a row of the window."""
         return not self.columns
 
 
 ROW: Final = (Part("", "the object"),)
-"""Parts of an item that is one row."""
+"""The parts of an item that is one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A column of an item that the operator gives: name, type (Spark DDL), meaning. ``score`` is that of every ranked item."""
+    """A column of an item that the operator computes: name, type (Spark DDL), meaning. Every ranked item has ``score``."""
 
     name: str
     type: str
@@ -53,17 +53,17 @@ class Value:
 class TimeVarying:
     """Values that move between changes: ``value``, in seconds, grows by ``slope`` seconds a second. Both are columns of the item.
 
-    ``of_all``: the table of trajectories has those of all items, not of the result's members alone (with a point where one enters).
+    ``all_items``: the table of trajectories covers all items. Otherwise it covers members of the result, with a point where one enters.
     """
 
     value: str
     slope: str
-    of_all: bool = False
+    all_items: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RankTerm:
-    """One term of the rank order: ``columns``' value, the least or the greatest of them; ``order``: "query" is the query's direction."""
+    """A term of the rank order: the value, the least or the greatest of ``columns``; order "query" is the query's direction."""
 
     columns: tuple[str, ...]
     order: Literal["asc", "desc", "query"]
@@ -72,7 +72,7 @@ class RankTerm:
 
 @dataclass(frozen=True, slots=True)
 class ItemColumn:
-    """A column of an item's rows. ``source``: the user's column it comes from, "" if none; ``part``: number of the part it is about."""
+    """A column of an item's rows. ``source``: the user's column it comes from, "" if none; ``part``: number of its part."""
 
     name: str
     source: str
@@ -82,7 +82,7 @@ class ItemColumn:
 
 @dataclass(frozen=True, slots=True)
 class ItemShape:
-    """``rank``: terms by which items rank, complete; ``extra``: further columns of the state's table.
+    """The shape of an item. ``rank``: a complete rank order; ``extra``: further columns of the state's table.
 
     ``hidden_by``: the extra column with the seq of a row that keeps the item out of results as long as it is in the window (its time stands
     in the column of that name and ``_time``). ``time_varying``: which of its values move; then there is a table of their trajectories.
@@ -105,21 +105,21 @@ class ItemShape:
 
     @property
     def scored(self) -> bool:
-        """Whether items have a score."""
+        """Return True if items have a score."""
         return any(v.name == SCORE for v in self.values)
 
     @property
     def rows(self) -> tuple[Part, ...]:
-        """The parts that are rows."""
+        """Return the parts that are rows."""
         return tuple(p for p in self.parts if p.is_row)
 
     @property
     def by_age(self) -> bool:
-        """Whether the rows stand in the order of their age."""
+        """Return True if the rows are ordered by age."""
         return in_order_of_age(self.rows)
 
     def identity(self, keys: Iterable[str] = ()) -> tuple[str, ...]:
-        """The columns that, with the key columns ``keys``, tell one item from another."""
+        """Return the columns that, with the key columns ``keys``, identify an item."""
         keys = set(keys)
         named: list[str] = []
         for part in self.parts:
@@ -127,9 +127,9 @@ class ItemShape:
         return tuple(named)
 
     def columns(self, id_: Iterable[str], carry: Iterable[str], keys: Iterable[str]) -> list[ItemColumn]:
-        """The item's columns in order: of a row its id (less what is a key column already), seq, time and carried columns; of an object
+        """Return the item's columns in order.
 
-        the columns that name it.
+        A row has its id (without key columns), seq, time and carried columns; an object has the columns that identify it.
         """
         id_, carry, keys = tuple(id_), tuple(carry), set(keys)
         made: list[ItemColumn] = []
@@ -149,12 +149,12 @@ SCORE_VALUE: Final = Value(SCORE, "double", "score of the item; {best} ranks fir
 
 
 def in_order_of_age(parts: tuple[Part, ...]) -> bool:
-    """Whether the first of the parts is always the oldest row: sides say nothing about age."""
+    """Return True if the first part is always the oldest row; sides (left, right) are not ordered by age."""
     return len(parts) < 2 or parts[0].role == "older"
 
 
 def newest_first(parts: tuple[Part, ...]) -> tuple[RankTerm, ...]:
-    """Terms by which equal items rank: larger seq first; of several rows the oldest one's, then the newest one's (docs/semantics 6)."""
+    """Return the terms that break ties: larger seq first, of the oldest row, then of the newest (docs/semantics 6)."""
     seqs = tuple(p.prefix + "seq" for p in parts)
     if not in_order_of_age(parts):
         return RankTerm(seqs, "desc", "least"), RankTerm(seqs, "desc", "greatest")
@@ -162,14 +162,14 @@ def newest_first(parts: tuple[Part, ...]) -> tuple[RankTerm, ...]:
 
 
 def by_score(parts: tuple[Part, ...]) -> tuple[RankTerm, ...]:
-    """Rank by score in the query's direction, then newest first."""
+    """Return the terms that rank by score in the query's direction, then newest first."""
     return RankTerm((SCORE,), "query"), *newest_first(parts)
 
 
 def rank_key(shape: ItemShape, smallest_first: bool) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """A sort key for items as mappings of the shape's columns; ``smallest_first`` is the query's direction. Columns ranked descending
+    """Return a sort key for items as mappings of the shape's columns; ``smallest_first`` is the query's direction.
 
-    must be numbers.
+    Columns ranked in descending order must be numbers.
     """
 
     def key(item: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -1,9 +1,8 @@
-"""What tasks and driver say to each other, each message and each count once, as it is on the wire. Knows nothing of Spark.
+"""The messages and counts that tasks and the driver exchange, in their wire format. Knows nothing of Spark.
 
-Pack sends blocks (node, bucket, kind, data): rows to the host of their bucket, the rest aside, past the host. Host and what passes it send
-(kind, data) to the driver, which adds ``RUNS`` and hands tables by kind to the sink. ``data`` is an Arrow table (``blocks.table_bytes``),
-that of ``COUNTS`` is JSON, and so is
-that of rows that a task has written to a file of their table (``in_file``).
+Pack sends blocks (node, bucket, kind, data): rows to the host of their bucket, everything else past the host (``ASIDE``). The driver
+receives (kind, data), adds ``RUNS`` and passes tables to the sink by kind. ``data`` is an Arrow table (``blocks.table_bytes``). It is JSON
+for ``COUNTS`` and for rows that a task has written to a file of their table (``file_message``).
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from typing import Any, Final
 from skyband.framework.base.reasons import FILTERED, REASONS
 
 HOST, ASIDE = 0, 1
-"""Nodes that a block of pack's can go to."""
+"""Nodes that receive the blocks of pack."""
 
 ROWS: Final = "rows"
 """Pack -> host: rows of one bucket (``HostConfig.row_schema``)."""
 WAKE: Final = "wake"
-"""Pack -> host: nothing but that the bucket is to run, without data."""
+"""Pack -> host: run the bucket without data."""
 COUNTS: Final = "counts"
 """Pack, host -> driver: a ``Tally``."""
 HEADS: Final = "heads"
@@ -29,53 +28,53 @@ HEADS: Final = "heads"
 REJECTED: Final = "rejected"
 """Pack, host -> table ``rejected``: rows with the reason."""
 STOPPING: Final = "stopping"
-"""Pack -> driver: the first of the rows for which the run stops, as rows of ``rejected``; also the name under which all are counted."""
+"""Pack -> driver: the first of the rows that stop the run, as rows of ``rejected``. Also the name of their count."""
 RUNS: Final = "runs"
 """Driver -> table ``runs``: the batch's row."""
 _FILE: Final = "file:"
 BATCH: Final = "skyband.batch"
-"""Spark's property by which the driver tells tasks the number of their batch."""
+"""The Spark property with which the driver passes the batch number to tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Host -> table ``<query>_changes``: the changes of an entry of the spec."""
+    """Host -> table ``<query>_changes``: the changes of a query."""
 
     query: str
 
     @property
     def kind(self) -> str:
-        """``changes:<query>``."""
+        """Return ``changes:<query>``."""
         return f"changes:{self.query}"
 
 
 @dataclass(frozen=True, slots=True)
 class Skyband:
-    """Host -> table ``<operator>_skyband``: the whole content of one bucket, maybe no rows."""
+    """Host -> table ``<operator>_skyband``: the whole content of one bucket, possibly no rows."""
 
     operator: str
     bucket: int
 
     @property
     def kind(self) -> str:
-        """``skyband:<operator>:<bucket>``."""
+        """Return ``skyband:<operator>:<bucket>``."""
         return f"skyband:{self.operator}:{self.bucket}"
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Host -> table ``<query>_trajectory``: points from which values of items move."""
+    """Host -> table ``<query>_trajectory``: points of the trajectories of time-varying values."""
 
     query: str
 
     @property
     def kind(self) -> str:
-        """``trajectory:<query>``."""
+        """Return ``trajectory:<query>``."""
         return f"trajectory:{self.query}"
 
 
-def addressed(kind: str) -> Changes | Skyband | Trajectory | None:
-    """The message of a kind that names a query or a state, None for the others."""
+def parse_kind(kind: str) -> Changes | Skyband | Trajectory | None:
+    """Return the message whose kind names a query or a state, or None for other kinds."""
     what, _, rest = kind.partition(":")
     if what == "changes":
         return Changes(rest)
@@ -87,99 +86,99 @@ def addressed(kind: str) -> Changes | Skyband | Trajectory | None:
     return None
 
 
-def in_file(kind: str, file: Mapping[str, Any]) -> tuple[str, bytes]:
-    """The message of rows of ``kind`` that lie in ``file``."""
+def file_message(kind: str, file: Mapping[str, Any]) -> tuple[str, bytes]:
+    """Return the message for rows of ``kind`` that a task wrote to ``file``."""
     return _FILE + kind, json.dumps(file).encode()
 
 
-def of_file(kind: str, data: bytes) -> tuple[str, dict[str, Any]] | None:
-    """(kind, file) of such a message, None if it is another."""
+def parse_file_message(kind: str, data: bytes) -> tuple[str, dict[str, Any]] | None:
+    """Return (kind, file) of a ``file_message``, or None for other messages."""
     return (kind.removeprefix(_FILE), json.loads(data)) if kind.startswith(_FILE) else None
 
 
-# Counts by name. Operators' own counters are ``<operator>.<name>``; rejected rows are counted under ``reasons.count_of``.
+# Counts by name. Operators' own counters are ``<operator>.<name>``; rejected rows are counted under ``reasons.count_name``.
 ROWS_IN: Final = "rows_in"
 ACCEPTED: Final = "accepted"
 DELETED: Final = "deleted"
 CHANGED: Final = "changes"
 PENDING: Final = "pending"
-"""Rows waiting after a call less those before it."""
+"""Rows pending after a call, minus those before it."""
 NEWEST: Final = "newest"
-"""The latest event time of a row accepted or waiting, in microseconds."""
+"""The latest event time of an accepted or pending row, in microseconds."""
 FRONTIER: Final = "frontier"
-"""F in microseconds."""
+"""The frontier in microseconds."""
 GREATEST: Final = "greatest"
-"""Of rows read under caps (``sources.drop``): the latest event time that the watermark would have been given without, in microseconds."""
+"""Of backlog rows read under caps: the latest event time that the watermark would have seen without caps, in microseconds."""
 _MAXIMA: Final = frozenset({NEWEST, FRONTIER, GREATEST})
-"""Counts of which a batch has the largest; of all others it has the sum."""
+"""Counts that a batch aggregates by maximum; all others are summed."""
 
 TIMES: Final = ("load", "decode", "order", "operator", "state")
-"""What tasks time, in microseconds."""
+"""The phases that tasks time, in microseconds."""
 SENT: Final = "sent"
-"""Rows that no reason rejects as they are read: those that go to a bucket."""
-_TIME, _UNUSABLE, _ASKED, _NULL, _WARNED = "us_", "unusable:", "asked:", "null:", "warned:"
+"""Rows that go to a bucket: no reason rejected them on reading."""
+_TIME, _UNUSABLE, _REQUESTED, _NULL, _WARNED = "us_", "unusable:", "asked:", "null:", "warned:"
 _COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER, GREATEST, SENT}).union(
     *(c.counts for c in REASONS)
 )
-"""Counts that ``runs`` has a column of its own for, alone or with others, or that are not for it."""
+"""Counts that have a column in ``runs``, alone or summed, or that ``runs`` does not show."""
 
 
-def time_of(what: str) -> str:
-    """The name of a time."""
+def time_count(what: str) -> str:
+    """Return the name of the time of a phase."""
     return _TIME + what
 
 
-def unusable_of(query: str) -> str:
-    """The name under which an entry of the spec counts the objects it cannot use."""
+def unusable_count(query: str) -> str:
+    """Return the name of a query's count of unusable objects."""
     return _UNUSABLE + query
 
 
-def asked_of(query: str) -> str:
-    """The name under which an entry of the spec counts the objects it asks for."""
-    return _ASKED + query
+def requested_count(query: str) -> str:
+    """Return the name of a query's count of requested objects."""
+    return _REQUESTED + query
 
 
-def null_of(column: str) -> str:
-    """The name under which rows that are sent with a null in a column are counted."""
+def null_count(column: str) -> str:
+    """Return the name of the count of rows with a null in a column."""
     return _NULL + column
 
 
-def warned_of(rule: str) -> str:
-    """The name under which rows that break a rule and are used are counted."""
+def warned_count(rule: str) -> str:
+    """Return the name of the count of rows that break a rule of severity ``warn``."""
     return _WARNED + rule
 
 
 class Tally(dict[str, int]):
-    """Counts by name; 0 is what is not there."""
+    """Counts by name; a missing count is 0."""
 
     def __missing__(self, name: str) -> int:
         return 0
 
     def add(self, data: bytes) -> None:
-        """Takes up the counts of a message."""
+        """Add the counts of a message."""
         for name, n in json.loads(data).items():
             self[name] = max(self[name], n) if name in _MAXIMA else self[name] + n
 
     def message(self) -> bytes:
-        """The data of a ``COUNTS`` message."""
+        """Return the data of a ``COUNTS`` message."""
         return json.dumps(self).encode()
 
     def unusable(self) -> dict[str, int]:
-        """Objects that could not be used, by entry of the spec."""
+        """Return the numbers of unusable objects by query."""
         return {k.removeprefix(_UNUSABLE): n for k, n in self.items() if k.startswith(_UNUSABLE)}
 
-    def asked(self) -> dict[str, int]:
-        """Objects that were asked for, by entry of the spec."""
-        return {k.removeprefix(_ASKED): n for k, n in self.items() if k.startswith(_ASKED)}
+    def requested(self) -> dict[str, int]:
+        """Return the numbers of requested objects by query."""
+        return {k.removeprefix(_REQUESTED): n for k, n in self.items() if k.startswith(_REQUESTED)}
 
     def nulls(self) -> dict[str, int]:
-        """Rows that were sent with a null in a column, by column."""
+        """Return the numbers of rows with a null by column."""
         return {k.removeprefix(_NULL): n for k, n in self.items() if k.startswith(_NULL)}
 
     def warned(self) -> dict[str, int]:
-        """Rows that break a rule of severity ``warn``, by rule."""
+        """Return the numbers of rows that break a rule of severity ``warn``, by rule."""
         return {k.removeprefix(_WARNED): n for k, n in self.items() if k.startswith(_WARNED)}
 
     def counters(self) -> dict[str, int]:
-        """What has no place of its own in ``runs``."""
-        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith((_TIME, _UNUSABLE, _ASKED, _NULL, _WARNED))}
+        """Return the counts that have no column of their own in ``runs``."""
+        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith((_TIME, _UNUSABLE, _REQUESTED, _NULL, _WARNED))}

@@ -40,7 +40,7 @@ BAD_FILE: Final = "bad_file"
 """A file that cannot be read. It counts as one row."""
 
 
-def count_of(reason: str) -> str:
+def count_name(reason: str) -> str:
     """Return the name of the count of rows with ``reason``."""
     if reason.startswith((EMPTY_SET, LARGE_SET)):
         return "rejected_tokens"
@@ -62,7 +62,7 @@ class ReasonClass:
     @property
     def counts(self) -> tuple[str, ...]:
         """Return the names of its counts."""
-        return tuple(dict.fromkeys(count_of(r) for r in self.reasons))
+        return tuple(dict.fromkeys(count_name(r) for r in self.reasons))
 
 
 REASONS: Final = (

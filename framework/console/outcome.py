@@ -75,7 +75,7 @@ class Outcome:
         self._checked(places, spec)
         if self.path is not None:
             try:
-                made, fd = durable.temporary(self.path)
+                made, fd = durable.create_temporary(self.path)
                 os.close(fd)
                 os.unlink(made)
                 self.path.unlink(missing_ok=True)

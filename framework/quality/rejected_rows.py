@@ -102,7 +102,7 @@ def export(plan: Plan, header: Sequence[str] | None, writer: Writer, reason: str
     mine = pc.field("reason") == reason
     if ":" not in reason:
         mine = mine | pc.starts_with(pc.field("reason"), f"{reason}:")
-    with whole(target) as out:
+    with new_output(target) as out:
         put = _put(plan.source, header, reason, target.suffix, out)
         rows = 0
         for batch in dataset(writer.opened("rejected")).to_batches(columns=["reason", "text"], filter=mine):

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.base.messages import COUNTS, FRONTIER, HOST, NEWEST, PENDING, RUNS, STOPPING, Skyband, Tally, addressed
+from skyband.framework.base.messages import COUNTS, FRONTIER, HOST, NEWEST, PENDING, RUNS, STOPPING, Skyband, Tally, parse_kind
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.memory import MemoryWriter
 from skyband.framework.rehearsal.rows import Rows
@@ -112,7 +112,7 @@ class Rehearsal:
         for kind, data in messages:
             if kind == COUNTS:
                 counts.add(data)
-            elif not isinstance(addressed(kind), Skyband):
+            elif not isinstance(parse_kind(kind), Skyband):
                 parts[kind].append(blocks.bytes_table(data))
         for name, n in counts.items():
             self.counts[name] += n if name not in (NEWEST, FRONTIER) else 0

@@ -25,8 +25,8 @@ from skyband.framework.serve.failures import refused
 from skyband.framework.serve.macros import definitions, needed
 from skyband.framework.serve.tree import Checked
 from skyband.framework.serve.wire import Refused
-from skyband.framework.storage.places import place
-from skyband.framework.storage.sinks import half_swapped, need_readable, refuse_links_below
+from skyband.framework.storage.locations import location
+from skyband.framework.storage.sinks import half_swapped, reject_links_below, require_readable
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import TableSpec, tables
 from skyband.framework.tables.sql import source_read
@@ -159,8 +159,8 @@ class Database:
         made: set[tuple[str, str]] = set()
         for schema, name in reads:
             job, todo = self.jobs[schema], [name]
-            if half_swapped(place(job.plan.sink)):
-                need_readable(job.plan.sink)
+            if half_swapped(location(job.plan.sink)):
+                require_readable(job.plan.sink)
             if name in job.views and name not in job.tables:
                 todo = [*job.views[name].reads, name]
             if schema not in {s for s, _ in made}:
@@ -173,7 +173,7 @@ class Database:
 
 def _make_table(duck: duckdb.DuckDBPyConnection, job: Job, name: str, empty: bool) -> None:
     # The sink was looked through when the server started; a link may have come since.
-    refuse_links_below(place(job.plan.sink) / name)
+    reject_links_below(location(job.plan.sink) / name)
     rows = delta_read.dataset(delta_read.open_table(job.root, name))
     _register(duck, job, name, rows.schema.empty_table() if empty else rows)
 

@@ -59,8 +59,8 @@ class WatermarkCaps:
 
         path = home / DROP
         try:
-            kept = records.read(path, records.drop())
-        except records.Unfit as e:
+            kept = records.read_record(path, records.backlog_model())
+        except records.InvalidRecord as e:
             said = f"{path} cannot be read: {e}. It says how far source files move the watermark"
             raise SkybandError("SKY-E303", said, hint=f"restore it from a backup, or {AGAIN}") from e
         return cls(path) if kept is None else cls(path, **kept)

@@ -16,7 +16,7 @@ def replace(path: Path, content: str | bytes) -> None:
         # An object is written whole or not at all, and stays.
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return
-    made, fd = temporary(path)
+    made, fd = create_temporary(path)
     try:
         with open(fd, "wb") as out:
             out.write(content.encode() if isinstance(content, str) else content)
@@ -27,10 +27,10 @@ def replace(path: Path, content: str | bytes) -> None:
         with suppress(OSError):
             os.unlink(made)
         raise
-    sync(path.parent)
+    sync_directory(path.parent)
 
 
-def temporary(path: Path) -> tuple[Path, int]:
+def create_temporary(path: Path) -> tuple[Path, int]:
     """Create a file beside ``path`` for what takes its place; its path and an open descriptor. Raises OSError.
 
     Hidden: who lists the directory (Spark reads some) passes over it until it is complete. Nobody knows its name before, and no link leads
@@ -40,7 +40,7 @@ def temporary(path: Path) -> tuple[Path, int]:
     return made, os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
-def sync(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """What has been renamed in ``directory`` is on the disk when this returns. Raises OSError."""
     handle = os.open(directory, os.O_RDONLY)
     try:

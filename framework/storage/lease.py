@@ -38,7 +38,7 @@ class Lease:
     def __init__(self, root: str | Path, on_lost: Callable[[], object] = lambda: None) -> None:
         self.root = str(root)
         self.path = ObjectPath(self.root) / "_skyband" / "lock"
-        self.seconds = max(0.5, seconds(LEASE, DEFAULT))
+        self.seconds = max(0.5, seconds(LEASE_VARIABLE, DEFAULT_LEASE))
         self.epoch = 0
         self.lost = False
         self.after_crash = False

@@ -52,7 +52,7 @@ def output_directory(path: Path, option: str, places: Sequence[str | None] = ())
     return path
 
 
-def outside(path: Path, option: str) -> None:
+def require_outside_sinks(path: Path, option: str) -> None:
     """Raise SkybandError SKY-E201 if ``path``, links resolved, lies in a job's sink or in a Delta table."""
     real = Path(os.path.realpath(path))
     for above in [real, *real.parents]:
@@ -62,7 +62,7 @@ def outside(path: Path, option: str) -> None:
             raise SkybandError("SKY-E201", f"{option} {path} lies in a Delta table ({above})", hint="name another place")
 
 
-def replace(path: Path, option: str, text: str) -> None:
+def replace_output(path: Path, option: str, text: str) -> None:
     """Write the file in one step. Raises SkybandError SKY-E203."""
     try:
         durable.replace(path, text)
@@ -71,9 +71,9 @@ def replace(path: Path, option: str, text: str) -> None:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[IO[str]]:
+def new_output(path: Path) -> Iterator[IO[str]]:
     """A text file for what becomes ``path`` at the end, if nothing raises. Raises FileExistsError if there is one by then, and OSError."""
-    temporary, fd = durable.temporary(path)
+    temporary, fd = durable.create_temporary(path)
     try:
         with open(fd, "w", encoding="utf-8", newline="") as out:
             yield out
@@ -104,7 +104,7 @@ def _need(path: Path, option: str, places: Sequence[str | None], spec: str | Non
             raise SkybandError(
                 "SKY-E201", f"{option} {path} is at, in or above the job's source or sink ({place})", hint="name another place"
             )
-    outside(path, option)
+    require_outside_sinks(path, option)
 
 
 def _inside(real: str, place: str) -> bool:

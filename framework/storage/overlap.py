@@ -29,7 +29,7 @@ def parts(path: str, real: bool = False) -> tuple[str, ...]:
     return ("file", *(p for p in whole.split("/") if p))
 
 
-def unusable(path: str) -> list[str]:
+def unusable_characters(path: str) -> list[str]:
     """What a sink's path may not have, as it is to be shown: marks of patterns to Spark, and what the Delta library cannot put in a URL."""
     return [m if m.isprintable() else repr(m)[1:-1] for m in dict.fromkeys(_UNUSABLE.findall(path))]
 

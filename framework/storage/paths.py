@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
-from skyband.framework.storage.settings import options
+from skyband.framework.storage.settings import store_options
 
 with extra("s3", "object storage"):
     import obstore
@@ -62,7 +62,7 @@ class ObjectPath(PosixPath):
     def store(self) -> ObjectStore:
         """The bucket."""
         root = "//".join(self.parts[:2])
-        return _store(root, tuple(sorted((options(root) or {}).items())))
+        return _store(root, tuple(sorted((store_options(root) or {}).items())))
 
     @property
     def parents(self) -> Sequence[ObjectPath]:

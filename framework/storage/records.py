@@ -12,8 +12,8 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 from typing_extensions import TypedDict
 
 from skyband.framework.base.counts import counted
-from skyband.framework.storage.places import is_object
-from skyband.framework.storage.sinks import odd
+from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.sinks import unsupported_entry
 
 STRICT: Final = ConfigDict(strict=True, extra="forbid")
 """Of models whose fields are all known: a file of a later version is refused, not half understood."""
@@ -24,14 +24,14 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, StringConstraints(max_length=10_000)]
 Name = Annotated[str, StringConstraints(pattern=r"^[^./\x00][^/\x00]{0,254}$")]
 """One segment of a path: no separator, and no dot at its beginning."""
-LARGEST: Final = 256 << 20
+MAX_BYTES: Final = 256 << 20
 """Bytes of the largest file that is read: the plan of a backlog of a million files has so many."""
 
 T = TypeVar("T")
 
 
 @with_config(STRICT)
-class Aside(TypedDict):
+class SetAsideFile(TypedDict):
     """``sources.ledger.SetAside`` in its file."""
 
     batch: Whole
@@ -43,12 +43,12 @@ class Aside(TypedDict):
 class LedgerFile(TypedDict):
     """``files.json``: see ``sources.ledger``."""
 
-    aside: dict[str, Aside]
+    aside: dict[str, SetAsideFile]
     read_as: dict[str, Whole]
 
 
 @with_config(STRICT)
-class DropFile(TypedDict):
+class BacklogFile(TypedDict):
     """``drop.json``: see ``sources.drop``."""
 
     caps: dict[str, Whole | None]
@@ -58,32 +58,32 @@ class DropFile(TypedDict):
 
 
 @cache
-def ledger() -> TypeAdapter[LedgerFile]:
+def ledger_model() -> TypeAdapter[LedgerFile]:
     """The model of ``files.json``."""
     return TypeAdapter(LedgerFile)
 
 
 @cache
-def drop() -> TypeAdapter[DropFile]:
+def backlog_model() -> TypeAdapter[BacklogFile]:
     """The model of ``drop.json``."""
-    return TypeAdapter(DropFile)
+    return TypeAdapter(BacklogFile)
 
 
-class Unfit(ValueError):
+class InvalidRecord(ValueError):
     """A file does not hold what it must; the message says why, without the file's name."""
 
 
-def read(path: Path, model: TypeAdapter[T]) -> T | None:
+def read_record(path: Path, model: TypeAdapter[T]) -> T | None:
     """Return what the file holds, None if there is no file. Raises Unfit."""
     try:
-        return model.validate_json(content(path))
+        return model.validate_json(read_regular_file(path))
     except FileNotFoundError:
         return None
     except ValidationError as e:
-        raise Unfit(_first(e)) from e
+        raise InvalidRecord(_first(e)) from e
 
 
-def content(path: Path) -> bytes:
+def read_regular_file(path: Path) -> bytes:
     """Return the bytes of a regular file. Raises FileNotFoundError, SkybandError SKY-E518 for a link, Unfit for all else in its place."""
     if is_object(path):
         return path.read_bytes()
@@ -92,16 +92,16 @@ def content(path: Path) -> bytes:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise Unfit("it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
-            if found.st_size > LARGEST:
-                raise Unfit(f"it has {counted(found.st_size, 'byte')}")
+                raise InvalidRecord("it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
+            if found.st_size > MAX_BYTES:
+                raise InvalidRecord(f"it has {counted(found.st_size, 'byte')}")
             return file.read()
     except FileNotFoundError:
         raise
     except OSError as e:
         if path.is_symlink():
-            raise odd(path) from e
-        raise Unfit((e.strerror or str(e)).lower()) from e
+            raise unsupported_entry(path) from e
+        raise InvalidRecord((e.strerror or str(e)).lower()) from e
 
 
 def _first(e: ValidationError) -> str:

@@ -21,7 +21,7 @@ SPARK_JARS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 """What Spark needs for a scheme. For the others who runs a job names their connector (``spark.jars.packages``)."""
-LEFT_OUT: Final = (
+EXCLUDED_JARS: Final = (
     "software.amazon.awssdk:bundle", "org.wildfly.openssl:wildfly-openssl", "org.apache.httpcomponents:httpclient",
     "org.apache.httpcomponents:httpcore", "commons-codec:commons-codec", "io.netty:netty-codec-http", "io.netty:netty-codec-http2",
     "io.netty:netty-codec", "io.netty:netty-transport", "io.netty:netty-common", "io.netty:netty-buffer", "io.netty:netty-handler",
@@ -48,7 +48,7 @@ def scheme_of(path: str) -> str | None:
     return scheme if mark and scheme in SCHEMES else None
 
 
-def options(path: str, env: Mapping[str, str] = os.environ) -> dict[str, str] | None:
+def store_options(path: str, env: Mapping[str, str] = os.environ) -> dict[str, str] | None:
     """How delta-rs and obstore reach what is at ``path``, beyond what they read in the environment themselves; None for a local path.
 
     Raises as ``spark_settings``.

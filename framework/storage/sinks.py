@@ -10,42 +10,42 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.places import is_object, place
+from skyband.framework.storage.locations import is_object, location
 
 HOME: Final = "_skyband"
 """Directory of a sink in which Skyband keeps everything but tables."""
-JOURNAL: Final = "swap.json"
+SWAP_JOURNAL: Final = "swap.json"
 """File of ``_skyband`` that says which directories a swap moves; it is there from the swap's first step to its last."""
-FINISHED_BY: Final = "skyband run SPEC, skyband rebuild SPEC or skyband maintain SPEC finishes it"
+FINISH_SWAP_HINT: Final = "skyband run SPEC, skyband rebuild SPEC or skyband maintain SPEC finishes it"
 _SECONDS: Final = 5.0
 """After which a swap, which takes milliseconds, does not go on any more."""
 
 
-def need_readable(sink: str | Path) -> None:
+def require_readable(sink: str | Path) -> None:
     """Raise SkybandError SKY-E518 for a link in the sink, SKY-E513 if a swap of generations is half done. Writes nothing.
 
     A swap that goes on just now is waited for. O(entries of the sink).
     """
-    root = place(sink)
-    refuse_links(root)
+    root = location(sink)
+    reject_links(root)
     until = clock.monotonic() + _SECONDS
     while half_swapped(root):
-        if clock.monotonic() >= until or _age(root / HOME / JOURNAL) > _SECONDS:
-            raise SkybandError("SKY-E513", unfinished(root), hint=FINISHED_BY)
+        if clock.monotonic() >= until or _age(root / HOME / SWAP_JOURNAL) > _SECONDS:
+            raise SkybandError("SKY-E513", interrupted_swap_message(root), hint=FINISH_SWAP_HINT)
         clock.sleep(0.05)
 
 
 def half_swapped(root: Path) -> bool:
     """Whether a swap of generations has begun and has not ended. Objects are never swapped."""
-    return not is_object(root) and os.path.lexists(root / HOME / JOURNAL)
+    return not is_object(root) and os.path.lexists(root / HOME / SWAP_JOURNAL)
 
 
-def unfinished(root: Path) -> str:
+def interrupted_swap_message(root: Path) -> str:
     """What to say of such a sink."""
     return f"a swap of generations in {root} was interrupted: some of its tables are of the old generation, others of the new one"
 
 
-def refuse_links(root: Path) -> None:
+def reject_links(root: Path) -> None:
     """Raise SkybandError SKY-E518 if ``_skyband``, a table, or anything below them is a link, a pipe or a device. O(their entries).
 
     Skyband makes none. Through one of them a run would read, write and remove what is not in the sink.
@@ -53,18 +53,18 @@ def refuse_links(root: Path) -> None:
     if is_object(root):
         return
     for path in _odd(root):
-        raise odd(path)
+        raise unsupported_entry(path)
 
 
-def refuse_links_below(table: Path) -> None:
+def reject_links_below(table: Path) -> None:
     """Raise SkybandError SKY-E518 if the directory ``table``, or anything below it, is a link, a pipe or a device. O(its entries)."""
     if is_object(table):
         return
     for path in [table] if table.is_symlink() else _odd_below(str(table)):
-        raise odd(path)
+        raise unsupported_entry(path)
 
 
-def odd(path: Path) -> SkybandError:
+def unsupported_entry(path: Path) -> SkybandError:
     """SKY-E518: what is at ``path`` is no file and no directory."""
     what = f"a link to {os.readlink(path)}" if path.is_symlink() else "neither a file nor a directory"
     hint = "Skyband makes no such thing in a sink: put the directory or file itself there, or remove it"

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.storage.kept import kept_of
-from skyband.framework.storage.places import place
+from skyband.framework.storage.job_file_header import read_job_file_header
+from skyband.framework.storage.locations import location
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.delta_read import open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
@@ -104,7 +104,7 @@ class Stored:
 
     @cached_property
     def _generation(self) -> str:
-        kept = kept_of(place(self.root) / "_skyband")
+        kept = read_job_file_header(location(self.root) / "_skyband")
         if kept is None:
             raise SkybandError("SKY-E303", f"the job file in {self.root}/_skyband cannot be read", hint="skyband status SPEC says more")
         return kept.generation

@@ -10,7 +10,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
-from skyband.framework.storage.sinks import need_readable
+from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.consistency import Loss, look
 from skyband.framework.streaming.job.consistency import told as losses_told
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
@@ -68,7 +68,7 @@ class _Verification:
         self.changed: list[Loss] = []
 
     def all(self, sample: Sample | None) -> Verified:
-        need_readable(self.plan.sink)
+        require_readable(self.plan.sink)
         layout = Layout(self.plan.sink)
         job = layout.known()
         hint = "verify with the spec and the tables of queries of the last run"

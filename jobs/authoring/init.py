@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> Answer:
     path = Path(args.path)
     if path.is_dir():
         path = path / DEFAULT_PATH
-    outside(path, "the spec")
+    require_outside_sinks(path, "the spec")
     unsure: list[str] = []
     if args.data is None:
         text = TEMPLATE.read_text(encoding="utf-8").replace("job.yaml", path.name)

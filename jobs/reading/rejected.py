@@ -41,14 +41,14 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.quality.rejected_rows import export, groups, lines_of
     from skyband.framework.quality.rejections import explained
     from skyband.framework.storage.outputs import new_file
-    from skyband.framework.storage.sinks import need_readable
+    from skyband.framework.storage.sinks import require_readable
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.tables.delta.delta_read import open_table
     from skyband.framework.tables.delta.expected_columns import need_columns
     from skyband.framework.tables.schemas import fixed_schema
     from skyband.framework.tables.writing.driver_writer import DriverWriter
 
-    need_readable(plan.sink)
+    require_readable(plan.sink)
     layout = Layout(plan.sink)
     job = layout.known()
     need_columns(open_table(layout.root, "rejected"), "rejected", fixed_schema("rejected"))

@@ -43,11 +43,11 @@ def run(args: argparse.Namespace) -> Answer:
 def write(plan: Plan, path: Path, spec: str | None = None) -> Path:
     """The report of ``plan`` at ``path``, whole or not at all. SkybandError as ``outputs.output_file``: only a report is replaced."""
     from skyband.framework.report.page import is_report, report
-    from skyband.framework.storage.outputs import output_file, replace
+    from skyband.framework.storage.outputs import output_file, replace_output
     from skyband.framework.streaming.job.edited_spec import tables_of
 
     output_file(path, "--out", (plan.source.path, plan.sink), spec, own=is_report)
     with tables_of(plan):
         text = report(plan, datetime.now(UTC))
-    replace(path, "--out", text)
+    replace_output(path, "--out", text)
     return path

@@ -10,7 +10,7 @@ from typing import Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable, redacted
-from skyband.framework.storage.places import need_directory
+from skyband.framework.storage.locations import require_local
 from skyband.jobs.answer import Answer, show
 from skyband.jobs.arguments import positive, whole
 from skyband.jobs.parser import help_page
@@ -61,17 +61,17 @@ def run(args: argparse.Namespace) -> int:
     token, generated = _token()
     plans = [load_plan(spec) for spec in args.specs]
     for plan in plans:
-        need_directory(plan.sink, "serve")
+        require_local(plan.sink, "serve")
     from skyband.framework.serve.catalog import DATABASE, USER
     from skyband.framework.serve.database import Database, Limits, job
     from skyband.framework.serve.server import HOST, Server
-    from skyband.framework.storage.sinks import need_readable
+    from skyband.framework.storage.sinks import require_readable
     from skyband.framework.streaming.job.layout import Layout, changed_since
     from skyband.framework.streaming.spark.stop_signal import STOP
     from skyband.framework.tables.sql.views import left_out, said_left_out
 
     for plan in plans:
-        need_readable(plan.sink)
+        require_readable(plan.sink)
     jobs = [job(plan) for plan in plans]
     for schema in {j.schema for j in jobs if sum(o.schema.lower() == j.schema.lower() for o in jobs) > 1}:
         raise SkybandError("SKY-E201", f"two jobs would be the schema {schema!r}", hint="serve one of them at another port")

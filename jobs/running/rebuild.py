@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     begin(args)
     plan, layout = opened(args, anew=not args.added)
-    need_directory(plan.sink, "rebuild")
+    require_local(plan.sink, "rebuild")
     from skyband.framework.streaming.job.generations import staged
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.job.locks import one_run

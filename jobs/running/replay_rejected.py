@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.storage.places import need_directory
+from skyband.framework.storage.locations import require_local
 from skyband.jobs.answer import Answer
 from skyband.jobs.options import add_spark_options, choose_spark
 from skyband.jobs.parser import help_page
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all rows are put back, 1 if some are left out. SkybandError for everything a user can mend."""
     choose_spark(args)
     plan = load_plan(args.spec)
-    need_directory(plan.sink, "replay-rejected")
+    require_local(plan.sink, "replay-rejected")
     from skyband.framework.streaming.job import replays
     from skyband.framework.streaming.job.layout import changed_since
     from skyband.framework.streaming.job.replay_records import directory_of, said

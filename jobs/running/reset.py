@@ -8,7 +8,7 @@ import sys
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable, redacted
 from skyband.framework.base.table_names import JOB_RUNS
-from skyband.framework.storage.places import need_directory
+from skyband.framework.storage.locations import require_local
 from skyband.jobs.answer import Answer
 from skyband.jobs.parser import help_page
 from skyband.jobs.spec import load_plan
@@ -36,7 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0, or 1 if the answer was no. SkybandError SKY-E512 if there is no job's sink, SKY-E302 if a run is active."""
     plan = load_plan(args.spec)
-    need_directory(plan.sink, "reset")
+    require_local(plan.sink, "reset")
     from skyband.framework.storage.sinks import half_swapped
     from skyband.framework.streaming.job.generations import bytes_in, clear, own_sink, tables_in
     from skyband.framework.streaming.job.layout import Layout

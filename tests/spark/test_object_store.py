@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.storage.holders import LEASE
-from skyband.framework.storage.places import place
+from skyband.framework.storage.epochs import LEASE_VARIABLE
+from skyband.framework.storage.locations import location
 from skyband.framework.streaming.rows.outbox import LEAST
 from tests.object_store import environment, object_store
 from tests.spark import ranked
@@ -76,13 +76,13 @@ class There:
     """The same job in a directory of the store."""
 
     def __init__(self, env: dict[str, str], here: Path, directory: Path) -> None:
-        self.env = environment(env) | {LEASE: "4", "SKYBAND_MASTER": "local[2]", "SKYBAND_SHUFFLE_PARTITIONS": "2"}
+        self.env = environment(env) | {LEASE_VARIABLE: "4", "SKYBAND_MASTER": "local[2]", "SKYBAND_SHUFFLE_PARTITIONS": "2"}
         self.url = f"s3://bucket/{uuid4().hex}"
         self.spec = directory / "spec.yaml"
         self.spec.write_text((here / "spec.yaml").read_text().replace(str(here), self.url))
         self.log = directory / "said.txt"
         for file in sorted((here / "in").iterdir()):
-            (place(self.url) / "in" / file.name).write_bytes(file.read_bytes())
+            (location(self.url) / "in" / file.name).write_bytes(file.read_bytes())
             # The store tells times in seconds.
             time.sleep(1.1)
 
@@ -105,8 +105,8 @@ class There:
     def copied(self, directory: Path) -> Path:
         """The job's tables, in a directory of this machine."""
         directory.mkdir()
-        for file in place(self.url).rglob("*"):
-            at = directory / file.relative_to(place(self.url))
+        for file in location(self.url).rglob("*"):
+            at = directory / file.relative_to(location(self.url))
             at.parent.mkdir(parents=True, exist_ok=True)
             at.write_bytes(file.read_bytes())
         ranked.write_queries(directory)
@@ -161,7 +161,7 @@ def test_a_run_that_is_paused_past_its_lease_commits_nothing_when_it_wakes(there
 def test_of_two_runs_at_once_one_is_refused(there: There) -> None:
     first = there.start("run", str(there.spec))
     until = time.monotonic() + WAIT
-    while not (place(there.url) / "out" / "_skyband" / "lock").exists() and time.monotonic() < until:
+    while not (location(there.url) / "out" / "_skyband" / "lock").exists() and time.monotonic() < until:
         time.sleep(0.1)
     assert there.run("run", str(there.spec)) == 3
     assert "SKY-E302 another run is writing" in there.log.read_text()
@@ -198,7 +198,7 @@ def test_executors_of_a_cluster_put_files_with_credentials_of_their_own(store: d
             patch.delenv(name)
         cluster = Cluster(tmp_path / "cluster", workers=1, python_path=str(ROOT))
     try:
-        there.env = on_cluster(cluster) | {name: there.env[name] for name in store} | {LEAST: "0", LEASE: "30"}
+        there.env = on_cluster(cluster) | {name: there.env[name] for name in store} | {LEAST: "0", LEASE_VARIABLE: "30"}
         assert there.to_the_end() == 0, there.log.read_text()
     finally:
         cluster.close()

@@ -42,8 +42,8 @@ class Ledger:
 
         path = home / LEDGER
         try:
-            kept = records.read(path, records.ledger())
-        except records.Unfit as e:
+            kept = records.read_record(path, records.ledger_model())
+        except records.InvalidRecord as e:
             said = f"{path} cannot be read: {e}. It says which source files are set aside"
             raise SkybandError("SKY-E303", said, hint=f"restore it from a backup, or {AGAIN}") from e
         return cls(path) if kept is None else cls(path, {u: SetAside(**a) for u, a in kept["aside"].items()}, dict(kept["read_as"]))

@@ -10,7 +10,7 @@ from skyband.framework.sources.kafka.client import NO_PASSWORD, TEXTS, TOPIC, la
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.models.sink import KafkaSink, topics
 from skyband.framework.spec.parsing.document import Path
-from skyband.framework.storage.overlap import is_root, overlap, parts, unusable
+from skyband.framework.storage.overlap import is_root, overlap, parts, unusable_characters
 
 _HOME: Final = "_skyband"
 
@@ -27,7 +27,7 @@ def _place(s: Scope) -> None:
     if s.doc.bad_below(path):
         return
     sink, source = s.job.sink.path, s.job.source.path
-    if odd := unusable(sink):
+    if odd := unusable_characters(sink):
         said = f"the sink's path has {' '.join(odd)}, with which Spark or the Delta library would look elsewhere: {sink}"
         hint = "name a directory without [ ] { } * ? \\ ^ |, control characters and % before two hexadecimal digits"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), hint)

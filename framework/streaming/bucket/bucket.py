@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.framework.base.messages import ACCEPTED, CHANGED, FRONTIER, Tally, time_of
+from skyband.framework.base.messages import ACCEPTED, CHANGED, FRONTIER, Tally, time_count
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE
 from skyband.framework.streaming.bucket.operator_host import OperatorHost
 from skyband.framework.streaming.bucket.sequencer import Sequencer
@@ -45,7 +45,7 @@ class Bucket:
         if frontier is not None:
             out.counts[FRONTIER] = frontier
         for what, seconds in (("decode", decoded - started), ("order", sequenced - decoded), ("operator", operated - sequenced)):
-            out.counts[time_of(what)] = int(1e6 * seconds)
+            out.counts[time_count(what)] = int(1e6 * seconds)
         self.host.count(out)
         return out.all()
 

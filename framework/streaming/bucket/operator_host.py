@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.framework.base.messages import CHANGED, Changes, Skyband, Trajectory, asked_of, unusable_of
+from skyband.framework.base.messages import CHANGED, Changes, Skyband, Trajectory, requested_count, unusable_count
 from skyband.framework.plan.model import OperatorNode, only_retained
 from skyband.framework.streaming.bucket.item_rows import ItemRows, KeyValues
 from skyband.framework.streaming.bucket.objects import ObjectNumbers
@@ -32,7 +32,7 @@ CHUNK, SEEN = "chunk", "seen"
 """Names of state values that are written once: rows, and the hashes of their ids."""
 
 _NONE = np.empty(0, np.int64)
-_OF_QUERIES = {"unusable:": unusable_of, "asked:": asked_of}
+_OF_QUERIES = {"unusable:": unusable_count, "asked:": requested_count}
 """Beginnings of the counters of operators that are about one of their queries, whose number follows, and what they count for an entry."""
 
 

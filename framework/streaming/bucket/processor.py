@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from skyband.framework.base.messages import ASIDE, COUNTS, WAKE, Tally, time_of
+from skyband.framework.base.messages import ASIDE, COUNTS, WAKE, Tally, time_count
 from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.bucket.state_values import StateValues
 from skyband.framework.streaming.spark.collector import spare
@@ -111,7 +111,7 @@ class HostProcessor(StatefulProcessor):
         for block in out:
             kind, message = self.deliver(*block)
             yield Row(kind=kind, data=message)
-        times = Tally({time_of("load"): int(1e6 * (loaded - started)), time_of("state"): int(1e6 * (saved - ran))})
+        times = Tally({time_count("load"): int(1e6 * (loaded - started)), time_count("state"): int(1e6 * (saved - ran))})
         yield Row(kind=COUNTS, data=times.message())
 
     def _held(self, number: int, cached: tuple[str, HeldBucket] | None, token: str | None) -> HeldBucket:

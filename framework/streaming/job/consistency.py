@@ -24,7 +24,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
-from skyband.framework.storage.places import absent, need_directory
+from skyband.framework.storage.locations import missing_files, require_local
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import Owner, is_link, not_own
@@ -141,7 +141,7 @@ def check(
         raise SkybandError("SKY-E304", told(missed), hint=advice(layout, missed))
     if rebuild:
         # Removing is not fenced: who stood still could remove what another run has made since.
-        need_directory(layout.root, "--rebuild-results")
+        require_local(layout.root, "--rebuild-results")
         checks = {x.table for x in found.losses if x.kind == "checks"}
         derived = derived_tables(plan)
         again = [*derived, *sorted(checks | ({PUBLISHED} if derived else set()))]
@@ -197,7 +197,7 @@ def _span(first: int, last: int) -> str:
 
 def _files_gone(root: Path, table: DeltaTable) -> list[str]:
     paths = [unquote(p) for p in pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()]
-    gone = absent(root, [p for p in paths if "://" not in p])
+    gone = missing_files(root, [p for p in paths if "://" not in p])
     return [f"has lost {len(gone)} of its {counted(len(paths), 'data file')} (first: {gone[0]})"] if gone else []
 
 

@@ -14,7 +14,7 @@ from skyband.framework.plan.additions import Additions, additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.sinks import need_readable
+from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.generations import bytes_in, gone_files
@@ -80,7 +80,7 @@ def edited(plan: Plan) -> Edit:
 
     Checks, schedule, trigger and sizes of batches are in no state: they may change at any time, and are not compared. O(rows of ``runs``).
     """
-    need_readable(plan.sink)
+    require_readable(plan.sink)
     layout = Layout(plan.sink)
     job = layout.load()
     if job is None:

@@ -32,9 +32,9 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import AGAIN, local_path, taken
 from skyband.framework.storage import durable
-from skyband.framework.storage.places import is_object
-from skyband.framework.storage.records import STRICT, TOLERANT, Name, Unfit, read
-from skyband.framework.storage.sinks import HOME, JOURNAL, entries_below, half_swapped, refuse_links
+from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, Name, read_record
+from skyband.framework.storage.sinks import HOME, SWAP_JOURNAL, entries_below, half_swapped, reject_links
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import ADDED, NEXT, RUNNING, Layout, fitting_job, own_place
@@ -46,7 +46,7 @@ BACK: Final = "back"
 """That directory while it is on its way back."""
 GONE: Final = "gone"
 """Directory of ``_skyband`` for what an addition has taken the place of, until it is removed."""
-STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", OWNER, RUNNING, NEXT, ADDED, OLD, BACK, GONE, JOURNAL})
+STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", OWNER, RUNNING, NEXT, ADDED, OLD, BACK, GONE, SWAP_JOURNAL})
 """What in ``_skyband`` is the job's, whatever its generation."""
 Moves = tuple[list[Name], list[Name]]
 """Names of tables, and of what is in ``_skyband``."""
@@ -103,7 +103,7 @@ def own_sink(plan: Plan, layout: Layout, named: bool = True) -> None:
 
     ``named``: see ``own_place``.
     """
-    refuse_links(layout.root)
+    reject_links(layout.root)
     own_place(plan, layout, named)
     own_job(plan, layout)
 
@@ -141,8 +141,8 @@ def _named(home: Path) -> set[str]:
 def _said(home: Path) -> _Said:
     """What the job file says, of whatever version; nothing if there is none that can be read."""
     try:
-        return read(home / "job.json", _SAID) or _Said()
-    except Unfit:
+        return read_record(home / "job.json", _SAID) or _Said()
+    except InvalidRecord:
         return _Said()
 
 
@@ -215,7 +215,7 @@ def _move(layout: Layout, journal: Journal) -> None:
             raise SkybandError("SKY-E202", f"{layout.root / name} is in the way of a table", hint="move it, then run this again")
     with raising_system_failures(layout.home):
         _remove(layout.home / journal.away)
-        durable.replace(layout.home / JOURNAL, _JOURNAL.dump_json(journal, by_alias=True))
+        durable.replace(layout.home / SWAP_JOURNAL, _JOURNAL.dump_json(journal, by_alias=True))
         _carry_out(layout, journal)
 
 
@@ -237,24 +237,24 @@ def settle(layout: Layout) -> bool:
 
 def _checked(layout: Layout) -> Journal:
     """The journal in the sink, if a swap can have written it."""
-    file = layout.home / JOURNAL
+    file = layout.home / SWAP_JOURNAL
     try:
-        journal = read(file, _JOURNAL)
+        journal = read_record(file, _JOURNAL)
         if journal is None:
-            raise Unfit("it has gone")
+            raise InvalidRecord("it has gone")
         if (journal.source == ADDED) != (journal.away == GONE):
-            raise Unfit(f"no swap moves from {journal.source!r} to {journal.away!r}")
+            raise InvalidRecord(f"no swap moves from {journal.source!r} to {journal.away!r}")
         new, old = layout.home / journal.source, layout.home / journal.away
         tables = _named(layout.home) | _named(new / HOME) | _named(old / HOME)
         for (here, there, away), leaving, coming in zip(_places(layout, journal), journal.leaving, journal.coming, strict=True):
             odd = [n for n in (*leaving, *coming) if (n not in tables if here == layout.root else n in STAYING)]
             if odd:
-                raise Unfit(f"{odd[0]!r} is no name that a swap moves")
+                raise InvalidRecord(f"{odd[0]!r} is no name that a swap moves")
             lost = [n for n in coming if not os.path.lexists(there / n) and not (os.path.lexists(here / n) and _left(n, leaving, away))]
             lost += [n for n in leaving if n not in coming and not os.path.lexists(here / n) and not os.path.lexists(away / n)]
             if lost:
-                raise Unfit(f"{lost[0]!r} is not there")
-    except Unfit as e:
+                raise InvalidRecord(f"{lost[0]!r} is not there")
+    except InvalidRecord as e:
         hint = f"if something else has put it there, remove {file}; if not, restore the whole sink from one backup, or {AGAIN}"
         raise SkybandError("SKY-E303", f"{file} is no journal of a swap: {e}", hint=hint) from e
     # The notes that prove it are moved after the last table.
@@ -344,10 +344,10 @@ def _carry_out(layout: Layout, journal: Journal) -> None:
             if name in coming and (there / name).exists():
                 (there / name).rename(here / name)
     for directory in (layout.root, layout.home, old):
-        durable.sync(directory)
+        durable.sync_directory(directory)
     failpoint("swap.moved")
     shutil.rmtree(new, ignore_errors=True)
-    (layout.home / JOURNAL).unlink()
+    (layout.home / SWAP_JOURNAL).unlink()
     shutil.rmtree(layout.home / GONE, ignore_errors=True)
 
 

@@ -25,9 +25,9 @@ from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
 from skyband.framework.sources.watermark_caps import DROP
 from skyband.framework.storage import durable
+from skyband.framework.storage.locations import is_object, location, remove_tree
 from skyband.framework.storage.overlap import overlap
-from skyband.framework.storage.places import is_object, place, remove_tree
-from skyband.framework.storage.records import STRICT, TOLERANT, Count, Name, Text, Unfit, Whole, read
+from skyband.framework.storage.records import STRICT, TOLERANT, Count, InvalidRecord, Name, Text, Whole, read_record
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.tables.delta.ownership import Owner, is_link
 from skyband.framework.tables.schemas import tables
@@ -118,10 +118,10 @@ _EDITION: Final = TypeAdapter(_Edition)
 
 
 class Layout:
-    """Paths and the job file of one sink: a local directory, or one on object storage. Raises as ``place``."""
+    """Paths and the job file of one sink: a local directory, or one on object storage. Raises as ``location``."""
 
     def __init__(self, sink: str) -> None:
-        self.root = place(sink)
+        self.root = location(sink)
         self.home = self.root / "_skyband"
         self.checkpoint = self.home / "checkpoint"
         self.control = self.home / "control"
@@ -135,11 +135,11 @@ class Layout:
     def load(self) -> JobFile | None:
         """The job file, or None before the first run."""
         try:
-            edition = read(self.file, _EDITION)
+            edition = read_record(self.file, _EDITION)
             if edition is not None and edition.names < NAMES_EDITION and (edition.generation is not None):
                 raise _of_before(self.root)
-            return read(self.file, _JOB_FILE)
-        except Unfit as e:
+            return read_record(self.file, _JOB_FILE)
+        except InvalidRecord as e:
             raise SkybandError("SKY-E303", f"the job file {self.file} cannot be read: {e}", hint=f"restore it, or {AGAIN}") from e
 
     def known(self) -> JobFile:

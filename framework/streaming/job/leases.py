@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.holders import taken_over
+from skyband.framework.storage.epochs import lease_lost
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.tables.delta.fence import raise_fences
@@ -31,7 +31,7 @@ def leased(layout: Layout, notice: Callable[[str], object]) -> Iterator[None]:
         yield
     except Exception as e:
         if lease.lost:
-            raise taken_over(layout.root) from e
+            raise lease_lost(layout.root) from e
         raise
     finally:
         # Who comes next waits for it to run out.

@@ -56,7 +56,7 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
             yield
         return
     # The lock itself may be a link to a file elsewhere, which would be emptied.
-    refuse_links(layout.root)
+    reject_links(layout.root)
     with _opened(layout, "lock") as held:
         if not _flocked(held, layout):
             whose = _pid(layout.home / "lock")

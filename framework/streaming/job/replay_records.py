@@ -19,7 +19,7 @@ from skyband.framework.base.reasons import LATE
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.records import STRICT, Count, Text, Unfit, Whole, read
+from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Text, Whole, read_record
 from skyband.framework.streaming.job.layout import Layout
 
 DIRECTORY: Final = "replayed"
@@ -61,8 +61,8 @@ def records(layout: Layout) -> list[Replay]:
     found = []
     for path in (layout.home / DIRECTORY).glob("*.json"):
         try:
-            record = read(path, _RECORD)
-        except Unfit as e:
+            record = read_record(path, _RECORD)
+        except InvalidRecord as e:
             hint = "restore it from a backup, or remove it: `rejected` then no longer tells which rows were put back"
             raise SkybandError("SKY-E303", f"{path} cannot be read: {e}", hint=hint) from e
         found += [] if record is None else [record]

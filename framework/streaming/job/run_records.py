@@ -26,8 +26,8 @@ from typing_extensions import TypedDict
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.storage import durable
-from skyband.framework.storage.records import Text, Unfit, read
-from skyband.framework.storage.sinks import need_readable
+from skyband.framework.storage.records import InvalidRecord, Text, read_record
+from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.layout import RUNNING, Layout
 from skyband.framework.streaming.spark.scratch import alive
 from skyband.framework.tables.delta import delta_read
@@ -114,7 +114,7 @@ def settle(layout: Layout) -> None:
 
 def history(layout: Layout, limit: int | None = None) -> list[dict[str, Any]]:
     """The newest runs, newest first, with the one that is going on or was killed since. O(runs). Takes no lock."""
-    need_readable(layout.root)
+    require_readable(layout.root)
     known: list[dict[str, Any]] = []
     if delta_read.exists(layout.root, JOB_RUNS):
         table = delta_read.open_table(layout.root, JOB_RUNS)
@@ -147,12 +147,12 @@ def _row(said: Mapping[str, Any], without_end: str) -> dict[str, Any]:
 
 def _said(layout: Layout) -> dict[str, Any] | None:
     try:
-        said = read(layout.home / RUNNING, _MARK)
+        said = read_record(layout.home / RUNNING, _MARK)
         if said is None:
             return None
         _table(_row(said, KILLED))
         return dict(said)
-    except (Unfit, ValueError, OverflowError, pa.ArrowException) as e:
+    except (InvalidRecord, ValueError, OverflowError, pa.ArrowException) as e:
         what = f"{layout.home / RUNNING}, the mark of a run, cannot be read: {str(e)[:200]}"
         raise SkybandError("SKY-E400", what, hint="remove it: that run is then not in table job_runs") from e
 

@@ -90,7 +90,7 @@ def status_of(plan: Plan) -> Status:
     layout = Layout(plan.sink)
     found = Status(plan.job, str(layout.root), "never run", unread=not_read(plan.source))
     try:
-        need_readable(layout.root)
+        require_readable(layout.root)
     except SkybandError as e:
         if e.code != "SKY-E513":
             raise
@@ -160,7 +160,7 @@ def jvm_pid(layout: Layout) -> int | None:
     On object storage that of the run.
     """
     if is_object(layout.home):
-        return holder_of(layout.home / "lock")
+        return lock_holder(layout.home / "lock")
     try:
         with open(layout.home / "engine.lock", "rb") as file:
             asked = struct.pack(_RECORD_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.messages import Changes, Skyband, Tally, Trajectory, addressed
+from skyband.framework.base.messages import Changes, Skyband, Tally, Trajectory, parse_kind
 from skyband.framework.base.reasons import LATE, REASON, RULE
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.plan.additions import Additions
@@ -165,7 +165,7 @@ class _Tables:
 
     def add(self, kind: str, data: bytes) -> None:
         """A block of the new operators."""
-        rows, of = blocks.bytes_table(data), addressed(kind)
+        rows, of = blocks.bytes_table(data), parse_kind(kind)
         if isinstance(of, Skyband):
             # There may be none of them in a bucket: the table is one of all.
             self.held[skyband_name(of.operator)].append(rows)

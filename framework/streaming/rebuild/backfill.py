@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.messages import Changes, Skyband, Trajectory, addressed
+from skyband.framework.base.messages import Changes, Skyband, Trajectory, parse_kind
 from skyband.framework.plan.additions import holds_codes
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost, Others, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys
@@ -112,7 +112,7 @@ class Backfill:
         return [(kind, data) for kind, data in out.blocks if self._told(kind)]
 
     def _told(self, kind: str) -> bool:
-        match addressed(kind):
+        match parse_kind(kind):
             case Changes(query) | Trajectory(query):
                 return query in self.queries
         return False

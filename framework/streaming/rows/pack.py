@@ -19,10 +19,10 @@ from skyband.framework.base.messages import (
     STOPPING,
     WAKE,
     Tally,
-    null_of,
-    warned_of,
+    null_count,
+    warned_count,
 )
-from skyband.framework.base.reasons import CONTROL, FILTERED, REASON, STOPS, count_of
+from skyband.framework.base.reasons import CONTROL, FILTERED, REASON, STOPS, count_name
 from skyband.framework.base.types import STAMP
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.rows import blocks, rejects, reports, tokens
@@ -113,7 +113,7 @@ class Pack:
             self._count_nulls(data, counts)
             return data, None
         for item in pc.value_counts(reason.drop_null()).to_pylist():
-            counts[count_of(item["values"])] += item["counts"]
+            counts[count_name(item["values"])] += item["counts"]
         control = pc.fill_null(pc.equal(reason, CONTROL), False)
         counts[ROWS_IN] += table.num_rows - int(pc.sum(control).as_py() or 0)
         bad = pc.invert(pc.fill_null(pc.is_in(reason, pa.array([FILTERED, CONTROL, None])), True))
@@ -143,7 +143,7 @@ class Pack:
         counts[SENT] += good.num_rows
         for f in self.config.intake.fields:
             if nulls := good[f.name].null_count:
-                counts[null_of(f.name)] += nulls
+                counts[null_count(f.name)] += nulls
 
     def _note_latest(self, table: pa.Table, counts: Tally) -> None:
         """Note what rows give the watermark: those without a reason by their time, or their cap, those of the control source by theirs."""
@@ -195,7 +195,7 @@ def _count_warned(broken: pa.ChunkedArray, counts: Tally) -> None:
         return
     for item in pc.value_counts(broken.drop_null()).to_pylist():
         for name in item["values"].split(","):
-            counts[warned_of(name)] += item["counts"]
+            counts[warned_count(name)] += item["counts"]
 
 
 def _block(node: int, bucket: int, kind: str, data: bytes) -> pa.RecordBatch:

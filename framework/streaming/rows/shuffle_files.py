@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 
-from skyband.framework.base.messages import BATCH, ROWS, in_file, of_file
+from skyband.framework.base.messages import BATCH, ROWS, file_message, parse_file_message
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, as_block, least_in_file
 from skyband.framework.streaming.spark.scratch import scratch_directory
@@ -38,7 +38,7 @@ class Parcels:
         path = batch / f"{task.taskAttemptId()}-{self._made}"
         self._made += 1
         blocks.write_table(rows, path)
-        return in_file(ROWS, {"path": str(path)})
+        return file_message(ROWS, {"path": str(path)})
 
     def begin(self) -> None:
         """Before a query's first batch: what an earlier query left is removed."""
@@ -61,7 +61,7 @@ def parcels(context: SparkContext, job: str) -> Parcels | None:
 
 def opened(kind: str, data: bytes) -> bytes | pa.Buffer:
     """What ``blocks.bytes_table`` takes of a message of rows."""
-    file = of_file(kind, data)
+    file = parse_file_message(kind, data)
     if file is None:
         return data
     with pa.OSFile(file[1]["path"]) as source:

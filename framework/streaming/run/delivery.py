@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark import SparkContext, TaskContext
 
-from skyband.framework.base.messages import BATCH, HEADS, REJECTED, in_file
-from skyband.framework.storage.places import place
+from skyband.framework.base.messages import BATCH, HEADS, REJECTED, file_message
+from skyband.framework.storage.locations import location
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, least_in_file
 from skyband.framework.tables.delta import delta_read
@@ -66,9 +66,9 @@ class Delivery:
             rows = merged_heads(self._heads_before(rows["bucket"][0].as_py()), rows, schema, self.keys)
         partition = {name: partition_text(rows[name][0].as_py()) for name in partition_by}
         rows = to_schema(rows if partition else stamped(rows, batch), schema).drop_columns(list(partition))
-        file = write(place(self.root), table, rows, partition, prefix=f"part-{batch:08}-{task.taskAttemptId()}-{self.mark}")
+        file = write(location(self.root), table, rows, partition, prefix=f"part-{batch:08}-{task.taskAttemptId()}-{self.mark}")
         reasons = pc.value_counts(rows["reason"]).to_pylist() if kind == REJECTED else []
-        return in_file(kind, {**asdict(file), "reasons": {x["values"]: x["counts"] for x in reasons}})
+        return file_message(kind, {**asdict(file), "reasons": {x["values"]: x["counts"] for x in reasons}})
 
     def _touched(self, rows: pa.Table) -> pa.Table:
         """All that this task has to say of the bucket's keys: a file of it is the whole bucket's, however often it is asked for."""

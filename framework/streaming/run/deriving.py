@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.plan.model import Plan
-from skyband.framework.storage.places import place
+from skyband.framework.storage.locations import location
 from skyband.framework.streaming.spark.executors import as_the_driver, told_by_executor
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import first_cause, log_file
@@ -33,7 +33,7 @@ class _Task:
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Made | _Refused]:
         as_the_driver()
-        sink = Sink(self.plan, DriverWriter(place(self.root)), self.generation)
+        sink = Sink(self.plan, DriverWriter(location(self.root)), self.generation)
         for part in parts:
             try:
                 yield self.make(sink, part)

@@ -82,7 +82,7 @@ class Progress:
         self._objects += batch.get(ACCEPTED) - batch.get(DELETED)
         self._sent += batch.get(SENT)
         counts = batch.counts
-        for total, more in ((self._unusable, counts.unusable()), (self._asked, counts.asked()), (self._nulls, counts.nulls())):
+        for total, more in ((self._unusable, counts.unusable()), (self._asked, counts.requested()), (self._nulls, counts.nulls())):
             for name, n in more.items():
                 total[name] += n
         figures = {"batch": batch.number, "rows": rows, "late": late, "rejected": rejected}

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.base.messages import COUNTS, REJECTED, Changes, Skyband, Tally, addressed, of_file
+from skyband.framework.base.messages import COUNTS, REJECTED, Changes, Skyband, Tally, parse_file_message, parse_kind
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.tables.delta.data_files import DataFile
@@ -33,7 +33,7 @@ class Received:
         for kind, data in messages:
             if kind == COUNTS:
                 found.counts.add(data)
-            elif (written := of_file(kind, data)) is not None:
+            elif (written := parse_file_message(kind, data)) is not None:
                 found._file(*written)
             else:
                 found.put(kind, blocks.bytes_table(data))
@@ -41,7 +41,7 @@ class Received:
 
     def put(self, kind: str, rows: pa.Table) -> None:
         """More rows."""
-        if isinstance(addressed(kind), Skyband):
+        if isinstance(parse_kind(kind), Skyband):
             self._parts.pop(kind, None)
             self.files.pop(kind, None)
         self._parts[kind].append(rows)
@@ -62,13 +62,13 @@ class Received:
         found: Counter[str] = Counter()
         for rows in (self._parts, self.files):
             for kind, parts in rows.items():
-                if isinstance(q := addressed(kind), Changes):
+                if isinstance(q := parse_kind(kind), Changes):
                     found[q.query] += sum(p.rows if isinstance(p, DataFile) else p.num_rows for p in parts)
         return dict(found)
 
     def _file(self, kind: str, file: dict[str, Any]) -> None:
         self._reasons.update(file.pop("reasons"))
-        if isinstance(addressed(kind), Skyband):
+        if isinstance(parse_kind(kind), Skyband):
             self._parts.pop(kind, None)
             self.files.pop(kind, None)
         self.files.setdefault(kind, []).append(DataFile(**file))

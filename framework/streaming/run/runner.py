@@ -28,7 +28,7 @@ from skyband.framework.base.messages import (
     STOPPING,
     TIMES,
     Tally,
-    time_of,
+    time_count,
 )
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.base.redaction import redact_values
@@ -364,7 +364,7 @@ class Runner:
             "counters": json.dumps(counts.counters(), sort_keys=True), "engine_ms": 1000 * seconds,
         }  # fmt: skip
         row |= {f"rejected_{name}": n for name, n in rejected.items()}
-        row |= {f"{name}_ms": counts[time_of(name)] / 1000 for name in TIMES}
+        row |= {f"{name}_ms": counts[time_count(name)] / 1000 for name in TIMES}
         return self.sink.runs_row(row)
 
     def _finish(self) -> bool:

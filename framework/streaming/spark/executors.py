@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings.spark import seconds
 from skyband.framework.sources.logs import local_path
-from skyband.framework.storage.places import is_object, place
+from skyband.framework.storage.locations import is_object, location
 from skyband.framework.storage.settings import reached_by_tasks
 
 COMPARED: Final = ("pyarrow", "numpy", "numba")
@@ -132,7 +132,7 @@ def unseen(paths: Sequence[str]) -> list[str]:
 
     def there(path: str) -> bool:
         try:
-            return place(path).exists()
+            return location(path).exists()
         except (SkybandError, OSError):
             return False
 

@@ -24,7 +24,7 @@ from typing import Final
 
 from skyband.framework.base.errors import SkybandError, redacted
 from skyband.framework.base.redaction import longest_concealed
-from skyband.framework.storage.outputs import output_file, outside
+from skyband.framework.storage.outputs import output_file, require_outside_sinks
 
 KEPT: Final = 5
 """Logs that are kept below a sink, with that of the run."""
@@ -200,7 +200,7 @@ def _tidy(log: _Log) -> None:
 
 def _named(path: Path) -> _Log:
     """The file the user names: there already or not, but plain, and this user's alone from now on."""
-    outside(path, PLACE)
+    require_outside_sinks(path, PLACE)
     try:
         # Not to wait for the reader of a pipe.
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_APPEND | os.O_CLOEXEC, 0o600)

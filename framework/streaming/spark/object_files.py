@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.storage.places import is_object
+from skyband.framework.storage.locations import is_object
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skyband.framework.storage.places import is_object
+from skyband.framework.storage.locations import is_object
 
 MARK: Final = "skyband"
 """Key of ``commitInfo`` that marks a commit of Skyband that changes rows without a transaction of a batch; its value is the job's id."""

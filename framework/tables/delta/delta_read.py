@@ -17,14 +17,14 @@ from pyarrow import fs
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import one_line
-from skyband.framework.storage.settings import options
+from skyband.framework.storage.settings import store_options
 
 
 def open_table(root: str | Path, name: str) -> DeltaTable:
     """The table ``name`` below ``root``. Raises SkybandError SKY-E400 if there is none or it cannot be opened."""
     path = f"{root}/{name}"
     try:
-        return DeltaTable(path, storage_options=options(path))
+        return DeltaTable(path, storage_options=store_options(path))
     except TableNotFoundError as e:
         raise SkybandError("SKY-E400", f"there is no table {name!r} at {root}", hint="run the job first: skyband run SPEC") from e
     except BaseException as e:
@@ -59,7 +59,7 @@ def transaction(table: DeltaTable, app_id: str) -> int | None:
 def exists(root: str | Path, name: str) -> bool:
     """Whether there is a table ``name`` below ``root``."""
     path = f"{root}/{name}"
-    return bool(DeltaTable.is_deltatable(path, options(path)))
+    return bool(DeltaTable.is_deltatable(path, store_options(path)))
 
 
 def versions(root: str | Path, names: Iterable[str]) -> dict[str, int | None]:

@@ -14,7 +14,7 @@ from typing import Final
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from skyband.framework.storage.holders import epoch_of, taken_over
+from skyband.framework.storage.epochs import epoch_of, lease_lost
 from skyband.framework.tables.delta import delta_read
 
 FENCE: Final = "skyband/epoch"
@@ -31,7 +31,7 @@ def fence(root: Path, table: DeltaTable) -> list[Transaction]:
     if epoch is None:
         return []
     if _epoch(table) > epoch:
-        raise taken_over(root)
+        raise lease_lost(root)
     return [Transaction(FENCE, epoch)]
 
 

@@ -26,8 +26,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.storage import durable
-from skyband.framework.storage.places import is_object, place
-from skyband.framework.storage.records import Unfit, content
+from skyband.framework.storage.locations import is_object, location
+from skyband.framework.storage.records import InvalidRecord, read_regular_file
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.commits import delta_ids, foreign, has_transaction
 
@@ -77,7 +77,7 @@ class Owner:
     """
 
     def __init__(self, root: Path | str, generation: tuple[str, str] | None = None) -> None:
-        self.root = place(root)
+        self.root = location(root)
         self._given = generation
         self.home = self.root / _HOME
         # A generation in the making lies in the `_skyband` of the job that it is of.
@@ -308,10 +308,10 @@ def _holds(directory: Path) -> bool:
 def _read(path: Path, model: type[Any]) -> Any:
     """The file as the model has it, None if it is not there. Raises SkybandError SKY-E303 if it holds anything else."""
     try:
-        text = content(path)
+        text = read_regular_file(path)
     except FileNotFoundError:
         return None
-    except Unfit as e:
+    except InvalidRecord as e:
         if isinstance(e.__cause__, NotADirectoryError):
             return None
         raise _unreadable(path) from e

@@ -19,8 +19,8 @@ from skyband.framework.base.types import STAMP
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.registry import query_type
-from skyband.framework.storage.kept import kept_of
-from skyband.framework.storage.places import place
+from skyband.framework.storage.job_file_header import read_job_file_header
+from skyband.framework.storage.locations import location
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.delta.expected_columns import need_columns
@@ -258,7 +258,7 @@ class Reader:
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
         """(batch up to which results are derived, last complete batch), -1 for none."""
-        kept = kept_of(place(self.root) / "_skyband")
+        kept = read_job_file_header(location(self.root) / "_skyband")
         if kept is None:
             return 0, 0
         ids = ((t, f"{self.plan.job}/{kept.generation}/{t}") for t in (query.name, "runs"))

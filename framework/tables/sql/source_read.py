@@ -25,7 +25,7 @@ from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.nested import path_of, paths_of
 from skyband.framework.sources.text.options import skipped
-from skyband.framework.storage.kept import kept_of
+from skyband.framework.storage.job_file_header import read_job_file_header
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.sql.source_rows import found_by, source_schema
 from skyband.framework.tables.sql.view import quoted
@@ -187,7 +187,7 @@ def _slashed(options: Mapping[str, str]) -> bool:
 
 def header_of(home: Path) -> list[str] | None:
     """The columns of a job's CSV files as its first run found them."""
-    kept = kept_of(home)
+    kept = read_job_file_header(home)
     return None if kept is None else kept.header
 
 

@@ -18,7 +18,7 @@ from skyband.framework.base.errors import SkybandError, did_you_mean
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan
-from skyband.framework.storage.sinks import need_readable
+from skyband.framework.storage.sinks import require_readable
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import tables
@@ -48,11 +48,11 @@ _CATALOG: Final = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\
 class Statements:
     """Statements over the tables of ``plan``'s sink and their views, each opened when a statement first names it, as of then.
 
-    Raises SkybandError as ``need_readable``.
+    Raises SkybandError as ``require_readable``.
     """
 
     def __init__(self, plan: Plan) -> None:
-        need_readable(plan.sink)
+        require_readable(plan.sink)
         self._plan, self._root = plan, plan.sink.removeprefix("file://")
         self._schemas = {t.name: t.schema for t in tables(plan)}
         self._tables = {name.lower(): name for name in self._schemas}

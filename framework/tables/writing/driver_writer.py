@@ -18,8 +18,8 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import NOT_WRITABLE_HINT, SYSTEM_FAILURE_HINT, one_line, system_failure
-from skyband.framework.storage.holders import taken_over
-from skyband.framework.storage.settings import options, reached_by_tasks
+from skyband.framework.storage.epochs import lease_lost
+from skyband.framework.storage.settings import reached_by_tasks, store_options
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.data_files import ROWS_PER_FILE, DataFile, unseen, write
 from skyband.framework.tables.delta.fence import fence, overtaken
@@ -57,7 +57,7 @@ class DriverWriter:
                 self._open[spec.name] = DeltaTable.create(
                     str(path),
                     spec.schema,
-                    storage_options=options(str(path)),
+                    storage_options=store_options(str(path)),
                     partition_by=list(spec.partition_by),
                     description=spec.comment,
                     configuration=properties(spec, self.owner.made_id()),
@@ -240,7 +240,7 @@ def _reported_errors(root: Path, table: str, code: str = "SKY-E401", verb: str =
         yield
     except (DeltaError, OSError) as e:
         if isinstance(e, CommitFailedError) and overtaken(root, table):
-            raise taken_over(root) from e
+            raise lease_lost(root) from e
         what = system_failure(e)
         if what is not None:
             raise SkybandError("SKY-E306", f"table {table!r} cannot be {verb}: {what}", hint=SYSTEM_FAILURE_HINT) from e

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.places import is_object, place
+from skyband.framework.storage.locations import is_object, location
 from skyband.framework.tables.writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -29,4 +29,4 @@ def writer_for(path: str, spark: SparkSession | None = None) -> Writer:
         return SparkWriter(path, spark)
     from skyband.framework.tables.writing.driver_writer import DriverWriter
 
-    return DriverWriter(place(path))
+    return DriverWriter(location(path))

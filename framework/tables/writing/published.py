@@ -19,8 +19,8 @@ from deltalake.exceptions import DeltaError
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.storage.places import absent
-from skyband.framework.storage.settings import options
+from skyband.framework.storage.locations import missing_files
+from skyband.framework.storage.settings import store_options
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import fixed_schema, result_tables
@@ -75,11 +75,11 @@ def unreadable(root: Path, table: str, version: int) -> str | None:
     """Why a version of a table cannot be read, None if it can. O(its files)."""
     try:
         path = str(root / table)
-        opened = DeltaTable(path, version=version, storage_options=options(path))
+        opened = DeltaTable(path, version=version, storage_options=store_options(path))
         paths = [unquote(p) for p in pa.table(opened.get_add_actions(flatten=True))["path"].to_pylist()]
     except (DeltaError, OSError, ValueError, OverflowError) as e:
         return f"cannot be opened ({str(e)[:200]})"
-    gone = absent(root / table, [p for p in paths if "://" not in p])
+    gone = missing_files(root / table, [p for p in paths if "://" not in p])
     return f"has lost {len(gone)} of its {counted(len(paths), 'data file')}" if gone else None
 
 

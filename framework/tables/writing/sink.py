@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.columns import DURATIONS
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.messages import HEADS, REJECTED, RUNS, Changes, Skyband, Trajectory, addressed
+from skyband.framework.base.messages import HEADS, REJECTED, RUNS, Changes, Skyband, Trajectory, parse_kind
 from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta.data_files import DataFile
@@ -124,7 +124,7 @@ class Sink:
     def _writes(self, batch_id: int, blocks: Mapping[str, pa.Table], files: Files) -> Iterator[tuple[str, Callable[[str], None]]]:
         skybands: dict[str, list[str]] = {}
         for kind in dict.fromkeys([*blocks, *files]):
-            match addressed(kind):
+            match parse_kind(kind):
                 case Changes() | Trajectory():
                     yield from self._added(kind, batch_id, blocks, files)
                 case Skyband(operator, _):
@@ -156,7 +156,7 @@ class Sink:
         schema = self.specs[table].schema
         data = pa.concat_tables([schema.empty_table(), *(to_schema(blocks[k], schema) for k in kinds if k in blocks)])
         written = [f for k in kinds for f in files.get(k, ())]
-        buckets = sorted(of.bucket for k in kinds if isinstance(of := addressed(k), Skyband))
+        buckets = sorted(of.bucket for k in kinds if isinstance(of := parse_kind(k), Skyband))
         self.writer.overwrite_partitions(table, data, "bucket", buckets, self.app_id(table), batch_id, written)
 
     def _heads(self, table: str, batch_id: int, touched: pa.Table, files: Sequence[DataFile]) -> None:
@@ -191,7 +191,7 @@ def _spans(ids: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
 
 def table_of(kind: str) -> str | None:
     """The table that rows of ``kind`` come to, None if there is none."""
-    match addressed(kind):
+    match parse_kind(kind):
         case Changes(query):
             return changes_name(query)
         case Trajectory(query):

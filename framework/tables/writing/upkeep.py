@@ -29,7 +29,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.storage.places import is_object
+from skyband.framework.storage.locations import is_object
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.commits import MARK, named
 from skyband.framework.tables.delta.ownership import file_mark

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.reasons import REASONS, count_of
+from skyband.framework.base.reasons import REASONS, count_name
 from skyband.framework.tables.delta.delta_read import open_table
 from skyband.framework.tables.schemas import changes_name
 from skyband.framework.verify.differences import Difference, place
@@ -52,7 +52,7 @@ def _rows_of(stored: Stored, rows: list[Row]) -> Iterator[Difference]:
     """Every row against the rows of its batch in the other tables."""
     table = stored.table("rejected")
     reasons: Counter[tuple[int, str]] = Counter(
-        (b, _CLASS.get(count_of(r), r)) for b, r in zip(table["batch_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
+        (b, _CLASS.get(count_name(r), r)) for b, r in zip(table["batch_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
     )
     changes: Counter[int] = Counter(b for q in stored.plan.queries for b in stored.table(changes_name(q.name))["batch_id"].to_pylist())
     known = {r["batch_id"] for r in rows}

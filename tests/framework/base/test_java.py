@@ -26,7 +26,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with no Java but what a test puts below this directory."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.setattr(java, "PLACES", (f"{tmp_path}/jvm/*",))
+    monkeypatch.setattr(java, "INSTALL_PATTERNS", (f"{tmp_path}/jvm/*",))
     return tmp_path
 
 

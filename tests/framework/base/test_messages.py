@@ -16,9 +16,9 @@ from skyband.framework.base.messages import (
     Skyband,
     Tally,
     Trajectory,
-    addressed,
-    time_of,
-    unusable_of,
+    parse_kind,
+    time_count,
+    unusable_count,
 )
 from skyband.framework.base.reasons import REASONS, count_of
 from skyband.framework.tables.schemas import fixed_schema
@@ -30,12 +30,12 @@ from skyband.framework.tables.schemas import fixed_schema
 )
 def test_a_message_with_an_address_is_read_back_from_its_kind(message: Changes | Skyband | Trajectory, kind: str) -> None:
     assert message.kind == kind
-    assert addressed(kind) == message
+    assert parse_kind(kind) == message
 
 
 @pytest.mark.parametrize("kind", ["rows", "counts", "heads", "rejected", "runs"])
 def test_the_other_kinds_have_no_address(kind: str) -> None:
-    assert addressed(kind) is None
+    assert parse_kind(kind) is None
 
 
 def test_counts_are_summed_but_for_instants() -> None:
@@ -48,8 +48,8 @@ def test_counts_are_summed_but_for_instants() -> None:
 
 def test_what_has_no_column_of_its_own_is_a_counter() -> None:
     tally = Tally({ROWS_IN: 1, "late": 2, "rejected_rule": 3, "control": 1, "deleted": 4, "best.scanned": 5})
-    tally[time_of("load")] = 6
-    tally[unusable_of("best")] = 7
+    tally[time_count("load")] = 6
+    tally[unusable_count("best")] = 7
     assert tally.unusable() == {"best": 7}
     assert tally.counters() == {"control": 1, "deleted": 4, "best.scanned": 5}
     assert json.loads(tally.message())["us_load"] == 6
@@ -63,7 +63,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
     }
     begun = {"rule:<name>", "empty_set:<name>", "large_set:<name>", "null_object:<column>", "no_update:<column>"}
     assert len(spelled) == len(set(spelled)) and set(spelled) == constants | begun
-    assert [count_of(r) for r in ("rule:a,b", "late", "empty_set:w", "large_set:w", "null_object:x", "no_update:x")] == [
+    assert [count_name(r) for r in ("rule:a,b", "late", "empty_set:w", "large_set:w", "null_object:x", "no_update:x")] == [
         "rejected_rule",
         "late",
         "rejected_tokens",

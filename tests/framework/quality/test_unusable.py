@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from skyband.framework.base.messages import COUNTS, Tally, asked_of, null_of, unusable_of
+from skyband.framework.base.messages import COUNTS, Tally, null_count, requested_count, unusable_count
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.unusable import TOO_MANY, Use, report
@@ -163,8 +163,8 @@ def test_nulls_are_counted_of_rows_that_are_not_rejected(plan: Plan) -> None:
 
 
 def test_the_counts_are_in_no_other_column_of_runs() -> None:
-    tally = Tally({unusable_of("top"): 1, asked_of("top"): 2, null_of("x"): 3, "sent": 4, "more": 5})
-    assert (tally.unusable(), tally.asked(), tally.nulls(), tally.counters()) == ({"top": 1}, {"top": 2}, {"x": 3}, {"more": 5})
+    tally = Tally({unusable_count("top"): 1, requested_count("top"): 2, null_count("x"): 3, "sent": 4, "more": 5})
+    assert (tally.unusable(), tally.requested(), tally.nulls(), tally.counters()) == ({"top": 1}, {"top": 2}, {"x": 3}, {"more": 5})
 
 
 @pytest.mark.parametrize(

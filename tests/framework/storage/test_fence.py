@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.holders import EPOCHS
-from skyband.framework.storage.places import place
+from skyband.framework.storage.epochs import EPOCHS
+from skyband.framework.storage.locations import location
 from skyband.framework.tables.delta.fence import FENCE, raise_fences
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.driver_writer import DriverWriter
@@ -26,7 +26,7 @@ def nobody() -> None:
 def holding(directory: str, epoch: int) -> DriverWriter:
     """A writer of the holder number ``epoch``: what this process does next is done by that holder."""
     EPOCHS[directory] = epoch
-    return DriverWriter(place(directory))
+    return DriverWriter(location(directory))
 
 
 def attempt(writer: DriverWriter, directory: str, epoch: int, kind: str, batch: int) -> str | None:
@@ -52,18 +52,18 @@ def test_the_holder_before_cannot_commit(directory: str, kind: str) -> None:
         old.ensure(spec)
     assert attempt(old, directory, 1, kind, 0) is None
     new = holding(directory, 2)
-    raise_fences(place(directory))
+    raise_fences(location(directory))
     # With the table as it had it open, and as it is now.
     assert attempt(old, directory, 1, kind, 1) == "SKY-E631"
-    assert attempt(DriverWriter(place(directory)), directory, 1, kind, 1) == "SKY-E631"
+    assert attempt(DriverWriter(location(directory)), directory, 1, kind, 1) == "SKY-E631"
     with pytest.raises(SkybandError) as e:
         EPOCHS[directory] = 1
-        raise_fences(place(directory))
+        raise_fences(location(directory))
     assert e.value.code == "SKY-E631"
     table = "parts" if kind == "partitions" else "plain"
     assert new.read(table)["a"].to_pylist() == [1]
     assert attempt(new, directory, 2, kind, 1) is None
-    assert sorted(DriverWriter(place(directory)).read(table)["a"].to_pylist()) == ([1, 2] if kind == "append" else [2])
+    assert sorted(DriverWriter(location(directory)).read(table)["a"].to_pylist()) == ([1, 2] if kind == "append" else [2])
 
 
 @pytest.mark.slow
@@ -77,20 +77,20 @@ def test_a_batch_that_both_have_is_there_once_and_later_ones_are_the_new_holders
         if len(holders) < 3 and chance.random() < 0.1:
             epoch = max(holders) + 1
             holders[epoch] = holding(directory, epoch)
-            raise_fences(place(directory))
-            last = DriverWriter(place(directory)).version("plain", "app")
+            raise_fences(location(directory))
+            last = DriverWriter(location(directory)).version("plain", "app")
             batches[epoch] = 0 if last is None else last + 1
         epoch = chance.choice(list(holders))
         refused = attempt(holders[epoch], directory, epoch, "append", batches[epoch])
         assert refused == (None if epoch == max(holders) else "SKY-E631")
         batches[epoch] += refused is None
-    table = DriverWriter(place(directory)).opened("plain")
+    table = DriverWriter(location(directory)).opened("plain")
     assert len(holders) == 3 and table.transaction_version(FENCE) == 3
     assert table.to_pyarrow_table().num_rows == batches[3]
 
 
 def test_a_sink_of_this_machine_says_nothing_of_epochs(tmp_path: object) -> None:
-    writer = DriverWriter(place(str(tmp_path)))
+    writer = DriverWriter(location(str(tmp_path)))
     writer.ensure(PLAIN)
     writer.append("plain", pa.table({"a": [1]}), "app", 0)
     assert writer.opened("plain").transaction_version(FENCE) is None

@@ -47,16 +47,16 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Task]]:
 def test_a_file_is_what_it_is_in_a_directory(directory: str, tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     for rows, partition in ((ROWS, None), (ROWS.drop_columns(["i"]), {"i": "3"})):
-        there, here = (data_files.write(root, "t", rows, partition, "part-7") for root in (place(directory), tmp_path))
+        there, here = (data_files.write(root, "t", rows, partition, "part-7") for root in (location(directory), tmp_path))
         assert (there.size, there.rows, there.stats, there.partition) == (here.size, here.rows, here.stats, here.partition)
         assert there.path.startswith("i=3/part-7-" if partition else "part-7-")
-        put = place(directory) / "t" / there.path
+        put = location(directory) / "t" / there.path
         assert put.read_bytes() == (tmp_path / "t" / here.path).read_bytes()
         assert pq.read_table(put.open("rb")).equals(rows)  # type: ignore[no-untyped-call]
 
 
 def test_files_that_are_not_there_or_not_whole_are_found(directory: str, tmp_path: Path) -> None:
-    for root in (place(directory), tmp_path):
+    for root in (location(directory), tmp_path):
         (root / "t").mkdir(exist_ok=True)
         whole, cut, gone, last = (data_files.write(root, "t", ROWS) for _ in range(4))
         assert data_files.unseen(root, "t", [whole, cut, gone, last]) == data_files.unseen(root, "t", []) == []
@@ -71,7 +71,7 @@ def test_tables_are_those_that_the_driver_writes_to_a_directory(
     directory: str, tmp_path: Path, task: type[Task], monkeypatch: pytest.MonkeyPatch, least: int
 ) -> None:
     monkeypatch.setenv(LEAST, str(least))
-    here, there = sink_of(tmp_path), sink_of(place(directory))
+    here, there = sink_of(tmp_path), sink_of(location(directory))
     changes = random_changes(here.plan, seed=5, batches=3, steps=30)
     in_files = 0
     for number in range(3):
@@ -97,22 +97,22 @@ def test_a_file_that_is_gone_or_cut_is_an_error_and_nothing_is_committed(
     directory: str, task: type[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LEAST, "0")
-    sink = sink_of(place(directory))
+    sink = sink_of(location(directory))
     deliver = Delivery.of(sink)
     assert deliver is not None
     for spoil in ("cut", "gone"):
         received = Received.of([deliver(REJECTED, blocks.table_bytes(bad_rows(2)))])
         (file,) = received.files[REJECTED]
-        at = place(directory) / "rejected" / file.path
+        at = location(directory) / "rejected" / file.path
         at.write_bytes(at.read_bytes()[1:]) if spoil == "cut" else at.unlink()
         with pytest.raises(SkybandError, match="a task has written") as e:
             test_delivery.commit(sink, 0, received)
         assert e.value.code == "SKY-E620"
-    assert sink_of(place(directory)).writer.read("rejected").num_rows == 0
+    assert sink_of(location(directory)).writer.read("rejected").num_rows == 0
 
 
 def test_a_store_that_cannot_be_written_is_told_as_the_store_s(directory: str, task: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
-    deliver = Delivery.of(sink_of(place(directory)))
+    deliver = Delivery.of(sink_of(location(directory)))
     assert deliver is not None
     elsewhere = Delivery("s3://nobucket/x", deliver.specs, deliver.keys, 0, "")
     with pytest.raises(SkybandError) as e:
@@ -125,7 +125,7 @@ def test_a_store_that_cannot_be_written_is_told_as_the_store_s(directory: str, t
 
 def test_executors_say_which_objects_and_files_they_do_not_see(directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there, gone, here = f"{directory}/there", f"{directory}/gone", str(tmp_path)
-    place(there).write_bytes(b"x")
+    location(there).write_bytes(b"x")
     assert executors.unseen([there, gone, here, f"{here}/gone"]) == [gone, f"{here}/gone"]
     # An executor that does not know where the store is.
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
@@ -136,7 +136,7 @@ def test_executors_say_which_objects_and_files_they_do_not_see(directory: str, t
 def test_what_travels_to_tasks_holds_no_credentials(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(name, KEY)
-    deliver = Delivery.of(sink_of(place(directory)))
+    deliver = Delivery.of(sink_of(location(directory)))
     assert deliver is not None and deliver.root == directory
     sent = cloudpickle.dumps(deliver)
     assert directory.encode() in sent and KEY.encode() not in sent and KEY not in str(executors_env())
@@ -144,7 +144,7 @@ def test_what_travels_to_tasks_holds_no_credentials(directory: str, monkeypatch:
 
 def test_results_of_many_keys_are_made_in_tasks(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "PART_ROWS", 5)
-    sink = test_deriving.job(place(directory))
+    sink = test_deriving.job(location(directory))
     changes = random_changes(sink.plan, seed=8, batches=3, steps=30)
     engines: list[test_deriving.FakeSpark] = []
 
@@ -165,7 +165,7 @@ def test_upkeep_removes_files_of_attempts_that_failed_once_they_are_old(
     directory: str, task: type[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LEAST, "0")
-    root = place(directory)
+    root = location(directory)
     for minutes in (15, 0):
         for life in upkeep.MINUTES:
             monkeypatch.setitem(upkeep.MINUTES, life, minutes)
@@ -228,9 +228,9 @@ def test_executors_of_a_cluster_are_told_where_the_store_is_and_have_credentials
 @pytest.mark.parametrize("name", ["access.key", "secret.key", "session.token"])
 def test_where_only_the_engine_has_the_credentials_the_driver_writes(asked: pytest.MonkeyPatch, name: str) -> None:
     asked.setenv(MASTER, "spark://head:7077")
-    assert reached_by_tasks("s3://b/x") and DriverWriter(place("s3://b/x")).task_root == "s3://b/x"
+    assert reached_by_tasks("s3://b/x") and DriverWriter(location("s3://b/x")).task_root == "s3://b/x"
     asked.setenv(CONF, f"{S3A}{name}={KEY}")
-    assert not reached_by_tasks("s3://b/x") and DriverWriter(place("s3://b/x")).task_root is None
+    assert not reached_by_tasks("s3://b/x") and DriverWriter(location("s3://b/x")).task_root is None
     assert reached_by_tasks("/shared/x")
     asked.setenv(MASTER, "local[2]")
     assert reached_by_tasks("s3://b/x")

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.holders import LEASE, epoch_of, holder_of
+from skyband.framework.storage.epochs import LEASE_VARIABLE, epoch_of, lock_holder
 from skyband.framework.storage.lease import Lease
-from skyband.framework.storage.places import place
+from skyband.framework.storage.locations import location
 
 HOLDER = """
 import sys
@@ -54,7 +54,7 @@ def test_a_bucket_that_is_not_there_is_told(directory: str) -> None:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LEASE, "1.2")
+    monkeypatch.setenv(LEASE_VARIABLE, "1.2")
 
 
 def taken(directory: str) -> Lease:
@@ -67,9 +67,9 @@ def test_the_lock_goes_from_one_to_the_next(directory: str) -> None:
     for epoch in (1, 2, 3):
         lease = taken(directory)
         assert (lease.epoch, lease.after_crash, epoch_of(directory)) == (epoch, False, epoch)
-        assert holder_of(lease.path) == os.getpid()
+        assert lock_holder(lease.path) == os.getpid()
         lease.give_back()
-        assert holder_of(lease.path) is None
+        assert lock_holder(lease.path) is None
         assert epoch_of(directory) is None
 
 
@@ -101,7 +101,7 @@ def test_who_stands_still_for_longer_than_its_lease_loses_it_and_hears_of_it(dir
         first.stdin.flush()
         assert said(first) == "given back"
         # It is not: what is another's stays.
-        content = json.loads((place(directory) / "_skyband" / "lock").read_text())
+        content = json.loads((location(directory) / "_skyband" / "lock").read_text())
         assert content["epoch"] == 2 and "free" not in content
         lease.give_back()
 

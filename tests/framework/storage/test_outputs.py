@@ -12,7 +12,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.outcome import Outcome
 from skyband.framework.storage import durable
-from skyband.framework.storage.outputs import new_file, output_directory, output_file, replace, whole
+from skyband.framework.storage.outputs import new_file, new_output, output_directory, output_file, replace_output
 from skyband.framework.streaming.spark.log import PLACE, own_log
 from skyband.jobs.cli import main
 from tests.spark.jobs import write_file, write_spec
@@ -164,21 +164,21 @@ def test_a_planted_link_beside_the_file_leads_nowhere(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "urandom", lambda n: bytes(n))
     (tmp_path / f".page.html.{bytes(6).hex()}").symlink_to(tmp_path / "victim")
     with pytest.raises(SkybandError) as e:
-        replace(tmp_path / "page.html", "--out", "other")
+        replace_output(tmp_path / "page.html", "--out", "other")
     assert e.value.code == "SKY-E203"
     assert (tmp_path / "victim").read_text() == "precious" and (tmp_path / "page.html").read_text() == "page"
 
 
 def test_a_file_that_cannot_be_written_whole_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), whole(tmp_path / "rows.csv") as out:
+    with pytest.raises(KeyError), new_output(tmp_path / "rows.csv") as out:
         out.write("half")
         raise KeyError
     assert os.listdir(tmp_path) == []
-    with pytest.raises(FileExistsError), whole(tmp_path / "rows.csv") as out:
+    with pytest.raises(FileExistsError), new_output(tmp_path / "rows.csv") as out:
         out.write("mine")
         (tmp_path / "rows.csv").write_text("theirs")
     assert os.listdir(tmp_path) == ["rows.csv"] and (tmp_path / "rows.csv").read_text() == "theirs"
-    with whole(tmp_path / "more.csv") as out:
+    with new_output(tmp_path / "more.csv") as out:
         out.write("whole")
     assert sorted(os.listdir(tmp_path)) == ["more.csv", "rows.csv"]
 

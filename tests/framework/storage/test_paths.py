@@ -39,7 +39,7 @@ def seen(root: Path) -> dict[str, object]:
 
 
 def test_a_directory_of_objects_looks_as_the_same_directory_of_files(directory: str, tmp_path: Path) -> None:
-    objects, files = filled(place(directory)), filled(place(tmp_path))
+    objects, files = filled(location(directory)), filled(location(tmp_path))
     assert seen(objects) == seen(files)
     for root in (objects, files):
         (root / "a.json").unlink()
@@ -51,12 +51,12 @@ def test_a_directory_of_objects_looks_as_the_same_directory_of_files(directory: 
         remove_tree(root / "sub")
         durable.replace(root / "b.txt", "other")
     assert seen(objects) == seen(files)
-    assert absent(objects, [*FILES]) == absent(files, [*FILES]) == ["a.json", "sub/c.json", "sub/deep/d.json"]
+    assert missing_files(objects, [*FILES]) == missing_files(files, [*FILES]) == ["a.json", "sub/c.json", "sub/deep/d.json"]
     assert not (objects / "sub").exists() and (objects / "b.txt").read_text() == "other"
 
 
 def test_a_file_that_is_written_is_there_when_it_is_closed_and_not_if_writing_failed(directory: str) -> None:
-    path = place(directory) / "x.bin"
+    path = location(directory) / "x.bin"
     with path.open("wb") as f:
         f.write(b"ab")
         assert not path.exists()
@@ -70,7 +70,7 @@ def test_a_file_that_is_written_is_there_when_it_is_closed_and_not_if_writing_fa
 
 
 def test_an_object_is_no_file_of_this_machine(directory: str) -> None:
-    path = place(directory) / "a" / "b"
+    path = location(directory) / "a" / "b"
     assert str(path) == f"{directory}/a/b" and is_object(path) and path.absolute() == path.resolve() == path
     assert [str(p) for p in path.parents] == [f"{directory}/a", directory, "s3://bucket/"[:-1]]
     assert pickle.loads(pickle.dumps(path)) == path and str(path.with_name("c")) == f"{directory}/a/c"
@@ -80,20 +80,20 @@ def test_an_object_is_no_file_of_this_machine(directory: str) -> None:
 
 def test_what_a_store_refuses_is_told_in_one_line(directory: str) -> None:
     with pytest.raises(SkybandError) as e:
-        place("s3://no-such-bucket/x").write_bytes(b"1")
+        location("s3://no-such-bucket/x").write_bytes(b"1")
     assert e.value.code == "SKY-E630" and "no-such-bucket/x" in e.value.message and "\n" not in e.value.message
 
 
 @pytest.mark.parametrize("path", ["hdfs://host/x", "http://host/x", "s3a://bucket/x"])
 def test_other_file_systems_are_refused(path: str) -> None:
     with pytest.raises(SkybandError) as e:
-        place(path)
+        location(path)
     assert e.value.code == "SKY-E203"
 
 
 def test_who_runs_a_job_says_how_storage_is_reached() -> None:
-    assert scheme_of("/x") is None and scheme_of("file:///x") is None and options("/x") is None
-    assert options("s3://b/x", {}) == {} and options("gs://b/x", {}) == {}
+    assert scheme_of("/x") is None and scheme_of("file:///x") is None and store_options("/x") is None
+    assert store_options("s3://b/x", {}) == {} and store_options("gs://b/x", {}) == {}
     env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "eu-west-1", "AWS_SECRET_ACCESS_KEY": "s"}
     assert options("s3://b/x", env) == {"aws_endpoint": "http://127.0.0.1:9", "allow_http": "true"}
     conf = spark_conf(env)
@@ -101,4 +101,4 @@ def test_who_runs_a_job_says_how_storage_is_reached() -> None:
     assert "s" not in conf.values()
     # Spark's settings count before the environment, and no plain HTTP is taken up that nobody has written.
     given = {**env, "SKYBAND_CONF": "spark.hadoop.fs.s3a.endpoint=https://other\nspark.hadoop.fs.s3a.secret.key=t"}
-    assert options("s3://b/x", given) == {"aws_endpoint": "https://other", "aws_secret_access_key": "t"}
+    assert store_options("s3://b/x", given) == {"aws_endpoint": "https://other", "aws_secret_access_key": "t"}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.storage.holders import LEASE
-from skyband.framework.storage.places import place
+from skyband.framework.storage.epochs import LEASE_VARIABLE
+from skyband.framework.storage.locations import location
 from skyband.framework.streaming.job.layout import Layout
 from tests.framework.storage.run_of_batches import sink_at
 
@@ -23,7 +23,7 @@ WAIT = 300
 
 
 def started(root: str, failpoint: str | None = None) -> subprocess.Popen[str]:
-    env = {**os.environ, LEASE: "2"} | ({"SKYBAND_FAILPOINT": failpoint} if failpoint else {})
+    env = {**os.environ, LEASE_VARIABLE: "2"} | ({"SKYBAND_FAILPOINT": failpoint} if failpoint else {})
     command = [sys.executable, "-m", "tests.framework.storage.run_of_batches", root, str(BATCHES)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
 
@@ -44,7 +44,7 @@ def stands_still(process: subprocess.Popen[str]) -> bool:
 
 def log(root: str) -> set[str]:
     """The commits of all tables."""
-    return {str(p) for p in place(root).rglob("*.json") if p.parent.name == "_delta_log"}
+    return {str(p) for p in location(root).rglob("*.json") if p.parent.name == "_delta_log"}
 
 
 def rows(root: str) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from skyband.framework.base.messages import ACCEPTED, CHANGED, COUNTS, FRONTIER, NEWEST, PENDING, ROWS_IN, Skyband, Tally, addressed
+from skyband.framework.base.messages import ACCEPTED, CHANGED, COUNTS, FRONTIER, NEWEST, PENDING, ROWS_IN, Skyband, Tally, parse_kind
 from skyband.framework.base.reasons import REASONS
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.bucket.bucket import Bucket
@@ -64,7 +64,7 @@ def make(spec: Path, rows: list[list[object]], states: Path | None = None) -> Pl
             for kind, data in bucket.run([table_bytes(mine)] if mine.num_rows else [], watermark):
                 if kind == COUNTS:
                     counts.add(data)
-                elif isinstance(addressed(kind), Skyband):
+                elif isinstance(parse_kind(kind), Skyband):
                     blocks[kind] = [bytes_table(data)]
                 else:
                     blocks[kind].append(bytes_table(data))

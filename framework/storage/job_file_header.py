@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict, TypeAdapter
 
-from skyband.framework.storage.records import TOLERANT, Name, Unfit, read
+from skyband.framework.storage.records import TOLERANT, InvalidRecord, Name, read_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class _Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class JobFileHeader:
     """``header``: the columns of CSV files, as the job's first run found them; ``escape``: what escapes a quote in them.
 
     A job file from before RFC 4180 became the default does not state ``escape``: a backslash. ``fingerprint``: of it the sets of tokens.
@@ -31,12 +31,12 @@ class Kept:
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
-_KEPT: Final = TypeAdapter(Kept)
+_KEPT: Final = TypeAdapter(JobFileHeader)
 
 
-def kept_of(home: Path) -> Kept | None:
+def read_job_file_header(home: Path) -> JobFileHeader | None:
     """What the job file in ``home`` (``_skyband``) says, None if there is none that can be read."""
     try:
-        return read(home / "job.json", _KEPT)
-    except Unfit:
+        return read_record(home / "job.json", _KEPT)
+    except InvalidRecord:
         return None

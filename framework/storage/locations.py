@@ -12,7 +12,7 @@ from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.storage.settings import SCHEMES, scheme_of
 
 
-def place(path: str | Path) -> Path:
+def location(path: str | Path) -> Path:
     """An absolute path of this machine, or an ``ObjectPath``.
 
     Raises SkybandError SKY-E203 for other file systems, SKY-E200 if the library for object storage is not installed.
@@ -37,7 +37,7 @@ def is_object(path: str | Path) -> bool:
     return scheme_of(str(path)) is not None
 
 
-def absent(root: Path, names: Sequence[str]) -> list[str]:
+def missing_files(root: Path, names: Sequence[str]) -> list[str]:
     """Those of the files ``names`` below ``root`` that are not there. Objects are asked for by one listing, not each by a request."""
     if not is_object(root):
         return [n for n in names if not (root / n).exists()]
@@ -45,7 +45,7 @@ def absent(root: Path, names: Sequence[str]) -> list[str]:
     return [n for n in names if n not in there]
 
 
-def need_directory(path: str | Path, command: str) -> None:
+def require_local(path: str | Path, command: str) -> None:
     """SkybandError SKY-E632 if ``path`` is on object storage, where ``command`` does not work."""
     if is_object(path):
         hint = "objects cannot be moved: run the spec into another sink path instead, see docs/how-to/object-storage.md"
