@@ -87,13 +87,13 @@ class LastRun(NamedTuple):
 
 
 def last_run(plan: Plan) -> LastRun:
-    """Return what the job has left. Raises SkybandError SKY-E402 if no batch is complete yet, and those of ``need_readable``."""
-    from skyband.framework.storage.sinks import need_readable
+    """Return what the job has left. Raises SkybandError SKY-E402 if no batch is complete yet, and those of ``require_readable``."""
+    from skyband.framework.storage.sinks import require_readable
     from skyband.framework.streaming.job.layout import Layout, not_run
     from skyband.framework.tables.writing.driver_writer import DriverWriter
     from skyband.framework.tables.writing.sink import Sink
 
-    need_readable(plan.sink)
+    require_readable(plan.sink)
     layout = Layout(plan.sink)
     job = layout.known()
     sink = Sink(plan, DriverWriter(layout.root), job.generation)

@@ -51,7 +51,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class TimeVarying:
-    """Values that move between changes: ``value``, in seconds, grows by ``slope`` seconds a second. Both are columns of the item.
+    """A value that varies between changes: ``value``, in seconds, grows by ``slope`` seconds per second. Both are columns of the item.
 
     ``all_items``: the table of trajectories covers all items. Otherwise it covers members of the result, with a point where one enters.
     """
@@ -84,10 +84,9 @@ class ItemColumn:
 class ItemShape:
     """The shape of an item. ``rank``: a complete rank order; ``extra``: further columns of the state's table.
 
-    ``hidden_by``: the extra column with the seq of a row that keeps the item out of results as long as it is in the window (its time stands
-    in the column of that name and ``_time``). ``time_varying``: which of its values move; then there is a table of their trajectories.
-    ``lasting``: items enter a result and leave it. Else every item is told once, when the newest of its rows arrives, and nothing of it is
-    kept: there is no result, only changes, all of them of one kind.
+    ``hidden_by``: the extra column with the seq of a row that hides the item while that row is in the window (its time is in the column
+    ``<hidden_by>_time``). ``time_varying``: its time-varying value, whose trajectories have a table. ``lasting``: items enter and leave a
+    result. Otherwise an item is reported once, when the newest of its rows arrives, and not kept: the query has changes and no result.
     """
 
     parts: tuple[Part, ...]
@@ -100,7 +99,7 @@ class ItemShape:
 
     @property
     def varies(self) -> bool:
-        """Whether values move with time, so that an item may leave with others than it came with."""
+        """Return True if values vary with time, so that an item may leave with other values than it entered with."""
         return self.time_varying is not None
 
     @property

@@ -19,7 +19,7 @@ from typing import Any, Final
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.settings.spark import seconds
-from skyband.framework.storage.holders import DEFAULT, EPOCHS, LEASE
+from skyband.framework.storage.epochs import DEFAULT_LEASE, EPOCHS, LEASE_VARIABLE
 from skyband.framework.storage.paths import ObjectPath
 
 with extra("s3", "object storage"):

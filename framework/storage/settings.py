@@ -89,7 +89,7 @@ def workers_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 def executors_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Variables for Python on executors of a cluster: endpoint and region of ``s3://``, no credentials. Raises as ``spark_settings``."""
-    found = options("s3://", env) or {}
+    found = store_options("s3://", env) or {}
     region = found.get("aws_region") or _region(env)
     return {name: value for name, value in ((_ENDPOINTS[1], found.get("aws_endpoint")), ("AWS_REGION", region)) if value}
 

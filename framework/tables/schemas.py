@@ -273,7 +273,7 @@ def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
             value, slope = q.item.time_varying.value, q.item.time_varying.slope
             which = " and ".join(f"{c} = ..." for c in dict.fromkeys((*stream_columns(plan, q), *identity_columns(plan, q))))
             name = trajectory_name(q.name)
-            whose = "all objects" if q.item.time_varying.of_all else f"the members of {q.name} while they are that"
+            whose = "all objects" if q.item.time_varying.all_items else f"the members of {q.name} while they are that"
             said = (
                 f"How {value} of {whose} moves, point by point. At T: select {value} + {slope} * extract(epoch from (T - valid_from)) "
                 f"from {name} where {which} and valid_from <= T order by valid_from desc limit 1"

@@ -57,7 +57,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Write the spec, or the project; a file that is there already is never touched (SkybandError SKY-E202)."""
-    from skyband.framework.storage.outputs import outside
+    from skyband.framework.storage.outputs import require_outside_sinks
 
     if args.plugin is not None:
         package = write_plugin(Path(args.plugin))

@@ -127,11 +127,11 @@ def read_result(
         raise SkybandError("SKY-E201", "at goes with the query's own k and window", hint="leave out at, or k and window")
     instant = None if at is None else parse_instant(at)
     within = parse_window(text("window", window)) if window is not None else None
-    from skyband.framework.storage.sinks import need_readable
+    from skyband.framework.storage.sinks import require_readable
     from skyband.framework.streaming.job.edited_spec import tables_of
     from skyband.framework.tables.results.reader import Reader
 
-    need_readable(plan.sink)
+    require_readable(plan.sink)
     reader = Reader(plan)
     with tables_of(plan):
         return reader.snapshot(query, k, within, key) if other else reader.as_of(query, instant, key, limit)

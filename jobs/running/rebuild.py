@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.places import need_directory
+from skyband.framework.storage.locations import require_local
 from skyband.jobs.parser import help_page
 from skyband.jobs.running.added import added
 from skyband.jobs.running.run import add_arguments, begin, libraries_there, look, opened, quick, stream, unread, waits, watch, what

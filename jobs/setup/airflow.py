@@ -68,10 +68,10 @@ def install(directory: str, specs: str | None) -> str:
     SkybandError SKY-E202 if another file of its name is there, SKY-E203 if the directory cannot be written.
     """
     from skyband.framework.storage import durable
-    from skyband.framework.storage.outputs import output_directory, output_file, outside
+    from skyband.framework.storage.outputs import output_directory, output_file, require_outside_sinks
 
     target = Path(directory).absolute()
-    outside(target, "the directory of DAGs")
+    require_outside_sinks(target, "the directory of DAGs")
     output_directory(target / PACKAGE, "the directory of DAGs")
     output_file(target / LOADER, "the directory of DAGs")
     loader = target / LOADER

@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.settings.spark import seconds
-from skyband.framework.storage.places import is_object
-from skyband.framework.storage.sinks import refuse_links
+from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.sinks import reject_links
 from skyband.framework.streaming.job.generations import settle
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.job.leases import leased

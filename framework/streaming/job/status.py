@@ -22,9 +22,9 @@ from skyband.framework.sources.files.listing import not_read
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.holders import holder_of
-from skyband.framework.storage.places import is_object
-from skyband.framework.storage.sinks import need_readable
+from skyband.framework.storage.epochs import lock_holder
+from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.consistency import advice, look
 from skyband.framework.streaming.job.consistency import told as lost

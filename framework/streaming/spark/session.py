@@ -21,8 +21,8 @@ from skyband.framework.console.lines import warning_to_stderr
 from skyband.framework.settings.spark import SparkOptions, spark_settings
 from skyband.framework.settings.tasks import DEFAULT_TASKS, requested_tasks
 from skyband.framework.sources.logs import local_path
-from skyband.framework.storage.places import is_object
-from skyband.framework.storage.settings import LEFT_OUT, SPARK_JARS, executors_env, spark_conf, workers_env
+from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.settings import EXCLUDED_JARS, SPARK_JARS, executors_env, spark_conf, workers_env
 from skyband.framework.streaming.spark import cluster, launch
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.log import log_to_come, spark_log
@@ -168,7 +168,7 @@ def _wanted(
     spark_home, packages = launch.spark_home(), (DELTA, *packages)
     plain = local and not cluster.changes_class_path(asked.conf)
     on_s3 = bool(set(SPARK_JARS["s3"]) & set(packages))
-    excludes = SHIPPED + (LEFT_OUT if on_s3 else ())
+    excludes = SHIPPED + (EXCLUDED_JARS if on_s3 else ())
     known = launch.known(spark_home, packages, excludes) if plain else None
     settings: dict[str, Any] = {
         **({} if known else {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(excludes)}),

@@ -97,7 +97,7 @@ def compare_scores(of: Stream, question: Question, kind: QueryType, rows: Sequen
 def compare_lines(question: Question, kind: QueryType, lines: Trajectories, stream: Key) -> Iterator[Difference]:
     """Of a query that writes the trajectories of all items: what they give at an instant against the definition."""
     computed = kind.time_varying_values(question)
-    if computed is None or not lines.varying.of_all:
+    if computed is None or not lines.varying.all_items:
         return
     query, varying = question.query, lines.varying
     for item, (value, slope) in computed.values.items():

@@ -30,9 +30,9 @@ def compare_trajectories(
     for enters, leaves in intervals:
         start = Point(at[enters] or 0, whole(values[enters]), slopes[enters])
         end = None if leaves is None else (at[leaves] or 0, whole(values[leaves]))
-        for said in differences(names[enters][1], start, end, lines.points.get(names[enters], []), varying.of_all):
+        for said in differences(names[enters][1], start, end, lines.points.get(names[enters], []), varying.all_items):
             yield wrong(names[enters], said, start.at)
-    for name, line in lines.points.items() if varying.of_all else ():
+    for name, line in lines.points.items() if varying.all_items else ():
         # Before its first point an object was worth nothing, and it is worth less at no time.
         for said in off_line(name[1], [Point(line[0].at - 1, 0, 0), *line]):
             yield wrong(name, said)

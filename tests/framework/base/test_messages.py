@@ -20,7 +20,7 @@ from skyband.framework.base.messages import (
     time_count,
     unusable_count,
 )
-from skyband.framework.base.reasons import REASONS, count_of
+from skyband.framework.base.reasons import REASONS, count_name
 from skyband.framework.tables.schemas import fixed_schema
 
 
@@ -71,7 +71,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
         "null_object",
         "no_update",
     ]
-    assert {count_of(r) for r in spelled} == {n for c in REASONS for n in c.counts}
+    assert {count_name(r) for r in spelled} == {n for c in REASONS for n in c.counts}
     comments = {f.name: f.metadata[b"comment"].decode() for s in (fixed_schema("rejected"), fixed_schema("runs")) for f in s}
     assert comments["reason"] == (
         "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, null_object:<column>, empty_set:<name>, "

@@ -14,8 +14,8 @@ from pyspark import cloudpickle
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings import spark
 from skyband.framework.settings.spark import CONF, MASTER, SparkOptions
-from skyband.framework.storage.places import place
-from skyband.framework.storage.settings import executors_env, options, reached_by_tasks, workers_env
+from skyband.framework.storage.locations import location
+from skyband.framework.storage.settings import executors_env, reached_by_tasks, store_options, workers_env
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import LEAST
 from skyband.framework.streaming.run import delivery
@@ -207,11 +207,11 @@ def test_workers_reach_the_store_by_the_settings_that_count_for_the_command(aske
     (tmp_path / "skyband.toml").write_text(f'[engine.conf]\n"{S3A}endpoint" = "http://file"\n"{S3A}access.key" = "of file"\n')
     asked.setenv(CONF, f"{S3A}endpoint=http://variable\nspark.executor.memory=3g")
     asked.setattr(spark, "_asked", SparkOptions(conf=(f"{S3A}endpoint=http://option", f"{S3A}secret.key={KEY}")))
-    mine, env = options("s3://b/x"), workers_env()
+    mine, env = store_options("s3://b/x"), workers_env()
     assert mine is not None and mine["aws_endpoint"] == "http://option" and mine["aws_secret_access_key"] == KEY
     # A worker has the variables, and does not know the options.
     asked.setattr(spark, "_asked", SparkOptions())
-    assert list(env) == [CONF] and options("s3://b/x", env) == mine
+    assert list(env) == [CONF] and store_options("s3://b/x", env) == mine
     assert spark.spark_settings(env=env).conf["spark.executor.memory"] == "3g"
 
 

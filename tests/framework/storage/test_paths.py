@@ -10,8 +10,8 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage import durable
-from skyband.framework.storage.places import absent, is_object, place, remove_tree
-from skyband.framework.storage.settings import options, scheme_of, spark_conf
+from skyband.framework.storage.locations import is_object, location, missing_files, remove_tree
+from skyband.framework.storage.settings import scheme_of, spark_conf, store_options
 
 FILES = {"a.json": b"1", "b.txt": b"22", "sub/c.json": b"333", "sub/deep/d.json": b"4444", "other/e.json": b"5"}
 
@@ -95,7 +95,7 @@ def test_who_runs_a_job_says_how_storage_is_reached() -> None:
     assert scheme_of("/x") is None and scheme_of("file:///x") is None and store_options("/x") is None
     assert store_options("s3://b/x", {}) == {} and store_options("gs://b/x", {}) == {}
     env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "eu-west-1", "AWS_SECRET_ACCESS_KEY": "s"}
-    assert options("s3://b/x", env) == {"aws_endpoint": "http://127.0.0.1:9", "allow_http": "true"}
+    assert store_options("s3://b/x", env) == {"aws_endpoint": "http://127.0.0.1:9", "allow_http": "true"}
     conf = spark_conf(env)
     assert conf["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9" and conf["spark.hadoop.fs.s3a.endpoint.region"] == "eu-west-1"
     assert "s" not in conf.values()

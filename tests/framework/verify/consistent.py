@@ -168,7 +168,7 @@ def moved(changes: Changes, step: Rows, by: timedelta) -> None:
             if varying is not None and p["valid_from"] == at and changes.item(p) in entered:
                 p["valid_from"], p[varying.value] = at + by, p[varying.value] + p[varying.slope] * by.total_seconds()
 
-    if varying is not None and not varying.of_all:
+    if varying is not None and not varying.all_items:
         small.altered(changes.plan, trajectory_name(changes.query.name), shift)
 
 
