@@ -1,1 +1,1 @@
-"""Proving a job's tables right: the change streams replayed, results recomputed by brute force from the definition."""
+"""Verify the tables of a job: replay the change streams, reconcile counts, and recompute results by brute force."""

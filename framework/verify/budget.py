@@ -1,4 +1,4 @@
-"""How much ``verify`` recomputes: the limits of a sample, and the time that is left for it."""
+"""The limits of a sample that ``verify`` recomputes, and the time budget."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from typing import Final
 from skyband.framework.base.errors import SkybandError
 
 SECONDS: Final = 30.0
-"""How long ``verify`` takes by default."""
+"""The default time limit."""
 KEYS: Final = 5
-"""Keys of a sample that is limited by its instants alone."""
+"""The default number of keys where only ``instants`` is limited."""
 MOST: Final = 1_000_000
-"""The largest number that a limit may be."""
+"""The largest value of a limit."""
 LEAST_SHARE: Final = 1 / 3
-"""The part of the time that samples get, however long what comes before them took."""
+"""The least share of the time limit that samples get, however long the earlier parts took."""
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How much is recomputed from the source. ``seed`` decides the order in which keys and instants are taken.
+    """How much to recompute from the source. ``seed`` decides the order of keys and instants.
 
-    ``keys``: at most so many. ``instants``: of each query and key at most so many. ``seconds``: how long ``verify`` may take.
-    ``everything``: all keys and all events, however long it takes. By default ``verify`` takes 30 seconds; with ``instants`` alone it takes
-    as long as 5 keys need. Raises SkybandError SKY-E201 for a number that is out of range, and for a limit together with ``everything``.
+    ``keys``: the most keys. ``instants``: the most instants of each query and key. ``seconds``: the time limit of ``verify``.
+    ``everything``: all keys and all events, without a time limit. By default the time limit is 30 seconds. With ``instants`` alone there is
+    no time limit, but at most 5 keys.
+
+    Raises SkybandError SKY-E201 for a number that is out of range, and for a limit together with ``everything``.
     """
 
     keys: int | None = None
@@ -45,18 +47,20 @@ class Sample:
         if self.seconds is not None and not (math.isfinite(self.seconds) and 0 < self.seconds <= MOST):
             raise SkybandError("SKY-E201", f"--seconds {self.seconds:g} is out of range", hint=f"use more than 0 and at most {MOST:,}")
         if self.everything and (self.keys, self.instants, self.seconds) != (None, None, None):
-            raise SkybandError("SKY-E201", "--all goes without limits", hint="leave out --all, or --keys, --instants and --seconds")
+            raise SkybandError(
+                "SKY-E201", "--all cannot be combined with limits", hint="omit --all, or omit --keys, --instants and --seconds"
+            )
 
     @property
     def limit(self) -> float | None:
-        """Seconds that ``verify`` may take; None if it ends when everything in the sample is done."""
+        """The time limit in seconds; None if ``verify`` ends when the whole sample is done."""
         if self.everything or (self.instants is not None and self.seconds is None):
             return None
         return SECONDS if self.seconds is None else self.seconds
 
     @property
     def most_keys(self) -> int | None:
-        """Keys that are compared at most; None: all."""
+        """The most keys that are compared; None: all."""
         return KEYS if self.keys is None and self.limit is None and not self.everything else self.keys
 
 
@@ -65,7 +69,7 @@ def _shown(number: int) -> str:
 
 
 class Budget:
-    """The time that a ``verify`` may take, from when it is made. ``limit``: seconds, None: any."""
+    """The time budget of one ``verify``, from its creation. ``limit``: seconds, None for no limit."""
 
     def __init__(self, limit: float | None, clock: Clock = time.monotonic) -> None:
         self._limit = limit
@@ -75,20 +79,20 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since the start."""
         return self._clock() - self.started
 
     def sampling(self) -> None:
-        """What is complete is done: samples get the time that is left, at least a third of the whole."""
+        """Start the sampling part: it gets the time that is left, at least a third of the limit."""
         if self._limit is not None:
             self._end = max(self._end, self._clock() + LEAST_SHARE * self._limit)
 
     def late(self) -> bool:
-        """Whether the time is over."""
+        """Return True if the time is over."""
         return self._clock() >= self._end
 
     def half(self) -> Callable[[], bool]:
-        """What says whether half of the time that is left now is over."""
+        """Return a function that returns True once half of the time that is left now is over."""
         now = self._clock()
         end = now + (self._end - now) / 2
         return lambda: self._clock() >= end

@@ -1,4 +1,4 @@
-"""What ``verify`` has found, in words and instants."""
+"""The differences that ``verify`` finds, and how they are printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from skyband.framework.base.counts import counted
 
 MOST: Final = 12
-"""Rows of one side that are shown."""
+"""The most rows of one side that are printed."""
 
 Row = Mapping[str, Any]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,9 +18,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``what`` is wrong, and ``where``: table or query, key, instant, step. ``expected`` and ``found``: the rows, None if there is no such.
+    """One difference: ``where`` (table or query, key, instant, step) and ``what`` is wrong there.
 
-    ``at``: the instant (microseconds), if it is about one. ``beside``: what the rows of ``expected`` are called.
+    ``expected`` and ``found`` are the rows of both sides, None if the difference is not about rows. ``at``: the instant in microseconds,
+    if there is one. ``beside``: the label of the rows of ``expected``.
     """
 
     where: str
@@ -31,7 +32,7 @@ class Difference:
     beside: str = "expected"
 
     def text(self) -> str:
-        """All of it, in lines."""
+        """Return the difference as lines of text."""
         lines = [f"{self.where}: {self.what}"]
         for side, rows in ((self.beside, self.expected), ("found", self.found)):
             if rows is None:
@@ -43,7 +44,7 @@ class Difference:
 
 
 def format_differences(differences: Sequence[Difference]) -> str:
-    """The first difference in full, and how many more there are; lines that stand below a heading."""
+    """Return the first difference in full and the number of the others, indented below a heading."""
     if not differences:
         return ""
     others = len(differences) - 1
@@ -51,14 +52,14 @@ def format_differences(differences: Sequence[Difference]) -> str:
 
 
 def place(what: str, streams: Sequence[str] = (), key: Sequence[Any] = (), at: int | None = None, step: int | None = None) -> str:
-    """Such as ``table best_changes, grp 'p', 2020-01-01 00:10:00 UTC, step 3``."""
+    """Return a location such as ``table best_changes, grp 'p', 2020-01-01 00:10:00 UTC, step 3``."""
     parts = [what, *(f"{n} {_value(v)}" for n, v in zip(streams, key, strict=True))]
     parts += [instant(at)] if at is not None else []
     return ", ".join([*parts, f"step {step:,}"] if step is not None else parts)
 
 
 def instant(micros: int) -> str:
-    """An instant in words; one that no calendar has, as a number."""
+    """Return an instant in UTC; one outside of the calendar as a number of microseconds."""
     try:
         at = _EPOCH + timedelta(microseconds=micros)
     except OverflowError:

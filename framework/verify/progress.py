@@ -1,4 +1,4 @@
-"""Progress on stderr: what ``verify`` is doing, from 3 seconds on, and again every 10 seconds."""
+"""Print on stderr what ``verify`` is doing, after 3 seconds and then every 10 seconds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FIRST: Final = 3.0
 THEN: Final = 10.0
 
 Wait = Callable[[float], bool]
-"""Waits for so many seconds; True if there is nothing to report any more."""
+"""Waits for a number of seconds; returns True if there is nothing more to report."""
 
 
 class Progress:
-    """Reports what ``doing`` was last given, while it is open. ``wait`` is for tests."""
+    """A context manager that reports the last argument of ``doing`` from time to time. ``wait`` is for tests."""
 
     def __init__(self, lines: Lines, wait: Wait | None = None) -> None:
         self._lines = lines
@@ -27,11 +27,11 @@ class Progress:
         self._thread = threading.Thread(target=self.report, name="progress", daemon=True)
 
     def doing(self, now: str | Callable[[], str]) -> None:
-        """From now on ``now`` is reported; a function is called by another thread, and must be quick."""
+        """Report ``now`` from now on. A function is called by another thread, and must be fast."""
         self._now = now if callable(now) else lambda: now
 
     def report(self) -> None:
-        """Reports until it is closed."""
+        """Report until the context is closed."""
         pause = FIRST
         while not self._wait(pause):
             self._lines.tell("info", "progress", f"verify: {self._now()}")

@@ -1,4 +1,4 @@
-"""A job's tables as ``verify`` reads them: each once, values exact."""
+"""The tables of a job as ``verify`` reads them: each table once, values exact."""
 
 from __future__ import annotations
 
@@ -29,74 +29,75 @@ BEFORE = -(2**62)
 
 
 class Stored:
-    """The tables of ``plan``'s sink as they are when it is made. Raises SkybandError SKY-E400 for a table that is not there."""
+    """A snapshot of the tables in the sink of ``plan``. Raises SkybandError SKY-E400 for a table that does not exist."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.root = plan.sink.removeprefix("file://")
         self._read: dict[str, pa.Table] = {}
-        # Beside a run, what is opened later is further: batches of ``runs`` are whole, results are not ahead of their changes.
+        # A run may be writing: a table that is opened later may hold more batches. In this order the batches of ``runs`` are complete in
+        # all tables, and results are not ahead of their changes.
         derived = [n(q.name) for n in (now_name, str) for q in plan.queries if q.item.lasting]
-        told = [changes_name(q.name) for q in plan.queries] + [trajectory_name(q.name) for q in plan.queries if q.item.varies]
-        names = ["runs", *derived, *told, "heads", "rejected"]
+        sources = [changes_name(q.name) for q in plan.queries] + [trajectory_name(q.name) for q in plan.queries if q.item.varies]
+        names = ["runs", *derived, *sources, "heads", "rejected"]
         self._opened = {n: open_table(self.root, n) for n in names}
         for table in tables(plan):
             if table.name in self._opened:
                 need_columns(self._opened[table.name], table.name, table.schema)
 
     def table(self, name: str) -> pa.Table:
-        """A whole table."""
+        """Return all rows of a table."""
         if name not in self._read:
             self._read[name] = read(self._opened[name])
         return self._read[name]
 
     def upto(self, name: str) -> int:
-        """The last batch that ``table(name)`` was written in (of results: up to which they are derived), -1 if none."""
+        """Return the last batch written to ``table(name)`` (of results: up to which they are derived), -1 if there is none."""
         version = delta_read.transaction(self._opened[name], f"{self.plan.job}/{self._generation}/{name}")
         return -1 if version is None else int(version)
 
     def derived_upto(self, query: QueryNode) -> int:
-        """The batch up to which the results of ``query`` have been derived; a killed or running job may be ahead of that.
+        """Return the batch up to which the results of ``query`` have been derived. A killed or running job may be ahead of it.
 
-        Where nothing is derived, since its items are told once: the last complete one.
+        For items that are reported once, nothing is derived: return the last complete batch.
         """
         return self.upto(now_name(query.name)) if query.item.lasting else self.last_batch
 
     def changes_upto(self, query: QueryNode) -> int:
-        """The batch up to which changes of ``query`` count: one of its results has been derived from them, or they are complete."""
+        """Return the batch up to which the changes of ``query`` are compared: a result is derived from them, or they are complete."""
         derived = self.derived_upto(query)
         return max(self.upto(query.name), derived) if query.item.lasting else derived
 
     def changes(self, query: QueryNode, upto: int) -> pa.Table:
-        """Rows of ``<query>_changes`` up to batch ``upto``."""
+        """Return the rows of ``<query>_changes`` up to batch ``upto``."""
         rows = self.table(changes_name(query.name))
         return rows.filter(pc.less_equal(rows["batch_id"], upto))
 
     @cached_property
     def last_batch(self) -> int:
-        """The last complete batch: the last one of ``runs``."""
+        """The last complete batch, that is the last one in ``runs``."""
         return max(self.table("runs")["batch_id"].to_pylist(), default=-1)
 
     def frontier(self, upto: int) -> int:
-        """F after batch ``upto``: all events before it had been processed."""
+        """Return the watermark F after batch ``upto``: all events before it had been processed."""
         runs = self.table("runs")
         found = zip(micros(runs, "frontier"), runs["batch_id"].to_pylist(), strict=True)
         return max((f for f, b in found if f is not None and b <= upto), default=BEFORE)
 
     @cached_property
     def until(self) -> dict[Key, int]:
-        """Per key the last microsecond up to which its results are complete and in the result tables."""
+        """By key, the last microsecond up to which its results are complete and stored in the result tables."""
         keys = keys_of(self.table("heads"), self.plan.intake.partition_by)
         upto = min(self.derived_upto(q) for q in self.plan.queries)
         frontier = self.frontier(upto)
         if upto < self.last_batch or self.upto("heads") > self.last_batch:
-            # Batches not derived or not whole yet: only what every key had reached by then counts.
+            # Some batches are not derived or not complete yet: take what every key had reached by then.
             return dict.fromkeys(keys, frontier - 1)
         return {k: max(a or frontier, frontier - 1) for k, a in zip(keys, micros(self.table("heads"), "as_of"), strict=True)}
 
     @property
     def settled(self) -> bool:
-        """Whether every table is as the last complete batch left it: none is ahead, results are derived up to there."""
+        """Return True if all tables stand at the last complete batch: no table is ahead, and all results are derived."""
         names = [changes_name(q.name) for q in self.plan.queries]
         return all(self.upto(n) <= self.last_batch for n in ("heads", "rejected", *names)) and all(
             self.derived_upto(q) == self.last_batch for q in self.plan.queries
@@ -106,12 +107,14 @@ class Stored:
     def _generation(self) -> str:
         kept = read_job_file_header(location(self.root) / "_skyband")
         if kept is None:
-            raise SkybandError("SKY-E303", f"the job file in {self.root}/_skyband cannot be read", hint="skyband status SPEC says more")
+            raise SkybandError(
+                "SKY-E303", f"the job file in {self.root}/_skyband cannot be read", hint="run skyband status SPEC for details"
+            )
         return kept.generation
 
 
 def runs_gone(stored: Stored) -> str | None:
-    """What can no longer be added up over ``runs``, whose old rows are dropped (``run.keep``); None if all rows are there."""
+    """Return which rows of ``runs`` have been dropped (``run.keep``) and cannot be reconciled, in words; None if none has."""
     batches = pc.unique(stored.table("runs")["batch_id"])
     every = pc.max(batches).as_py() + 1 if len(batches) else 0
     if every == len(batches):
@@ -122,19 +125,19 @@ def runs_gone(stored: Stored) -> str | None:
 
 
 def micros(table: pa.Table, name: str) -> list[int | None]:
-    """An instant column in microseconds."""
+    """Return a timestamp column in microseconds."""
     found: list[int | None] = table[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
     return found
 
 
 def keys_of(table: pa.Table, names: Sequence[str]) -> list[Key]:
-    """The values of ``names`` in every row."""
+    """Return the values of ``names`` in every row."""
     columns = [table[n].to_pylist() for n in names]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
 def exact(table: pa.Table, names: Iterable[str]) -> list[Key]:
-    """The values of ``names`` in every row, equal only if their bits are: floats and instants as integers."""
+    """Return the values of ``names`` in every row, equal only if their bits are: floats and instants as integers."""
     return list(zip(*[_bits(table[n].combine_chunks()) for n in names], strict=True))
 
 
@@ -153,23 +156,23 @@ def _bits(column: pa.Array) -> list[Any]:
 
 
 def row_of(table: pa.Table, i: int, without: Sequence[str] = ()) -> Mapping[str, Any]:
-    """Row ``i`` to be shown."""
+    """Return row ``i`` as a mapping, to be printed."""
     found: dict[str, Any] = table.select([n for n in table.column_names if n not in without]).slice(i, 1).to_pylist()[0]
     return found
 
 
 def window_for(query: QueryNode, stream: Key) -> Window:
-    """The window of the query whose changes ``stream`` tells apart."""
+    """Return the window of the query that ``stream`` belongs to."""
     if query.members:
         return next(a.window for a in query.asked if a.name == stream[0])
     return query.asked[0].window if query.asked else query.window
 
 
 def smallest_first(query: QueryNode, stream: Key) -> bool:
-    """The direction of the query whose changes ``stream`` tells apart."""
+    """Return True if the query that ``stream`` belongs to ranks the smallest score first."""
     return (query.direction == "min") != (bool(query.members) and stream[0] in query.turned)
 
 
 def key_of(plan: Plan, query: QueryNode, stream: Key) -> Key:
-    """The key of the stream of rows that a stream of changes comes from."""
+    """Return the key of the input rows that a stream of changes comes from."""
     return stream[len(stream_columns(plan, query)) - len(plan.intake.partition_by) :]

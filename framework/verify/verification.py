@@ -1,4 +1,4 @@
-"""Everything that ``verify`` does, part by part: losses, replay, books, source. Each part is told as soon as it is known."""
+"""Run the parts of ``verify`` in order: losses, replay, reconciliation, source. Each part is reported as soon as it is done."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from skyband.framework.verify.reconciliation.row_counts import compare_row_count
 from skyband.framework.verify.reconciliation.source_count import compare_count
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay
-from skyband.framework.verify.shares import Share, number, summary, together
+from skyband.framework.verify.shares import Share, number, summary, total_by_kind
 from skyband.framework.verify.stored import Stored, runs_gone
 
 
 @dataclass(slots=True)
 class Verified:
-    """What ``verify`` found. ``unproved``: why nothing could be shown, None if something was. ``parts``: what was told, with figures.
+    """The outcome of ``verify``.
 
-    ``shares``: of every kind of proof and query, how much has been compared (``shares.Share.plain``).
+    ``unproved``: why nothing could be compared, None if something was. ``parts``: the reported lines with their figures. ``shares``: how
+    much has been compared, by kind of proof and query (``shares.Share.plain``).
     """
 
     job: str
@@ -42,16 +43,16 @@ class Verified:
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared and nothing differs."""
+        """Return True if something was compared and nothing differs."""
         return not self.differences and self.unproved is None
 
 
 def verify(plan: Plan, sample: Sample | None, lines: Lines, time: Clock = clock.monotonic) -> Verified:
-    """Replays all changes, adds up the books, and holds a ``sample`` of results against brute force (None: does not read the source).
+    """Replay all changes, reconcile the row counts, and compare a ``sample`` of results with brute force (None: do not read the source).
 
-    ``lines`` are told of every part, and what is being done if that takes long. ``time`` is the clock of the sample's seconds. Raises
-    SpecErrors of SKY-E150 if the spec is not that of the last run, SkybandError SKY-E402 before the first one. O(changes of the job, plus
-    the source if it is read).
+    Every part is reported to ``lines``, and so is progress if a part takes long. ``time`` measures the seconds of the sample. Raises
+    SpecErrors of SKY-E150 if the spec is not that of the last run, and SkybandError SKY-E402 before the first run. O(changes of the job,
+    plus the source if it is read).
     """
     with Progress(lines) as progress:
         return _Verification(plan, lines, progress, Budget(None if sample is None else sample.limit, time)).all(sample)
@@ -75,27 +76,27 @@ class _Verification:
         changed = [SkybandError("SKY-E150", d, hint=hint) for d in changed_since(self.plan, layout)]
         if changed:
             raise SpecErrors(changed)
-        held = look(self.plan, layout, job)
-        lost = [x for x in held.losses if not x.changed]
-        if lost or held.ahead:
+        consistency = look(self.plan, layout, job)
+        lost = [x for x in consistency.losses if not x.changed]
+        if lost or consistency.ahead:
             self._differ(max(1, len(lost)))
-            self.report("lost", f"DIFFERENT: {held.ahead or losses_told(lost)}", losses=len(lost))
+            self.report("lost", f"DIFFERENT: {consistency.ahead or losses_told(lost)}", losses=len(lost))
             return self.found
-        self.changed = [x for x in held.losses if x.changed]
+        self.changed = [x for x in consistency.losses if x.changed]
         if self.changed:
-            # The rows may differ from what the changes say, or not: either is worth knowing.
+            # Go on: whether the rows still agree with the changes is worth knowing.
             self.report("changed", f"DIFFERENT: {losses_told(self.changed)}", tables=len(self.changed))
         self.progress.doing("reading the tables")
         stored = Stored(self.plan)
-        off = missing_values(stored)
-        if off:
-            self._differ(len(off))
-            self.report("different", f"DIFFERENT\n{format_differences(off)}", differences=len(off))
+        differences = missing_values(stored)
+        if differences:
+            self._differ(len(differences))
+            self.report("different", f"DIFFERENT\n{format_differences(differences)}", differences=len(differences))
             self._end(None)
             return self.found
         clocks = Clocks(stored)
         nothing = None if self._changes(stored, clocks) else "the tables hold no change of any result"
-        self._books(stored, clocks)
+        self._reconcile(stored, clocks)
         if sample is not None:
             self._count(stored, layout, job)
             try:
@@ -108,7 +109,7 @@ class _Verification:
         return self.found
 
     def report(self, event: str, text: str, **figures: Any) -> None:
-        """A part of what was found, which is told at once."""
+        """Report one part of the outcome at once, and keep it for ``Verified.parts``."""
         self.found.parts.append({"part": event, "said": text, **figures})
         self.lines.report(event, text, **figures)
 
@@ -116,7 +117,7 @@ class _Verification:
         self.found.differences += differences
 
     def _changes(self, stored: Stored, clocks: Clocks) -> int:
-        """Changes that were replayed."""
+        """Replay the changes of every query; return how many there are."""
         changes = 0
         for query in self.plan.queries:
             self.progress.doing(f"replaying the changes of {query.name}")
@@ -124,34 +125,36 @@ class _Verification:
             changes += found.changes
             self.shares.append(Share("changes", query.name, found.changes, found.changes))
             self._differ(len(found.differences))
-            fine = f"equal to table `{query.name}`" if query.item.lasting else "each told once"
-            verdict = f"DIFFERENT\n{format_differences(found.differences)}" if found.differences else fine
+            same = f"equal to table `{query.name}`" if query.item.lasting else "each item reported once"
+            verdict = f"DIFFERENT\n{format_differences(found.differences)}" if found.differences else same
             text = f"{query.name}: replayed {number(found.changes, 'changes')} in {number(found.steps, 'steps')}: {verdict}"
             figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
             self.report("replayed", text, **figures)
         return changes
 
-    def _books(self, stored: Stored, clocks: Clocks) -> None:
+    def _reconcile(self, stored: Stored, clocks: Clocks) -> None:
         self.progress.doing("reconciling the row counts of batches")
         gone = runs_gone(stored)
         if gone is not None:
             self.report("runs_gone", f"runs: {gone}")
-        off = [*clocks.differences, *compare_row_counts(stored, clocks)]
-        self._differ(len(off))
+        differences = [*clocks.differences, *compare_row_counts(stored, clocks)]
+        self._differ(len(differences))
         batches = len(set(stored.table("runs")["batch_id"].to_pylist()))
         self.shares.append(Share("batches", None, batches, stored.last_batch + 1))
-        said = f"DIFFERENT\n{format_differences(off)}" if off else "runs, heads and rejected add up with the other tables"
-        self.report("books", f"books: {said}", differences=len(off))
+        agree = "runs, heads and rejected agree with the other tables"
+        verdict = f"DIFFERENT\n{format_differences(differences)}" if differences else agree
+        self.report("books", f"row counts: {verdict}", differences=len(differences))
 
     def _count(self, stored: Stored, layout: Layout, job: JobFile) -> None:
-        rows, off = compare_count(stored, layout, job)
-        self._differ(len(off))
+        rows, differences = compare_count(stored, layout, job)
+        self._differ(len(differences))
         if rows is not None:
-            said = f"DIFFERENT\n{format_differences(off)}" if off else f"{counted(rows, 'row')} counted in its files, as many as runs has"
-            self.report("counted", f"source: {said}", rows=rows, differences=len(off))
+            agree = f"{counted(rows, 'row')} counted in its files, as many as in table runs"
+            verdict = f"DIFFERENT\n{format_differences(differences)}" if differences else agree
+            self.report("counted", f"source: {verdict}", rows=rows, differences=len(differences))
 
     def _source(self, stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample) -> str | None:
-        """Why nothing has been shown, if so."""
+        """Compare a sample with the source; return why nothing could be compared, None if something was."""
         started = self.budget.spent
         found = compare(stored, clocks, layout, job, sample, self.budget, self.progress)
         self.shares += found.shares
@@ -165,27 +168,27 @@ class _Verification:
         self.report(
             "compared",
             f"source: {number(found.rows, 'accepted rows')} of {found.keys:,} of {number(found.of_keys, 'keys')}, "
-            f"{number(found.looked, 'results')} and the changes of {number(found.steps, 'instants')} recomputed by brute force{left_out}, "
+            f"{number(found.results, 'results')} and the changes of {number(found.steps, 'instants')} recomputed by brute force{left_out}, "
             f"{wrong:,} different ({spent:.1f} s)",
             rows=found.rows,
             keys=found.keys,
-            results=found.looked,
+            results=found.results,
             steps=found.steps,
             left_out=found.skipped,
             differences=wrong,
             seconds=round(spent, 3),
         )
         if not found.rows:
-            return "no row of the source has been accepted"
+            return "the job has accepted no row of the source"
         large = " (each window is too large for brute force)" if found.skipped else ""
-        return None if found.looked else f"no result has been recomputed{large}"
+        return None if found.results else f"no result has been recomputed{large}"
 
     def _end(self, nothing: str | None) -> None:
         if not self.found.differences:
             self._differ(len(self.changed))
         wrong = self.found.differences
         self.found.shares = [s.plain() for s in self.shares]
-        for share in together(self.shares):
+        for share in total_by_kind(self.shares):
             if share.total:
                 self.report("proven", share.text(differs=wrong > 0), **{k: v for k, v in share.plain().items() if k != "query"})
         if nothing is not None and not wrong:

@@ -76,4 +76,4 @@ def test_nothing_is_shown_by_a_job_whose_rows_were_all_rejected(spark: object, t
     assert "NOTHING SHOWN: the tables hold no change of any result" in capsys.readouterr().out
     assert cli.main(["verify", str(tmp_path / "spec.yaml")]) == 1
     out = capsys.readouterr().out
-    assert "NOTHING SHOWN: no row of the source has been accepted" in out and "no difference found" not in out
+    assert "NOTHING SHOWN: the job has accepted no row of the source" in out and "no difference found" not in out

@@ -278,7 +278,7 @@ def test_verify_tells_the_first_difference_in_full_and_fails(copied: Path, capsy
     assert cli.main(["verify", str(copied / "spec.yaml")]) == 0
     assert "not compared with the source: " in capsys.readouterr().out
     code, said = verify()
-    assert code == 0 and "books: runs, heads and rejected add up with the other tables" in said
+    assert code == 0 and "row counts: runs, heads and rejected agree with the other tables" in said
     altered(load_plan(str(copied / "spec.yaml")), "far5_now", lambda rows: [r | {"rank": r["rank"] % 5 + 1} for r in rows])
     code, said = verify()
     assert code == 1 and "far5: replayed" in said

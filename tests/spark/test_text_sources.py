@@ -285,7 +285,7 @@ def test_a_line_with_two_objects_hands_the_job_to_the_exact_reader(spark: SparkS
     os.utime(path, ns=(at, at))
     rows, off = compare_count(Stored(plan), Layout(plan.sink), job)
     assert rows == 5
-    assert [d.what for d in off] == ["its rows_in add up to 4 rows, the files that were taken hold 5"]
+    assert [d.what for d in off] == ["its rows_in add up to 4 rows, but the files that were read hold 5"]
 
 
 def test_a_line_that_closes_what_is_put_around_it_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The rows a job has accepted, made again from its source by the definition: what ``verify`` holds the tables against.
+"""Recompute from the source, by the definition, which rows a job accepts.
 
-Shares with the run only the reading and the row rules; order, numbers, deletions and the duplicate check are done anew, row by row.
+Only reading and row rules are shared with the run. Order, numbers, deletions and the duplicate check are recomputed row by row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from skyband.operators.expressions.canonical import attributes
 
 
 def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
-    """All rows taken from the source so far that the intake passes. Raises SkybandError SKY-E301 if they cannot be read again."""
+    """Return all rows read from the source so far that the intake passes. Raises SkybandError SKY-E301 if they cannot be read again."""
     taken = source_format(plan.source.format).again(spark, plan.source, job.header, layout.checkpoint)
     rows = intake(taken, plan.intake).where(f"{REASON} is null")
     found = rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
@@ -41,7 +41,7 @@ def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -
 
 
 def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
-    """``rows`` less the multiset of rows that ``rejected`` holds as late."""
+    """Return ``rows`` less the multiset of rows that ``rejected`` holds as late."""
     late = Counter(rejected.filter(pc.equal(rejected["reason"], LATE))["text"].to_pylist())
     if not late:
         return rows
@@ -57,7 +57,7 @@ def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
 
 
 def with_deletions(plan: Plan, rows: pa.Table) -> pa.Table:
-    """``rows`` with a column that says which of them delete, if the spec has ``deletes``."""
+    """Return ``rows`` with a column that marks deletions, if the spec has ``deletes``."""
     node = plan.intake.deletes
     if node is None:
         return rows
@@ -66,9 +66,9 @@ def with_deletions(plan: Plan, rows: pa.Table) -> pa.Table:
 
 
 def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], Accepted]:
-    """The accepted objects of the keys in ``until`` (key -> last complete instant, microseconds), in order, duplicates left out.
+    """Return the accepted objects of the keys in ``until`` (key -> last complete instant, microseconds), in order, without duplicates.
 
-    Rows that delete end an object's life; those without a living target are left out too.
+    A deletion ends the life of an object; one without a target is left out.
     """
     keys = [rows[n].to_pylist() for n in node.partition_by]
     times = rows[node.event_time].cast(pa.int64()).to_pylist()
@@ -85,7 +85,7 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
         mine = rows.take(pa.array(index, pa.int64()))
         values = [compared[n].take(pa.array(index, pa.int64())).to_pylist() for n in columns]
         mine_times = [times[i] for i in index]
-        # Rows of one instant are few: only they are compared column by column.
+        # Only rows of the same instant, which are few, are compared column by column.
         order: list[int] = []
         for _, group in groupby(sorted(range(len(index)), key=mine_times.__getitem__), key=mine_times.__getitem__):
             tied = list(group)
@@ -95,7 +95,7 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
-    """Nulls first, then NaN, then values; text by its UTF-8 bytes."""
+    """Return a sort key: nulls first, then NaN, then values; text by its UTF-8 bytes."""
     if value is None:
         return (0, 0)
     if isinstance(value, float) and math.isnan(value):
@@ -108,8 +108,8 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
         return Accepted(key, rows.take(pa.array(order, pa.int64())), [times[i] for i in order], {})
     names = list(zip(*[rows[n].to_pylist() for n in node.id], strict=True))
     deletes = rows[DELETES].to_pylist() if node.deletes is not None else [False] * rows.num_rows
-    alive: deque[tuple[int, int]] = deque()  # (row, seq) of the window, deleted ones too: they keep their place in it
-    holder: dict[tuple[Any, ...], int] = {}  # id -> seq of the living object that has it
+    alive: deque[tuple[int, int]] = deque()  # (row, seq) of the window, with deleted ones, which still count
+    holder: dict[tuple[Any, ...], int] = {}  # id -> seq of the live object with that id
     deleted: dict[int, int] = {}
     deletions: list[tuple[int, int, int]] = []
     kept: list[int] = []

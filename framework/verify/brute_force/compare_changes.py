@@ -1,4 +1,4 @@
-"""One instant of one stream: its result and its steps in the tables against those of the definition."""
+"""Compare the result and the steps of one stream at one instant with those by the definition."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from skyband.framework.verify.stored import Key, row_of
 
 
 def compare_result(plan: Plan, query: QueryNode, stream: Key, at: int, expected: Found, got: Found) -> Iterator[Difference]:
-    """The result of a table against that of the definition: items, their order, their scores."""
+    """Compare the result of a table with that by the definition: items, their order, their scores."""
     sides = [[(rank, item, score.hex()) for rank, (item, score) in enumerate(side, 1)] for side in (expected, got)]
     if sides[0] == sides[1]:
         return
     names = identity_columns(plan, query)
     shown = []
     for side, other, rows in ((0, 1, expected), (1, 0, got)):
-        there = set(sides[other])
-        alone = [i for i, row in enumerate(sides[side]) if row not in there]
-        shown.append([{"rank": i + 1, **dict(zip(names, rows[i][0], strict=True)), **_score(query, rows[i][1])} for i in alone])
+        others = set(sides[other])
+        unmatched = [i for i, row in enumerate(sides[side]) if row not in others]
+        shown.append([{"rank": i + 1, **dict(zip(names, rows[i][0], strict=True)), **_score(query, rows[i][1])} for i in unmatched])
     where = place(f"query {query.name}", stream_columns(plan, query), stream, at)
-    said = f"the result in table {query.name} ({counted(len(got), 'row')}) is not that of the definition ({counted(len(expected), 'row')})"
+    said = f"the result in table {query.name} ({counted(len(got), 'row')}) differs from the definition ({counted(len(expected), 'row')})"
     yield Difference(where, said, shown[0], shown[1], at)
 
 
@@ -42,7 +42,7 @@ def _score(query: QueryNode, score: float, slope: int | None = None) -> Mapping[
 
 
 def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[ChangeRow]], rows: Sequence[int]) -> Iterator[Difference]:
-    """The rows of the change stream at one instant against the steps of the definition."""
+    """Compare the rows of the change stream at one instant with the steps by the definition."""
     query, varying = of.query, of.query.item.time_varying
     value = varying.value if varying is not None else "score" if query.item.scored else None
     found: list[list[ChangeRow]] = []
@@ -66,7 +66,7 @@ def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Cha
         for side in (steps, found)
     ]
     where = place(f"query {query.name}", of.names, stream, at)
-    said = f"its changes at this instant ({counted(len(found), 'step')}) are not those of the definition ({counted(len(steps), 'step')})"
+    said = f"its changes at this instant ({counted(len(found), 'step')}) differ from the definition ({counted(len(steps), 'step')})"
     yield Difference(where, said, shown[0], shown[1], at)
 
 
@@ -77,34 +77,34 @@ def _same(expected: ChangeRow, found: ChangeRow) -> bool:
 
 
 def compare_scores(of: Stream, question: Question, kind: QueryType, rows: Sequence[int]) -> tuple[int, list[Difference]]:
-    """(changes whose scores have been recomputed, those that differ); ``rows``: changes of a stream, of items that are known."""
+    """Recompute the scores of ``rows``, changes of a stream whose items are known; return how many, and those that differ."""
     if not of.query.item.scored or not rows:
         return 0, []
     expected = kind.scores(question, [of.items[i] for i in rows])
     if expected is None:
         return 0, []
-    off = []
+    differing = []
     for i, score in zip(rows, expected, strict=True):
         found = of.rows["score"][i].as_py()
         if found is None or math.isnan(score) or score.hex() != found.hex():
             where = place(f"table {changes_name(of.query.name)}", of.names, of.keys[i], of.at[i], of.step[i])
             shown = row_of(of.rows, i)
-            said = "the query does not admit the item" if math.isnan(score) else "not the score of the definition"
-            off.append(Difference(where, said, [] if math.isnan(score) else [{**shown, "score": score}], [shown], of.at[i]))
-    return len(rows), off
+            said = "the query does not admit the item" if math.isnan(score) else "differs from the score by the definition"
+            differing.append(Difference(where, said, [] if math.isnan(score) else [{**shown, "score": score}], [shown], of.at[i]))
+    return len(rows), differing
 
 
-def compare_lines(question: Question, kind: QueryType, lines: Trajectories, stream: Key) -> Iterator[Difference]:
-    """Of a query that writes the trajectories of all items: what they give at an instant against the definition."""
+def compare_values(question: Question, kind: QueryType, lines: Trajectories, stream: Key) -> Iterator[Difference]:
+    """Compare the trajectories of all items at an instant with the definition, for a query that writes those of all items."""
     computed = kind.time_varying_values(question)
     if computed is None or not lines.varying.all_items:
         return
     query, varying = question.query, lines.varying
     for item, (value, slope) in computed.values.items():
-        got = lines.worth(stream, item, question.at)
+        got = lines.values(stream, item, question.at)
         nothing = (value, slope) == (0.0, 0) and math.isnan(got[varying.value])
         if not nothing and (got[varying.value], got[varying.slope]) != (value, slope):
             where = place(f"table {trajectory_name(query.name)}", stream_columns(question.plan, query), stream, question.at)
             name = dict(zip(identity_columns(question.plan, query), item, strict=True))
             expected = {**name, varying.value: value, varying.slope: slope}
-            yield Difference(where, "not as the definition gives it", [expected], [{**name, **got}], question.at)
+            yield Difference(where, "differs from the definition", [expected], [{**name, **got}], question.at)

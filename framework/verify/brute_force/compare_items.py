@@ -1,4 +1,4 @@
-"""Item columns of change rows, and ``heads``, held against one key's accepted objects: ids, instants and carried columns, bit for bit."""
+"""Compare item columns of changes, and ``heads``, with one key's accepted objects: ids, instants and carried columns, bit for bit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skyband.framework.verify.stored import Key, Stored, exact, keys_of, micros,
 
 
 def compare_items(stored: Stored, query: QueryNode, stream: Key, mine: Accepted, rows: pa.Table) -> Iterator[Difference]:
-    """``rows``: the changes of ``stream``, a query's over the key of ``mine``."""
+    """Compare ``rows``, the changes of ``stream``, with the objects of its key, ``mine``."""
     plan, names = stored.plan, stream_columns(stored.plan, query)
     for n, part in enumerate(query.item.parts):
         if not part.is_row:
@@ -24,7 +24,7 @@ def compare_items(stored: Stored, query: QueryNode, stream: Key, mine: Accepted,
         known = (seq >= 0) & (seq < len(mine.time))
         if not known.all():
             i = int(np.argmin(known))
-            yield Difference(_where(query, names, stream, rows, i), f"no object has the place {seq[i]:,}", None, [row_of(rows, i)])
+            yield Difference(_where(query, names, stream, rows, i), f"no object has seq {seq[i]:,}", None, [row_of(rows, i)])
             continue
         for c in query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by):
             if c.part != n or c.what not in ("id", "time", "carry"):
@@ -33,7 +33,7 @@ def compare_items(stored: Stored, query: QueryNode, stream: Key, mine: Accepted,
             source = column.take(pa.array(seq)).cast(rows.schema.field(c.name).type)
             pairs = zip(exact(pa.table({c.name: source}), [c.name]), exact(rows, [c.name]), strict=True)
             for i in (i for i, (a, b) in enumerate(pairs) if a != b):
-                shown, said = row_of(rows, i), f"not as its object has it: {c.name}"
+                shown, said = row_of(rows, i), f"differs from its object: {c.name}"
                 yield Difference(_where(query, names, stream, rows, i), said, [{**shown, c.name: source[i].as_py()}], [shown])
 
 
@@ -42,7 +42,7 @@ def _where(query: QueryNode, names: tuple[str, ...], stream: Key, rows: pa.Table
 
 
 def compare_head(stored: Stored, mine: Accepted) -> Iterator[Difference]:
-    """The row of ``heads`` of the key of ``mine``."""
+    """Compare the row of ``heads`` with the objects of its key, ``mine``."""
     table, names = stored.table("heads"), stored.plan.intake.partition_by
     places = [i for i, k in enumerate(keys_of(table, names)) if k == mine.key]
     if not places or not mine.time or not stored.settled:
@@ -52,5 +52,5 @@ def compare_head(stored: Stored, mine: Accepted) -> Iterator[Difference]:
     if table["last_seq"][i].as_py() != expected["last_seq"] or micros(table.slice(i, 1), "last_time")[0] != expected["last_time"]:
         last = pa.scalar(mine.time[-1], pa.timestamp("us", "UTC")).as_py()
         shown = {**row_of(table, i), "last_seq": expected["last_seq"], "last_time": last}
-        said = "it does not say what the key's last object is"
+        said = "last_seq and last_time are not those of the key's last object"
         yield Difference(place("table heads", names, mine.key), said, [shown], [row_of(table, i)])

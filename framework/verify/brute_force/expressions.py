@@ -1,8 +1,8 @@
-"""The expression language by its definition, over columns of values: what ``verify`` scores with.
+"""Interpret the expression language by its definition, over columns of values, for the scores of ``verify``.
 
-Shares with the operators the syntax tree and nothing else: no code is generated, and no value stands for null, which is told beside
-it. Objects are mappings of column names to ``Values``; an expression over pairs takes those of a and of b, of equal length or one of
-them alone. NaN is null, so where a float is there it is a number.
+Only the syntax tree is shared with the operators: no code is generated, and nulls are kept in a mask. Objects are mappings of column names
+to ``Values``; an expression over pairs takes the objects a and b, of equal length or one of them of length 1. NaN is null, so a float that
+is not null is a number.
 
 * Arithmetic is float64 (IEEE 754: no division by zero raises, nothing overflows); a duration where a number is needed is its seconds.
 * Whole numbers, instants and durations (microseconds) compare exactly among themselves; their sums and differences wrap at 64 bits.
@@ -30,7 +30,7 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 class Values:
     """A column: ``value`` float64, int64 (whole numbers, instants, durations, texts as ``text_number``) or bool; ``there``: not null.
 
-    Where nothing is there, ``value`` holds anything.
+    Where a value is null, ``value`` holds anything.
     """
 
     value: npt.NDArray[Any]
@@ -39,19 +39,19 @@ class Values:
 
 Objects: TypeAlias = Mapping[str, Values]
 Meaning: TypeAlias = Callable[[Objects, Objects], Values]
-"""The values of an expression over objects a and b; one over single objects looks at the first."""
+"""Computes an expression over objects a and b; one over single objects reads the first."""
 
 _TEXTS: dict[str, int] = {}
 _DTYPE: Final = {"float": np.float64, "bool": np.bool_, "null": np.float64}
 
 
 def text_number(text: str) -> int:
-    """A number that no other text has."""
+    """Return a number that no other text has."""
     return _TEXTS.setdefault(text, len(_TEXTS))
 
 
 def score_of(node: Node) -> Callable[[Objects, Objects], npt.NDArray[np.float64]]:
-    """The scores an expression gives, NaN for none; -0.0 is 0.0."""
+    """Return the scores of an expression, NaN where it is null; -0.0 becomes 0.0."""
     value = _number(node)
 
     def score(a: Objects, b: Objects) -> npt.NDArray[np.float64]:
@@ -62,7 +62,7 @@ def score_of(node: Node) -> Callable[[Objects, Objects], npt.NDArray[np.float64]
 
 
 def holds(node: Node | None) -> Callable[[Objects, Objects], Bools]:
-    """Whether a condition is true; no condition always is."""
+    """Return where a condition is true; without a condition, everywhere."""
     if node is None:
         return lambda a, b: np.ones(1, bool)
     value = meaning(node)
@@ -75,7 +75,7 @@ def holds(node: Node | None) -> Callable[[Objects, Objects], Bools]:
 
 
 def meaning(node: Node) -> Meaning:
-    """What ``node`` means. Raises TypeError for what is no expression."""
+    """Return the function that computes ``node``. Raises TypeError for anything but an expression."""
     match node:
         case Literal_():
             constant = _literal(node)
@@ -112,7 +112,7 @@ def _known(value: npt.NDArray[Any]) -> Values:
 
 
 def _number(node: Node) -> Meaning:
-    """``node`` where a float is needed."""
+    """Return the function that computes ``node`` as a float."""
     value = meaning(node)
     if node.type == "duration":
         return lambda a, b: Values((v := value(a, b)).value.astype(np.float64) / 1e6, v.there)
@@ -146,7 +146,7 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 
 
 def _comparison(op: str, left: Node, right: Node) -> Meaning:
-    """Values of one type as they are, else numbers as floats."""
+    """Return values of one type unchanged, others as floats."""
     same = left.type == right.type
     x, y = (meaning(left), meaning(right)) if same else (_number(left), _number(right))
     test = _COMPARE[op]
@@ -174,7 +174,7 @@ def _binary(node: Binary) -> Meaning:
 
 
 def _applied(function: Callable[..., Any], arguments: list[Meaning]) -> Meaning:
-    """A function of values that are there; a result that is NaN is not."""
+    """Return a function of non-null values; a NaN result is null."""
 
     def apply(a: Objects, b: Objects) -> Values:
         values = [argument(a, b) for argument in arguments]
@@ -221,7 +221,7 @@ def _greatest(first: Any, *others: Any) -> Any:
 
 
 def _each(function: Callable[..., float]) -> Callable[..., Any]:
-    """``function`` of one number after another; NaN gives NaN."""
+    """Return ``function`` applied to one number after another; NaN gives NaN."""
 
     def apply(*columns: Any) -> Any:
         rows = np.broadcast_arrays(*columns)

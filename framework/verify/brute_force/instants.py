@@ -1,4 +1,4 @@
-"""In which order a query's instants are recomputed for one key: changes, events and instants between them, each shuffled, in turn."""
+"""The order in which a query's instants are recomputed for one key: changes, events and instants between them, shuffled, in turn."""
 
 from __future__ import annotations
 
@@ -16,36 +16,38 @@ from skyband.framework.verify.stored import Key
 I64 = npt.NDArray[np.int64]
 
 BETWEEN = 2
-"""After so many events of a sample comes any instant between the first row and the last."""
+"""After this many events, a sample takes a random instant between the first row and the last."""
 
 
 class Stream:
-    """The instants of one stream of changes: those of one key for a query, or for one of a list of queries (``asked``)."""
+    """The instants of one stream of changes: of one key, for a query or for one of a table of queries (``logical``)."""
 
-    def __init__(self, query: QueryNode, asked: LogicalQuery | None, key: Key, mine: Accepted, until: int, reported: Sequence[int]) -> None:
+    def __init__(
+        self, query: QueryNode, logical: LogicalQuery | None, key: Key, mine: Accepted, until: int, reported: Sequence[int]
+    ) -> None:
         """``reported``: instants of the stream's changes. ``until``: the last instant up to which results are complete."""
-        self.asked = asked
-        self.name: Key = (asked.name, *key) if asked is not None and query.members else key
+        self.logical = logical
+        self.name: Key = (logical.name, *key) if logical is not None and query.members else key
         self.covered = np.zeros(len(mine.time), bool)
-        """Of every row whether the result after it has been recomputed."""
+        """For each row, True if the result after it has been recomputed."""
         self.steps: set[int] = set()
         """The reported steps that have been recomputed."""
         self._query = query
         self._time = np.array(mine.time, np.int64)
         self._until = until
         self._reported = np.array([t for t in reported if t <= until], np.int64)
-        self._known = _instants(query, asked, self._time, mine, until, reported)
+        self._known = _instants(query, logical, self._time, mine, until, reported)
         self._seen: set[int] = set()
         self._following: deque[int] = deque()
 
     @property
     def rows(self) -> int:
-        """How many rows have a result after them: with ``every`` those up to the last boundary."""
+        """The number of rows that a result follows; with ``every`` those up to the last boundary."""
         every = self._query.every_micros
         return int(np.searchsorted(self._time, self._until // every * every, side="right")) if every else len(self._time)
 
     def order(self, seed: int, everything: bool) -> Iterator[int]:
-        """The instants, each once. ``everything``: only those at which something happens, in order, and those that ``follow``."""
+        """Yield each instant once. ``everything``: those at which something happens, in order, and those of ``follow``."""
         if everything:
             for at in self._known.tolist():
                 yield from self._new([at])
@@ -54,7 +56,7 @@ class Stream:
             return
         number = zlib.crc32(repr((seed, self._query.name, self.name)).encode())
         shuffle = np.random.default_rng(number)
-        # Reported changes are few among the events, and there a mistake is most likely to show: they take turns with all others.
+        # Reported changes are few among the events, and a mistake is most likely to show there: take them in turn with the others.
         reported = deque(shuffle.permutation(self._reported).tolist())
         for n, at in enumerate(shuffle.permutation(self._known).tolist(), 1):
             if reported:
@@ -65,7 +67,7 @@ class Stream:
                 yield from self._new([int(shuffle.integers(first, max(first, self._until), endpoint=True))])
 
     def follow(self, instants: Sequence[int]) -> list[int]:
-        """Of ``instants`` at which something may happen next those that are new; they are part of the order."""
+        """Return the new ones of ``instants``, at which something may happen next, and add them to the order."""
         found = [t for t in instants if t <= self._until and t not in self._seen]
         self._following += found
         return found
@@ -77,7 +79,7 @@ class Stream:
                 yield at
 
     def cover(self, at: int) -> None:
-        """The result at ``at`` has been recomputed."""
+        """Note that the result at ``at`` has been recomputed."""
         every = self._query.every_micros
         low, high = (at - 1, at) if not every else (at // every * every - every, at // every * every)
         first, end = np.searchsorted(self._time, [low, high], side="right")
@@ -85,11 +87,11 @@ class Stream:
 
 
 def _instants(
-    query: QueryNode, asked: LogicalQuery | None, time: I64, mine: Accepted, until: int, reported: Sequence[int]
+    query: QueryNode, logical: LogicalQuery | None, time: I64, mine: Accepted, until: int, reported: Sequence[int]
 ) -> I64:  # fmt: skip
-    """All instants at which a row comes, leaves or is deleted, or a change is reported; with ``every`` the boundaries that show them."""
+    """Return all instants at which a row arrives, leaves or is deleted, or a change is reported; with ``every`` their boundaries."""
     parts = [time, np.array(reported, np.int64)]
-    life = (asked.window if asked is not None else query.window).micros
+    life = (logical.window if logical is not None else query.window).micros
     if query.item.lasting and life is not None:
         parts.append(time + life)
     if mine.deletions:

@@ -1,4 +1,4 @@
-"""What brute force works on: one key's accepted objects in columns, and which of them a query's window holds at an instant."""
+"""The input of brute force: one key's accepted objects in columns, and which of them are in a window at an instant."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from skyband.operators.base import NEVER, AnyArray, Window
 I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
 Found = list[tuple[tuple[Any, ...], float]]
-"""A result: (values of the identity columns of an item, score or 0.0) in rank order."""
+"""A result in rank order: (values of the identity columns of an item, score or 0.0)."""
 
 MAX_PAIRS = 200_000_000
-"""Pairs compared as arrays for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
+"""The most pairs compared for one result. A larger window is not recomputed, which ``verify`` reports."""
 
 MAX_RANKED = 12_000_000
-"""Pairs that may be held in rank order at a time, over all keys and queries: about 400 MB."""
+"""The most pairs in memory in rank order at a time, over all keys and queries: about 400 MB."""
 
 SLOW: Final = 50
-"""What a step of plain Python costs, in pairs compared as arrays."""
+"""The cost of a step of plain Python, in pairs compared as arrays."""
 
 
 @dataclass(slots=True)
 class Accepted:
     """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion.
 
-    ``deletions``: (instant, objects that came before it, deleted seq), in order. ``rejected``: by reason the rows that are no objects.
+    ``deletions``: (instant, number of objects before it, deleted seq), in order. ``rejected``: the rows that are no objects, by reason.
     """
 
     key: tuple[Any, ...]
@@ -49,12 +49,12 @@ class Accepted:
 
 @dataclass(slots=True)
 class Room:
-    """How many more pairs may be held in rank order."""
+    """The number of pairs that may still be kept in rank order."""
 
     left: int = MAX_RANKED
 
     def take(self, pairs: int) -> bool:
-        """Return whether there is room for ``pairs`` more, and take it."""
+        """Return True and reserve room for ``pairs`` more, if there is any."""
         if pairs > self.left:
             return False
         self.left -= pairs
@@ -65,10 +65,10 @@ class Room:
 class Objects:
     """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
 
-    ``columns`` are those the plan's operators read, as they read them; ``values`` gives the same with what is null apart. ``tokens``: each
-    object's tokens as texts, by the name of the sets. ``named``: what rows report on, by the columns that name it: the different names,
-    in order of first sight, and the number of each row's in them. Of what ``as_of`` gives, ``rows``,
-    ``named``, ``tokens`` and what is computed once are those of all objects.
+    ``columns``: those the plan's operators read, encoded as they read them; ``values`` gives them with a mask of nulls. ``tokens``: each
+    object's tokens as texts, by the name of the sets. ``named``: the objects that rows report on, by the columns that name them: the
+    distinct names in order of appearance, and each row's index in them. The objects that ``as_of`` returns share ``rows``, ``named``,
+    ``tokens`` and everything computed once with all objects.
     """
 
     time: I64
@@ -79,16 +79,16 @@ class Objects:
     kinds: Mapping[str, str] = field(default_factory=dict)
     named: dict[tuple[str, ...], tuple[list[tuple[Any, ...]], I64]] = field(default_factory=dict)
     room: Room = field(default_factory=Room)
-    whole: Objects | None = None
+    all_objects: Objects | None = None
     _made: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def every(self) -> Objects:
-        """All objects of the key, also those that come later."""
-        return self if self.whole is None else self.whole
+        """All objects of the key, including those that arrive later."""
+        return self if self.all_objects is None else self.all_objects
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """``make()``, computed the first time ``name`` is asked for. It must be a function of ``every``."""
+        """Return ``make()``, computed at the first call with ``name``. It must be a function of ``every``."""
         made = self.every._made
         if name not in made:
             made[name] = make()
@@ -96,29 +96,29 @@ class Objects:
         return found
 
     def values(self, first: int, end: int) -> dict[str, Values]:
-        """The columns of objects ``first`` <= seq < ``end``, as the interpreter of expressions reads them."""
+        """Return the columns of the objects with ``first`` <= seq < ``end``, for the interpreter of expressions."""
         columns = self.once("values", lambda: {name: values_of(self.rows[name], kind) for name, kind in self.kinds.items()})
         return {name: Values(v.value[first:end], v.there[first:end]) for name, v in columns.items()}
 
     def as_of(self, count: int, deleted: set[int]) -> Objects:
-        """What there was when the first ``count`` objects had come and those in ``deleted`` had been deleted. O(objects)."""
+        """Return the state after the first ``count`` objects had arrived and those in ``deleted`` had been deleted. O(objects)."""
         gone = np.zeros(count, bool)
         gone[list(deleted)] = True
         return replace(
             self, time=self.time[:count], columns={n: c[:count] for n, c in self.columns.items()},
-            deleted=np.where(gone, self.deleted[:count], NEVER), whole=self.every,
+            deleted=np.where(gone, self.deleted[:count], NEVER), all_objects=self.every,
         )  # fmt: skip
 
 
 @dataclass(slots=True)
 class Work:
-    """How many more pairs may be compared. A window that needs more is left out, and so is a result once it is ``late``."""
+    """The number of pairs that may still be compared. A window that needs more is skipped, and so is any result once it is ``late``."""
 
     left: int = 5 * MAX_PAIRS
     late: Callable[[], bool] = lambda: False
 
     def take(self, pairs: int) -> bool:
-        """Return whether ``pairs`` more may be compared for one result, and count them."""
+        """Return True and count ``pairs``, if that many more may be compared for one result."""
         if pairs > min(self.left, MAX_PAIRS) or self.late():
             return False
         self.left -= pairs
@@ -126,19 +126,19 @@ class Work:
 
 
 def objects(plan: Plan, mine: Accepted, room: Room | None = None) -> Objects:
-    """Return the columns that the plan's operators read. ``room`` is shared by all keys that are compared."""
+    """Return the objects of one key with the columns that the plan's operators read. All keys share ``room``."""
     codes = TextCodes(plan.texts)
-    wanted = {c.name: c.kind for node in plan.operators for c in node.attributes}
+    kinds = {c.name: c.kind for node in plan.operators for c in node.attributes}
     deleted = np.full(len(mine.time), NEVER)
     deleted[list(mine.deleted)] = list(mine.deleted.values())
-    columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
+    columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in kinds.items()}
     sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
     named = {of: _named(mine.rows, of) for node in plan.operators for of in node.objects}
-    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted, named, room or Room())
+    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, kinds, named, room or Room())
 
 
 def values_of(column: pa.ChunkedArray, kind: str) -> Values:
-    """A column of the stream of that kind as the interpreter of expressions reads it. O(rows)."""
+    """Return a column of the stream, of a kind, for the interpreter of expressions. O(rows)."""
     there = column.is_valid().to_numpy()
     if kind == "float":
         floats = column.cast(pa.float64()).to_numpy()
@@ -166,12 +166,12 @@ def _sets(node: TokenNode, rows: pa.Table) -> list[frozenset[str]]:
     row, token = tokens(node, rows[node.column])
     for i, t in zip(row.tolist(), token.to_pylist(), strict=True):
         found[i].add(t)
-    # A short row has an empty set, unless it is rejected: then it is not here.
+    # A row with too few tokens that is not rejected has an empty set.
     return [frozenset(s) if len(s) >= node.least else frozenset() for s in found]
 
 
 def window_of(query: QueryNode, window: Window, data: Objects, at: int) -> tuple[int, int, int]:
-    """(first, end, instant): the seqs in ``window`` after all events with time <= ``at``, or the last boundary by then."""
+    """Return (first, end, instant): the seqs in ``window`` after all events with time <= ``at``, or the last boundary by then."""
     if query.every_micros:
         at = at // query.every_micros * query.every_micros
     end = int(np.searchsorted(data.time, at, side="right"))

@@ -1,4 +1,4 @@
-"""Rows that are rejected in their turn (late, a second one of its id, a deletion of nothing): table ``rejected`` against the source."""
+"""Compare the late rows, duplicates and deletions without a target in table ``rejected`` with the source."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ Texts = Counter[tuple[str, str]]
 
 
 class RejectedRows:
-    """What ``rejected`` holds of late rows, duplicates and deletions of nothing, and what of that the source explains."""
+    """The late rows, duplicates and deletions without a target in ``rejected``, and those that the source explains."""
 
     def __init__(self, stored: Stored, rows: pa.Table) -> None:
-        """``rows``: all rows of the source that the intake passes, late ones too."""
+        """Read ``rejected``. ``rows``: all rows of the source that the intake passes, with late ones."""
         table = stored.table("rejected")
         mine = table.filter(pc.is_in(table["reason"], pa.array([LATE, DUPLICATE_ID, NO_TARGET])))
         self._settled = stored.settled
         self._found: Texts = Counter(zip(mine["reason"].to_pylist(), mine["text"].to_pylist(), strict=True))
         self._expected: Texts = Counter()
         late = {text: n for (reason, text), n in self._found.items() if reason == LATE}
-        there = Counter(t for t in rejects.json_rows(rows.combine_chunks()).to_pylist() if t in late) if late else Counter()
-        self._expected += Counter({(LATE, text): min(n, there[text]) for text, n in late.items()})
+        in_source = Counter(t for t in rejects.json_rows(rows.combine_chunks()).to_pylist() if t in late) if late else Counter()
+        self._expected += Counter({(LATE, text): min(n, in_source[text]) for text, n in late.items()})
 
     def take(self, mine: Accepted) -> None:
-        """The rows of a key that are no objects."""
+        """Add the rows of a key that are no objects."""
         for reason, rows in mine.rejected.items():
             plain = rows.select([n for n in rows.column_names if n != DELETES])
             self._expected += Counter((reason, text) for text in rejects.json_rows(plain.combine_chunks()).to_pylist())
 
     def differences(self, complete: bool) -> Iterator[Difference]:
-        """What ``rejected`` lacks; of late rows, and if all keys are ``complete`` of the others too, what it has and the source has not."""
+        """Yield the rows that only one side has. Surplus rows are reported if late, or if all keys are compared (``complete``)."""
         if not self._settled:
             return
         for (reason, text), count in (self._expected - self._found).items():
-            yield Difference("table rejected", f"{_rows(count)} missing that the source gives: {reason} {text}")
+            yield Difference("table rejected", f"{_rows(count)} missing: {reason} {text}")
         for (reason, text), count in (self._found - self._expected).items():
             if complete or reason == LATE:
-                yield Difference("table rejected", f"{_rows(count)} there that the source does not give: {reason} {text}")
+                yield Difference("table rejected", f"{_rows(count)} not in the source: {reason} {text}")
 
 
 def _rows(count: int) -> str:

@@ -1,4 +1,4 @@
-"""A query's result at any instant, from its table of intervals."""
+"""Read the result of a query at any instant from its tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Interval:
 
 
 class Results:
-    """The intervals of ``<query>`` by stream."""
+    """The intervals of ``<query>``, by stream."""
 
     def __init__(self, stored: Stored, query: QueryNode) -> None:
         self.query = query
@@ -43,33 +43,36 @@ class Results:
         for i, key in enumerate(keys_of(rows, stream_columns(stored.plan, query))):
             mine = _Interval(starts[i] or 0, ends[i], items[i], {n: c[i] for n, c in columns.items()})
             self._by_stream.setdefault(key, []).append(mine)
-        for key, held in self._by_stream.items():
-            self._bounds[key] = np.array([x.start for x in held]), np.array([NEVER if x.end is None else x.end for x in held])
+        for key, intervals in self._by_stream.items():
+            self._bounds[key] = np.array([x.start for x in intervals]), np.array([NEVER if x.end is None else x.end for x in intervals])
 
     def at(self, stream: Key, at: int) -> Found:
-        """(item, score, or what moves, or 0.0) after all events with time <= ``at``, in rank order. O(intervals of the stream)."""
+        """Return (item, score or time-varying value or 0.0) after all events with time <= ``at``, in rank order.
+
+        O(intervals of the stream).
+        """
         rank = rank_key(self.query.item, smallest_first(self.query, stream))
         if stream not in self._by_stream:
             return []
         starts, ends = self._bounds[stream]
-        here = [self._by_stream[stream][i] for i in np.nonzero((starts <= at) & (at < ends))[0].tolist()]
+        current = [self._by_stream[stream][i] for i in np.nonzero((starts <= at) & (at < ends))[0].tolist()]
         if self.lines is not None:
-            for x in here:
-                x.columns |= self.lines.worth(stream, x.item, at)
+            for x in current:
+                x.columns |= self.lines.values(stream, x.item, at)
         value = SCORE if self.lines is None else self.lines.varying.value
-        return [(x.item, x.columns.get(value, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
+        return [(x.item, x.columns.get(value, 0.0)) for x in sorted(current, key=lambda x: rank(x.columns))]
 
 
 class Reports:
-    """What ``<query>_changes`` tells, by stream and instant, of items that are told once."""
+    """The rows of ``<query>_changes`` by stream and instant, for items that are reported once."""
 
     def __init__(self, stream: Stream) -> None:
         scores = stream.rows[SCORE].to_pylist() if stream.query.item.scored else [0.0] * stream.rows.num_rows
-        self._told: dict[tuple[Key, int], Found] = {}
+        self._reported: dict[tuple[Key, int], Found] = {}
         for _, rows in stream.streams():
             for i in rows:
-                self._told.setdefault((stream.keys[i], stream.at[i]), []).append((stream.items[i], scores[i]))
+                self._reported.setdefault((stream.keys[i], stream.at[i]), []).append((stream.items[i], scores[i]))
 
     def at(self, stream: Key, at: int) -> Found:
-        """(item, score or 0.0) told at exactly ``at``, in order."""
-        return self._told.get((stream, at), [])
+        """Return (item, score or 0.0) reported at exactly ``at``, in order."""
+        return self._reported.get((stream, at), [])

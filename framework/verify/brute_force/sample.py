@@ -1,7 +1,7 @@
-"""What is held against the source: what every change says of rows and scores, key by key; then results and steps, instant by instant.
+"""Compare a sample with the source: rows and scores of all changes by key, then results and steps by instant.
 
-Keys come in an order that the seed decides, and so do the instants of a query and key. Queries take turns, and so do the keys of a query,
-until everything in the sample is done or the time is over.
+The seed decides the order of keys, and of the instants of a query and key. Queries take turns, and so do the keys of a query, until the
+sample is done or the time is over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify.brute_force import instants
 from skyband.framework.verify.brute_force.accepted import accepted, source_rows, with_deletions, without_late
-from skyband.framework.verify.brute_force.compare_changes import compare_lines, compare_result, compare_scores, compare_steps
+from skyband.framework.verify.brute_force.compare_changes import compare_result, compare_scores, compare_steps, compare_values
 from skyband.framework.verify.brute_force.compare_items import compare_head, compare_items
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, Room, Work, objects
 from skyband.framework.verify.brute_force.rejected_rows import RejectedRows
@@ -38,22 +38,22 @@ from skyband.framework.verify.shares import Share
 from skyband.framework.verify.stored import Key, Stored, key_of
 
 BATCH = 4_096
-"""Keys whose rows are put in order together, at most."""
+"""The most keys whose rows are ordered together."""
 
 Turn = Iterator[tuple["_Key", instants.Stream, int]]
 
 
 @dataclass(slots=True)
 class Compared:
-    """What was compared: accepted rows, keys (of so many), results, instants whose steps were compared too; the shares of each query.
+    """What was compared: accepted rows, keys, results, instants with their steps, and the shares of each query.
 
-    ``skipped``: results whose window is too large for brute force.
+    ``skipped``: the number of results whose window is too large for brute force.
     """
 
     rows: int = 0
     keys: int = 0
     of_keys: int = 0
-    looked: int = 0
+    results: int = 0
     skipped: int = 0
     steps: int = 0
     shares: list[Share] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Compared:
 
 @dataclass(slots=True)
 class _Key:
-    """A key of the sample: its accepted rows."""
+    """A key of the sample, with its accepted rows."""
 
     mine: Accepted
     data: Objects
@@ -70,7 +70,7 @@ class _Key:
 
 
 class _Query:
-    """A query in the tables, and how much of it has been compared."""
+    """A query, its rows in the tables, and how much of it has been compared."""
 
     def __init__(self, stored: Stored, query: QueryNode) -> None:
         self.query = query
@@ -81,7 +81,7 @@ class _Query:
         self.of_key: dict[Key, list[Key]] = {}
         for stream in self.rows:
             self.of_key.setdefault(key_of(stored.plan, query, stream), []).append(stream)
-        self.asked: list[LogicalQuery | None] = list(query.asked) if query.members else [query.asked[0] if query.asked else None]
+        self.logical: list[LogicalQuery | None] = list(query.asked) if query.members else [query.asked[0] if query.asked else None]
         self._at: dict[tuple[Key, int], list[int]] = {}
         for stream, rows in self.rows.items():
             for i in rows:
@@ -91,17 +91,17 @@ class _Query:
         self.known = self.scored = 0
 
     def at(self, stream: Key, at: int) -> list[int]:
-        """The rows of a stream's changes at an instant."""
+        """Return the rows of a stream's changes at an instant."""
         return self._at.get((stream, at), [])
 
     def shares(self, rows_elsewhere: int) -> Iterator[Share]:
-        """``rows_elsewhere``: accepted rows of keys that have not been looked at."""
+        """Yield what has been compared; ``rows_elsewhere``: the number of accepted rows of keys outside of the sample."""
         query, total = self.query, self.changes.rows.num_rows
         if query.item.rows:
             yield Share("rows", query.name, self.known, total)
         if query.item.scored and type(self.kind).scores is not QueryType.scores:
             yield Share("scores", query.name, self.scored, total)
-        events = sum(s.rows for s in self.streams) + rows_elsewhere * len(self.asked)
+        events = sum(s.rows for s in self.streams) + rows_elsewhere * len(self.logical)
         yield Share("results", query.name, sum(int(s.covered.sum()) for s in self.streams), events)
         if query.item.lasting:
             steps = sum(len({self.changes.step[i] for i in rows}) for rows in self.rows.values())
@@ -109,7 +109,7 @@ class _Query:
 
 
 def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample, budget: Budget, progress: Progress) -> Compared:
-    """Holds the tables against the source, as much as ``sample`` and ``budget`` say. Raises SkybandError SKY-E301 if the source is gone."""
+    """Compare the tables with the source, as far as ``sample`` and ``budget`` allow. Raises SkybandError SKY-E301 without a source."""
     plan = stored.plan
     progress.doing("starting Spark, which reads the source")
     spark = get_session(plan.job, packages=packages(plan), home=layout.home)
@@ -120,7 +120,7 @@ def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample
 def compare_rows(
     stored: Stored, clocks: Clocks, rows: pa.Table, sample: Sample, budget: Budget, progress: Progress | None = None
 ) -> Compared:
-    """``rows``: all rows of the source that the intake passes."""
+    """Compare the tables with ``rows``: all rows of the source that the intake passes."""
     return _Comparison(stored, clocks, rows, sample, budget).all(progress)
 
 
@@ -145,11 +145,11 @@ class _Comparison:
         self.waiting = deque(keys[: sample.most_keys])
 
     def all(self, progress: Progress | None) -> Compared:
-        """Compares until all is done or the time is over, but at least one key, and one instant of every query."""
+        """Compare until all is done or the time is over, but at least one key, and one instant of every query."""
         found = self.found
         if progress is not None:
             progress.doing(
-                lambda: f"comparing with the source: {found.keys:,} of {counted(found.of_keys, 'key')}, {found.looked:,} results so far"
+                lambda: f"comparing with the source: {found.keys:,} of {counted(found.of_keys, 'key')}, {found.results:,} results so far"
             )
         self.budget.sampling()
         for late in (_never, self.budget.late):
@@ -167,7 +167,7 @@ class _Comparison:
         return found
 
     def _take_keys(self, half: Callable[[], bool]) -> None:
-        """Keys that wait, until half of the time that is left is over; none while there are instants of others."""
+        """Take further keys until half of the remaining time is over; none while instants of earlier keys are left."""
         if any(q.turns for q in self.queries):
             return
         size = 4
@@ -182,7 +182,7 @@ class _Comparison:
             size = min(2 * size, BATCH)
 
     def _take(self, key: _Key) -> None:
-        """What is complete for a key: what its changes say of rows, causes and scores, and its row of ``heads``."""
+        """Compare the rows, causes and scores in all changes of a key, and its row of ``heads``."""
         mine, found = key.mine, self.found
         found.keys += 1
         found.rows += len(mine.time)
@@ -193,26 +193,26 @@ class _Comparison:
             query, changes = each.query, each.changes
             for stream in each.of_key.get(mine.key, []):
                 rows = each.rows[stream]
-                off = list(compare_items(self.stored, query, stream, mine, changes.rows.take(pa.array(rows))))
-                off += compare_causes(changes, stream, rows, self.clocks) if query.item.lasting else []
+                differences = list(compare_items(self.stored, query, stream, mine, changes.rows.take(pa.array(rows))))
+                differences += compare_causes(changes, stream, rows, self.clocks) if query.item.lasting else []
                 only_rows = len(query.item.rows) == len(query.item.parts)
                 known = [i for i in rows if only_rows and all(0 <= s < len(mine.time) for s in changes.items[i])]
-                one = next((a for a in query.asked if query.members and a.name == stream[0]), each.asked[0])
+                one = next((a for a in query.asked if query.members and a.name == stream[0]), each.logical[0])
                 scored, wrong = compare_scores(changes, Question(self.plan, query, key.data, key.until, one), each.kind, known)
-                found.differences += [*off, *wrong]
+                found.differences += [*differences, *wrong]
                 each.known, each.scored = each.known + len(rows), each.scored + scored
             each.turns.append(islice(self._instants(each, key), self.sample.instants))
 
     def _instants(self, of: _Query, key: _Key) -> Turn:
-        """The instants of a query and key; the queries of a list take turns."""
-        made = []
-        for one in of.asked:
+        """Yield the instants of a query and key; the queries of a table of queries take turns."""
+        streams = []
+        for one in of.logical:
             name = (one.name, *key.mine.key) if one is not None and of.query.members else key.mine.key
             reported = sorted({of.changes.at[i] for i in of.rows.get(name, [])})
-            made.append(instants.Stream(of.query, one, key.mine.key, key.mine, key.until, reported))
-        of.streams += made
-        random.Random(self.sample.seed).shuffle(made)
-        orders = deque((s, s.order(self.sample.seed, self.sample.everything)) for s in made)
+            streams.append(instants.Stream(of.query, one, key.mine.key, key.mine, key.until, reported))
+        of.streams += streams
+        random.Random(self.sample.seed).shuffle(streams)
+        orders = deque((s, s.order(self.sample.seed, self.sample.everything)) for s in streams)
         while orders:
             stream, order = orders.popleft()
             at = next(order, None)
@@ -221,7 +221,7 @@ class _Comparison:
                 yield key, stream, at
 
     def _turn(self, of: _Query, late: Callable[[], bool]) -> None:
-        """The next instant of a query."""
+        """Compare the next instant of a query."""
         turn = of.turns.popleft()
         following = next(turn, None)
         if following is None:
@@ -234,22 +234,22 @@ class _Comparison:
                 self._compare(of, key, stream, t, late)
 
     def _compare(self, of: _Query, key: _Key, stream: instants.Stream, at: int, late: Callable[[], bool]) -> list[int]:
-        """Compares the result and the steps at an instant; the instants at which something may happen next."""
+        """Compare the result and the steps at an instant; return the instants at which something may happen next."""
         found, query, kind = self.found, of.query, of.kind
-        question = Question(self.plan, query, key.data, at, stream.asked, Work(late=late))
+        question = Question(self.plan, query, key.data, at, stream.logical, Work(late=late))
         expected = kind.brute_force(question)
         if expected is None:
             found.skipped += not late()
             return []
-        found.looked += 1
+        found.results += 1
         found.differences += compare_result(self.plan, query, stream.name, at, expected, of.results.at(stream.name, at))
         stream.cover(at)
         if not query.item.lasting:
             return []
-        # However late it is, one result of every query is recomputed; its steps are if there is time.
+        # One result of every query is recomputed in any case, its steps only if there is time.
         self._steps(of, key, stream, replace(question, work=Work(late=self.budget.late)), expected)
         if isinstance(of.results, Results) and of.results.lines is not None:
-            found.differences += compare_lines(question, kind, of.results.lines, stream.name)
+            found.differences += compare_values(question, kind, of.results.lines, stream.name)
         return stream.follow(kind.next_instants(question))
 
     def _steps(self, of: _Query, key: _Key, stream: instants.Stream, question: Question, result: Found) -> None:
@@ -267,7 +267,7 @@ class _Comparison:
         self.found.differences += compare_steps(of.changes, stream.name, at, steps, rows)
 
     def _count(self) -> None:
-        """The shares, from what has been compared."""
+        """Count the shares of what has been compared."""
         heads = self.stored.table("heads")
         for q in self.queries:
             q.turns.clear()

@@ -1,4 +1,4 @@
-"""What a query's change stream must say at one instant, event by event, from results by definition (docs/semantics 2, 3)."""
+"""Derive the steps of a change stream at one instant, event by event, from results by definition (docs/semantics 2, 3)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skyband.framework.queries.protocol import QueryType, Question, TimeVaryingV
 from skyband.framework.verify.brute_force.objects import Accepted, Found, window_of
 
 MOST_EVENTS = 12
-"""Events of one instant that are looked at one by one."""
+"""The most events of one instant that are recomputed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """A row of a change stream: ``cause`` None if the definition leaves it to the type (items that are no rows).
+    """A row of a change stream. ``cause``: None if the query type decides it (items that are not rows).
 
-    ``score``: of values that move the value, of which ``slope`` says how it moves.
+    ``score``: the score, or a time-varying value, which changes by ``slope``.
     """
 
     change: str
@@ -31,7 +31,7 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """What there was after an event: so many objects, these deleted. ``arriving``: the seq of the object that came."""
+    """The state after an event: number of objects, deleted objects. ``arriving``: the seq of the object that arrived."""
 
     count: int
     deleted: frozenset[int]
@@ -39,9 +39,9 @@ class _Event:
 
 
 def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, result: Found) -> list[list[ChangeRow]] | None:
-    """The steps at the question's instant, each ``-`` first, in rank order; ``shown``: the result before it, ``result``: after its events.
+    """Return the steps at the question's instant, each with ``-`` first, in rank order; None if that is too much work.
 
-    None if there are too many events, or too much to look at.
+    ``shown``: the result before the instant. ``result``: the result after its events.
     """
     query, at = question.query, question.at
     if query.item.varies:
@@ -68,7 +68,7 @@ def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, 
 
 
 def _time_varying_step(kind: QueryType, question: Question, shown: Found, now: Found) -> list[ChangeRow] | None:
-    """The one step of an instant of a query whose values move (docs/semantics 12): all that happens at an instant is one event."""
+    """Return the only step of an instant of a query with time-varying values: an instant is one event (docs/semantics 12)."""
     every, at = question.query.every_micros, question.at
     if every and at % every:
         return []
@@ -94,12 +94,12 @@ def _time_varying_cause(change: str, item: tuple[Any, ...], computed: TimeVaryin
 
 
 def _after(mine: Accepted, at: int) -> _Event:
-    """All that has happened at ``at`` or before."""
+    """Return the state after all events at ``at`` or before."""
     return _Event(int(np.searchsorted(mine.time, at, "right")), frozenset(s for t, _, s in mine.deletions if t <= at), None)
 
 
 def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
-    """The expiries of an instant, then its rows."""
+    """Yield the states after the expiries of an instant, then after each of its rows."""
     at = question.at
     before = _after(mine, at - 1)
     window = question.logical_query.window if question.logical_query is not None else question.query.window
@@ -108,7 +108,7 @@ def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
         yield before
     count, deleted = before.count, set(before.deleted)
     last = int(np.searchsorted(mine.time, at, "right"))
-    gone = [(place, seq) for t, place, seq in mine.deletions if t == at]
+    gone = [(position, seq) for t, position, seq in mine.deletions if t == at]
     while count < last or gone:
         if gone and gone[0][0] <= count:
             deleted.add(gone.pop(0)[1])
@@ -121,12 +121,12 @@ def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
 def _step(then: Question, shown: Found, now: Found, event: _Event) -> list[ChangeRow]:
     before, after = {item for item, _ in shown}, {item for item, _ in now}
     left = [ChangeRow("-", _left(then, item, event), item, score) for item, score in shown if item not in after]
-    came = [ChangeRow("+", _came(then, item, event), item, score) for item, score in now if item not in before]
-    return left + came
+    entered = [ChangeRow("+", _entered(then, item, event), item, score) for item, score in now if item not in before]
+    return left + entered
 
 
 def _seqs(then: Question, item: tuple[Any, ...]) -> list[int]:
-    """Seqs of the item's rows."""
+    """Return the seqs of the item's rows."""
     parts = then.query.item.parts
     return [int(v) for v in item] if all(p.is_row for p in parts) else []
 
@@ -142,7 +142,7 @@ def _left(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
     return "displaced" if min(seqs) >= first else "expiry"
 
 
-def _came(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
+def _entered(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
     if then.query.every_micros:
         return "boundary"
     seqs = _seqs(then, item)

@@ -1,4 +1,4 @@
-"""Detect nulls where no run writes one: such a table cannot be replayed, and ``verify`` says so before it tries."""
+"""Detect nulls where no run writes one: such a table cannot be replayed, so ``verify`` checks this first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The books of a job: ``runs`` and ``heads`` against ``rejected`` and the tables, batch by batch."""
+"""Reconcile ``runs`` and ``heads`` with ``rejected`` and the tables of changes, batch by batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLASS = {count: c.name for c in REASONS for count in c.counts}
 
 
 def compare_row_counts(stored: Stored, clocks: Clocks) -> list[Difference]:
-    """What does not add up. Rows of ``runs`` that ``run.keep`` has dropped are missed by nobody."""
+    """Return the counts that do not agree. Rows of ``runs`` that ``run.keep`` has dropped are not compared."""
     rows = sorted(stored.table("runs").to_pylist(), key=lambda r: r["batch_id"])
     return [*_sums(rows), *_rows_of(stored, rows), *_sequence(stored, rows), *_heads(stored, rows, clocks)]
 
@@ -36,20 +36,20 @@ def _of(row: Row) -> str:
 
 
 def _sums(rows: list[Row]) -> Iterator[Difference]:
-    """Every row on its own."""
+    """Compare the counts within each row of ``runs``."""
     parts = ["filtered", "rejected", "accepted", "pending_change"]
     classes = [f"rejected_{c.name}" for c in REASONS]
     for row in rows:
-        for whole, summands in (("rows_in", parts), ("rejected", classes)):
-            # A row without a number (of a table from before the column was) is 0.
+        for name, summands in (("rows_in", parts), ("rejected", classes)):
+            # Null counts as 0: the row is older than the column.
             total = sum(row.get(n) or 0 for n in summands)
-            if row[whole] != total:
-                said = f"{whole} is {row[whole]}, but {' + '.join(summands)} is {total}"
-                yield Difference(_of(row), said, None, [_shown(row, [whole, *summands])])
+            if row[name] != total:
+                what = f"{name} is {row[name]}, but {' + '.join(summands)} is {total}"
+                yield Difference(_of(row), what, None, [_shown(row, [name, *summands])])
 
 
 def _rows_of(stored: Stored, rows: list[Row]) -> Iterator[Difference]:
-    """Every row against the rows of its batch in the other tables."""
+    """Compare each row of ``runs`` with the rows of its batch in the other tables."""
     table = stored.table("rejected")
     reasons: Counter[tuple[int, str]] = Counter(
         (b, _CLASS.get(count_name(r), r)) for b, r in zip(table["batch_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
@@ -59,53 +59,58 @@ def _rows_of(stored: Stored, rows: list[Row]) -> Iterator[Difference]:
     for row in rows:
         batch = row["batch_id"]
         if row["changes"] != changes[batch]:
-            yield Difference(_of(row), f"changes is {row['changes']}, the tables of changes have {counted(changes[batch], 'row')} of it")
+            yield Difference(
+                _of(row), f"changes is {row['changes']}, but the tables of changes have {counted(changes[batch], 'row')} of this batch"
+            )
         classes = dict.fromkeys([*(c.name for c in REASONS), *(c for b, c in reasons if b == batch)])
         for name in classes:
-            said, there = row.get(f"rejected_{name}") or 0, reasons[batch, name]
-            if said != there:
-                yield Difference(_of(row), f"rejected_{name} is {said}, table rejected has {counted(there, 'such row')} of this batch")
+            count, stored_rows = row.get(f"rejected_{name}") or 0, reasons[batch, name]
+            if count != stored_rows:
+                what = f"rejected_{name} is {count}, but table rejected has {counted(stored_rows, 'such row')} of this batch"
+                yield Difference(_of(row), what)
     first = min(known, default=0)
-    for what, batches in (("rejected", {b for b, _ in reasons}), ("changes", set(changes))):
+    for table_name, batches in (("rejected", {b for b, _ in reasons}), ("changes", set(changes))):
         lost = sorted(b for b in batches if first < b <= stored.last_batch and b not in known)
         if lost:
-            yield Difference("table runs", f"there is no row of batch {lost[0]}, which table {what} has rows of")
+            yield Difference("table runs", f"it has no row of batch {lost[0]}, but table {table_name} has rows of it")
 
 
 def _sequence(stored: Stored, rows: list[Row]) -> Iterator[Difference]:
-    """One row after another."""
+    """Compare each row of ``runs`` with the row before it."""
     before: Row | None = None
     for row in rows:
         if before is not None:
             if row["batch_id"] == before["batch_id"]:
-                yield Difference(_of(row), "it has two rows", None, [before, row])
+                yield Difference(_of(row), "the batch has two rows", None, [before, row])
             elif row["batch_id"] > before["batch_id"] + 1:
-                yield Difference(_of(row), f"the row before it is of batch {before['batch_id']}: those between are missing")
+                yield Difference(_of(row), f"the row before it is of batch {before['batch_id']}; the rows between are missing")
             elif row["pending"] != before["pending"] + row["pending_change"]:
                 names = ["pending", "pending_change"]
-                said = "pending is not that of the batch before with pending_change"
+                said = "pending is not the value of the batch before plus pending_change"
                 yield Difference(_of(row), said, None, [_shown(before, names), _shown(row, names)])
             for name in ("frontier", "newest"):
                 if before[name] is not None and (row[name] is None or row[name] < before[name]):
-                    yield Difference(_of(row), f"{name} goes back", None, [_shown(before, [name]), _shown(row, [name])])
+                    yield Difference(
+                        _of(row), f"{name} is earlier than in the batch before", None, [_shown(before, [name]), _shown(row, [name])]
+                    )
         before = row
     if rows and rows[0]["batch_id"] > 0:
         made = open_table(stored.root, "runs").metadata().created_time
         age = datetime.now(UTC) - datetime.fromtimestamp(made / 1000, UTC) if made is not None else timedelta.max
         if age < timedelta(microseconds=min(stored.plan.keep_micros, 10**17)):
-            said = f"the first row is of batch {rows[0]['batch_id']}, though none is old enough to be dropped (run.keep)"
+            said = f"the first row is of batch {rows[0]['batch_id']}, but no row is old enough to be dropped (run.keep)"
             yield Difference("table runs", said)
 
 
 def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Difference]:
-    """Where every key stands, against the objects that the changes name and the sums of ``runs``."""
+    """Compare ``heads`` with the objects in the changes and with the sums of ``runs``."""
     table, names = stored.table("heads"), stored.plan.intake.partition_by
     heads = table.to_pylist()
     frontiers = {f for f in micros(stored.table("runs"), "frontier") if f is not None}
     newest = max((t for t in micros(stored.table("runs"), "newest") if t is not None), default=None)
     keys = keys_of(table, names)
-    settled, whole_runs = stored.upto("heads") <= stored.last_batch, runs_gone(stored) is None
-    # A batch takes all events before the frontier, or before a whole millisecond that its newest row admits.
+    settled, complete_runs = stored.upto("heads") <= stored.last_batch, runs_gone(stored) is None
+    # A batch processes all events before the frontier, or before the watermark in milliseconds that its newest row gives.
     by_rows = BEFORE if newest is None else (newest // 1000 - stored.plan.intake.delay_ms) * 1000
     furthest = max(by_rows, max(frontiers, default=BEFORE))
     for key, count in Counter(keys).items():
@@ -116,29 +121,29 @@ def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Differen
         for wrong in _head(key, row["last_seq"], last, as_of, clocks):
             yield Difference(where, wrong, None, [row])
         if settled and as_of is not None and as_of >= furthest:
-            yield Difference(where, "as_of is later than the job has come", None, [row])
+            yield Difference(where, "as_of is later than the watermark of the job", None, [row])
         if settled and newest is not None and last is not None and last > newest:
-            yield Difference(where, "last_time is later than any row that came", None, [row])
-        whole = as_of is not None and (as_of + 1) % 1000 == 0 and as_of < by_rows
-        if settled and as_of is not None and as_of + 1 not in frontiers and not whole and whole_runs:
-            yield Difference(where, "as_of is the end of no batch", None, [row])
-    there = set(keys)
+            yield Difference(where, "last_time is later than the newest row of the job", None, [row])
+        by_millisecond = as_of is not None and (as_of + 1) % 1000 == 0 and as_of < by_rows
+        if settled and as_of is not None and as_of + 1 not in frontiers and not by_millisecond and complete_runs:
+            yield Difference(where, "as_of is not the end of any batch", None, [row])
+    known_keys = set(keys)
     for key in clocks.known():
-        if key not in there and settled:
-            yield Difference(place("table heads", names, key), "the key has no row, but changes")
+        if key not in known_keys and settled:
+            yield Difference(place("table heads", names, key), "the key has changes, but no row")
     counters = [_counters(r) for r in rows]
     for row in (r for r, c in zip(rows, counters, strict=True) if c is None):
-        yield Difference(_of(row), "counters is no JSON object of whole numbers", None, [_shown(row, ["counters"])])
-    if settled and stored.upto("heads") >= 0 and whole_runs and None not in counters:
+        yield Difference(_of(row), "counters is not a JSON object of whole numbers", None, [_shown(row, ["counters"])])
+    if settled and stored.upto("heads") >= 0 and complete_runs and None not in counters:
         deleted = sum((c or {}).get("deleted", 0) for c in counters)
         objects, accepted = sum((r["last_seq"] or 0) + 1 for r in heads), sum(r["accepted"] for r in rows)
         if objects != accepted - deleted:
-            said = f"its keys have {counted(objects, 'object')} (last_seq + 1), by runs {accepted - deleted:,} were accepted"
+            said = f"its keys have {counted(objects, 'object')} (last_seq + 1), but by table runs {accepted - deleted:,} were accepted"
             yield Difference("table heads", said)
 
 
 def _counters(row: Row) -> Mapping[str, int] | None:
-    """The further counts of a batch; None if they are not what a run writes."""
+    """Return the counters of a batch; None if they are not what a run writes."""
     try:
         found = json.loads(row["counters"] or "{}")
     except ValueError:
@@ -156,6 +161,6 @@ def _head(key: Key, seq: int | None, last: int | None, as_of: int | None, clocks
     if clock.seq:
         known = dict(zip(clock.seq, clock.time, strict=True))
         if clock.seq[-1] > seq:
-            yield f"changes name the object at place {clock.seq[-1]:,}, after last_seq"
+            yield f"the changes have the object with seq {clock.seq[-1]:,}, which is after last_seq"
         elif clock.time[-1] > last or known.get(seq, last) != last:
             yield "last_time is not that of the key's last object"

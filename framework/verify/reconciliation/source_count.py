@@ -1,6 +1,6 @@
-"""The rows that the source's text files hold, counted by lines: what ``runs`` says of all rows that came is held against it.
+"""Count the rows of the source's text files by lines, and compare the number with ``runs``.
 
-Shares nothing with the readers of the run. What only a parser could count is not counted.
+This shares no code with the readers of a run. Files whose rows only a parser could count are not counted.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from skyband.framework.verify.stored import Stored, runs_gone
 
 
 def compare_count(stored: Stored, layout: Layout, job: JobFile) -> tuple[int | None, list[Difference]]:
-    """(rows of the files that were taken, None if they cannot be counted; what ``runs`` says otherwise). O(bytes of the source)."""
+    """Return the number of rows in the files that were read, None if they cannot be counted, and how ``runs`` differs.
+
+    O(bytes of the source).
+    """
     checkpoint = layout.checkpoint
     source = stored.plan.source
     format_ = source_format(source.format)
     if not format_.counts_rows:
         return None, []
-    whole = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits") and not pruned(checkpoint)
+    complete = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits") and not pruned(checkpoint)
     files = list(taken(checkpoint / "sources" / "0"))
-    if not whole or not files or runs_gone(stored) is not None:
+    if not complete or not files or runs_gone(stored) is not None:
         return None, []
     aside = Ledger.load(layout.home)
-    # A file that is set aside, which Spark may never have taken, counts as one row.
+    # A file that is set aside counts as one row; Spark may never have read it.
     total = len(aside.aside)
     for t in files:
         path = local_path(t.url)
@@ -46,4 +49,4 @@ def compare_count(stored: Stored, layout: Layout, job: JobFile) -> tuple[int | N
     said = sum(stored.table("runs")["rows_in"].to_pylist())
     if said == total:
         return total, []
-    return total, [Difference("table runs", f"its rows_in add up to {counted(said, 'row')}, the files that were taken hold {total:,}")]
+    return total, [Difference("table runs", f"its rows_in add up to {counted(said, 'row')}, but the files that were read hold {total:,}")]

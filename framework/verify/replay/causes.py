@@ -1,6 +1,6 @@
-"""Whether the cause of a change can be true (docs/semantics 3), from the places and instants of objects that are known.
+"""Check that the cause of a change is possible (docs/semantics 3), given the positions and instants of the known objects.
 
-Tables alone know some of a key's objects, its source all of them. What they leave open is not held against a change.
+The tables hold some of a key's objects, its source holds all of them. A change is only reported if the known objects rule out its cause.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ assert frozenset(CAUSES) == ENTERS | LEAVES
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Known objects of a key in order: ``seq`` and ``time``. ``deleted``: seq -> instant, or None if that is not known.
+    """The known objects of a key in order: ``seq`` and ``time``.
 
-    ``deleting``: the instants of deletions.
+    ``deleted``: seq -> instant of its deletion, None if that is not known. ``deleting``: the instants of deletions.
     """
 
     seq: Sequence[int]
@@ -29,7 +29,7 @@ class Clock:
     deleting: frozenset[int] = frozenset()
 
     def newest(self, at: int, after: bool) -> tuple[int, int]:
-        """(least, largest) seq that the newest object can have before (``after``: after) all rows of instant ``at``."""
+        """Return the (least, largest) seq of the newest object before (``after``: after) all rows of instant ``at``."""
         i = (bisect_right if after else bisect_left)(self.time, at)
         return (self.seq[i - 1] if i else -1), (self.seq[i] - 1 if i < len(self.seq) else FAR)
 
@@ -51,7 +51,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A row of a change stream; ``seqs`` and ``times`` of the item's rows (none for items that are no rows)."""
+    """A row of a change stream, with ``seqs`` and ``times`` of the item's rows (empty for items that are not rows)."""
 
     enters: bool
     cause: str
@@ -68,7 +68,7 @@ class Step:
 
 
 def impossible(step: Step, rules: Rules, clock: Clock) -> list[tuple[int, str]]:
-    """(place in the step, why) of every change whose cause cannot be true."""
+    """Return (position in the step, reason) of every change whose cause is impossible."""
     least, most = _newest(step, rules, clock)
     found = []
     for place, change in enumerate(step.changes):
@@ -79,7 +79,7 @@ def impossible(step: Step, rules: Rules, clock: Clock) -> list[tuple[int, str]]:
 
 
 def _newest(step: Step, rules: Rules, clock: Clock) -> tuple[int, int]:
-    """(least, largest) seq of the key's newest object at the step's event."""
+    """Return the (least, largest) seq of the key's newest object at the step's event."""
     seqs = [max(c.seqs) for c in step.changes if c.seqs]
     least, most = clock.newest(step.at, True)
     if not rules.every:
@@ -92,11 +92,11 @@ def _newest(step: Step, rules: Rules, clock: Clock) -> tuple[int, int]:
 
 def _wrong(step: Step, change: Change, rules: Rules, clock: Clock, least: int, most: int) -> str | None:
     if change.cause not in (ENTERS if change.enters else LEAVES):
-        return f"an item that {'enters' if change.enters else 'leaves'} has another"
+        return f"not a cause of an item that {'enters' if change.enters else 'leaves'}"
     if change.enters and (change.cause == "boundary") != rules.every:
-        return f"a query {'with' if rules.every else 'without'} 'every' has another"
+        return f"not a cause in a query {'with' if rules.every else 'without'} 'every'"
     if change.cause == "crossing" and not rules.time_varying:
-        return "no score moves with time"
+        return "no value of this query changes with time alone"
     if change.cause == "delete" and not rules.deletes:
         return "the job has no deletions"
     if not change.seqs:
@@ -112,12 +112,12 @@ def _wrong(step: Step, change: Change, rules: Rules, clock: Clock, least: int, m
 def _arrival(step: Step, change: Change, rules: Rules, clock: Clock, newest: int) -> str | None:
     if change.cause == "arrival":
         if max(change.times) != step.at:
-            return "none of its objects came at this instant"
-        return "another object came at this step" if max(change.seqs) < newest else None
+            return "none of its objects arrived at this instant"
+        return "another object arrived at this step" if max(change.seqs) < newest else None
     before, least, most = clock.newest(step.at, False)[0], *clock.newest(step.at, True)
     no_deletion = not rules.deletes or (clock.deleted is not None and step.at not in clock.deleting)
     alone = before + 1 == least == most and no_deletion
-    return "its object came at this step" if alone and max(change.seqs) == most else None
+    return "its object arrived at this step" if alone and max(change.seqs) == most else None
 
 
 def _departure(step: Step, change: Change, rules: Rules, clock: Clock, least: int, most: int) -> str | None:
@@ -130,8 +130,8 @@ def _departure(step: Step, change: Change, rules: Rules, clock: Clock, least: in
     timed_out = min(change.times) + life <= step.at
     if change.cause == "expiry":
         return None if timed_out or min(change.seqs) <= most - count else "all its objects are in the window"
-    if not rules.every and not rules.capped:  # an object has come that displaces
+    if not rules.every and not rules.capped:  # an object has arrived that displaces it
         least = max(least, clock.newest(step.at, False)[0] + 1)
         if least > most:
-            return "no object came at this instant"
+            return "no object arrived at this instant"
     return "one of its objects is no longer in the window" if timed_out or min(change.seqs) <= least - count else None

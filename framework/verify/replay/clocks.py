@@ -1,4 +1,4 @@
-"""Which place and instant every object has that the change streams name: they must agree, and instants never go back."""
+"""Collect seq and instant of every object from the change streams: they must agree, and instants never decrease."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Parts = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 
 
 class Clocks:
-    """What the change streams and ``heads`` say about objects, key by key; ``differences``: where they disagree."""
+    """The known objects of every key, from all change streams. ``differences``: where the streams disagree."""
 
     def __init__(self, stored: Stored) -> None:
         self.stored = stored
@@ -29,21 +29,21 @@ class Clocks:
         self._clocks: dict[Key, Clock] = {}
 
     def of(self, key: Key) -> Clock:
-        """What is known of the objects of ``key``."""
+        """Return the known objects of ``key``."""
         if key not in self._clocks:
             self._clocks[key] = self._of(key)
         return self._clocks[key]
 
     def complete(self, key: Key, times: Sequence[int], deleted: Mapping[int, int]) -> None:
-        """From its source all objects of ``key`` are known."""
+        """Set all objects of ``key``, as its source gives them."""
         self._clocks[key] = Clock(range(len(times)), times, deleted, frozenset(deleted.values()))
 
     def parts(self, query: str) -> Parts:
-        """For every row of the changes that ``replay`` looks at: seqs and instants of the item's rows."""
+        """Return, for every row of changes that ``replay`` reads, seqs and instants of the item's rows."""
         return self._parts[query]
 
     def known(self) -> Iterable[Key]:
-        """The keys that have changes."""
+        """Return the keys that have changes."""
         return self._known
 
     def _add(self, query: QueryNode) -> None:
@@ -62,7 +62,7 @@ class Clocks:
                 first = self._known.setdefault(key, {}).setdefault(s, ((t, len(named), *named), query.name))
                 if first[0][0] != t or (first[0][1] == len(named) and first[0][2:] != named):
                     where = place(f"table {changes_name(query.name)}", self.plan.intake.partition_by, key, t)
-                    said = f"the object at place {s:,} of its key's order has another id or instant in {changes_name(first[1])}"
+                    said = f"the object with seq {s:,} of its key has another id or instant in {changes_name(first[1])}"
                     self.differences.append(Difference(where, said, at=t))
 
     def _of(self, key: Key) -> Clock:
@@ -70,6 +70,6 @@ class Clocks:
         for (s, t), (s2, t2) in pairwise(known):
             if t2 < t:  # type: ignore[operator]
                 where = place("tables of changes", self.plan.intake.partition_by, key)
-                self.differences.append(Difference(where, f"the object at place {s2:,} came before the one at place {s:,}"))
+                self.differences.append(Difference(where, f"the object with seq {s2:,} has an earlier instant than the one with seq {s:,}"))
                 return Clock([], [])
         return Clock([s for s, _ in known], [t for _, t in known])  # type: ignore[misc]

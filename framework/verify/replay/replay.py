@@ -1,4 +1,4 @@
-"""A change stream replayed item by item, by its definition (docs/semantics 3, 6, tables), and all that is derived from it compared."""
+"""Replay a change stream by its definition (docs/semantics 3, 6, tables), and compare the tables derived from it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _INTERVAL = ("valid_from", "valid_to", "from_step", "to_step", "is_current")
 
 @dataclass(slots=True)
 class Replayed:
-    """``differences``: what does not fit; none means all is as it must be."""
+    """The outcome of replaying one query."""
 
     changes: int = 0
     steps: int = 0
@@ -47,7 +47,7 @@ class Replayed:
 
 @dataclass
 class Stream:
-    """The rows of ``<query>_changes`` up to the last batch that results have been derived from, by column."""
+    """The columns of ``<query>_changes``, up to the last batch that results have been derived from."""
 
     stored: Stored
     query: QueryNode
@@ -61,19 +61,19 @@ class Stream:
         self.items: list[Item] = keys_of(self.rows, identity_columns(plan, query))
         self.at = [BEFORE if t is None else t for t in micros(self.rows, "changed_at")]
         self.step, self.pos, self.batch = (self.rows[n].to_pylist() for n in ("step", "pos", "batch_id"))
-        # What is told once enters, and is not said to.
+        # Items that are reported once have neither sign nor cause: they only enter.
         self.change, self.cause = ["+"] * self.rows.num_rows, ["arrival"] * self.rows.num_rows
         if self.query.item.lasting:
             self.change, self.cause = (self.rows[n].to_pylist() for n in ("change", "cause"))
 
     @cached_property
     def values(self) -> list[Key]:
-        """What a row says of its item, bit for bit: keys, item columns, values."""
+        """Of each row the keys, item columns and values, bit for bit."""
         return exact(self.rows, self.common)
 
     @cached_property
     def ranks(self) -> list[Any]:
-        """What items rank by within their stream."""
+        """Of each row the sort key of its item within the stream."""
         named = list(dict.fromkeys(c for term in self.query.item.rank for c in term.columns))
         keys = {d: rank_key(self.query.item, d) for d in (False, True)}
         values = [self.rows[n].to_pylist() for n in named]
@@ -83,14 +83,14 @@ class Stream:
         ]  # fmt: skip
 
     def streams(self) -> Iterator[tuple[Key, list[int]]]:
-        """Every stream's key and rows, in the order of steps."""
+        """Yield the key and the rows of every stream, in the order of steps."""
         order = sorted(range(self.rows.num_rows), key=lambda i: (repr(self.keys[i]), self.step[i], self.pos[i]))
         for _, group in groupby(order, key=lambda i: repr(self.keys[i])):
             mine = list(group)
             yield self.keys[mine[0]], mine
 
     def differs(self, i: int, what: str, beside: list[int] | None = None) -> Difference:
-        """A difference at row ``i``; ``beside``: rows that it does not go with."""
+        """Return a difference at row ``i``; ``beside``: the rows that it contradicts."""
         where = place(f"table {changes_name(self.query.name)}", self.names, self.keys[i], self.at[i], self.step[i])
         shown = None if beside is None else [row_of(self.rows, j) for j in beside]
         return Difference(where, what, shown, [row_of(self.rows, i)], self.at[i], "after")
@@ -98,22 +98,22 @@ class Stream:
 
 @dataclass(slots=True)
 class Interval:
-    """From row ``enters`` of the changes to row ``leaves`` (None: still in the result)."""
+    """A stay of an item in the result, from row ``enters`` of the changes to row ``leaves`` (None: still in the result)."""
 
     enters: int
     leaves: int | None
 
 
 def stream_of(stored: Stored, query: QueryNode) -> Stream:
-    """The change stream of ``query``, as far as its results have been derived."""
+    """Return the change stream of ``query``, as far as its results have been derived."""
     return Stream(stored, query, stored.changes(query, stored.changes_upto(query)))
 
 
 def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
-    """Replays ``<query>_changes``; compares every column of ``<query>`` and ``<query>_now`` with what it gives.
+    """Replay ``<query>_changes``, and compare every column of ``<query>`` and ``<query>_now`` with the outcome.
 
-    Of the stream itself: that steps, places, instants and batches follow each other; that within a step all ``-`` come before all ``+``,
-    each in rank order; that an item leaves as it came; that no cause is impossible.
+    In the stream itself, steps, positions, instants and batches must follow each other. Within a step all ``-`` come before all ``+``, each
+    in rank order. An item leaves with the values it entered with, and no cause is impossible.
     """
     stream = stream_of(stored, query)
     out = Replayed(changes=stream.rows.num_rows)
@@ -122,7 +122,7 @@ def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
         out.steps += sum(stream.pos[i] == 0 for i in rows)
         out.differences += _order(stream, rows)
         if not query.item.lasting:
-            out.differences += _told_once(stream, rows)
+            out.differences += _reported_once(stream, rows)
             continue
         out.differences += compare_causes(stream, key, rows, clocks)
         intervals += _intervals(stream, rows, out.differences)
@@ -130,16 +130,18 @@ def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
         return out
     out.differences += compare_results(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
     now_upto = stored.derived_upto(query)
-    held = [x.enters for x in intervals if stream.batch[x.enters] <= now_upto and (x.leaves is None or stream.batch[x.leaves] > now_upto)]
-    held.sort(key=lambda i: (repr(stream.keys[i]), stream.ranks[i]))
-    out.differences += compare_now(stored, query, stream.rows, held, now_name(query.name))
+    current = [
+        x.enters for x in intervals if stream.batch[x.enters] <= now_upto and (x.leaves is None or stream.batch[x.leaves] > now_upto)
+    ]
+    current.sort(key=lambda i: (repr(stream.keys[i]), stream.ranks[i]))
+    out.differences += compare_now(stored, query, stream.rows, current, now_name(query.name))
     if query.item.time_varying is not None and not out.differences:
         out.differences += compare_trajectories(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
     return out
 
 
 def _order(stream: Stream, rows: list[int]) -> Iterator[Difference]:
-    """Whether every row follows the one before it."""
+    """Yield the rows that do not follow the row before them."""
     before: int | None = None
     every = stream.query.every_micros
     for i in rows:
@@ -151,30 +153,30 @@ def _order(stream: Stream, rows: list[int]) -> Iterator[Difference]:
         elif before is not None:
             same = stream.step[i] == step
             if stream.at[i] < stream.at[before] or stream.batch[i] < stream.batch[before]:
-                yield stream.differs(i, "it comes before the change it follows", [before])
+                yield stream.differs(i, "its instant or batch is before that of the change it follows", [before])
             elif same and (stream.at[i] != stream.at[before] or stream.batch[i] != stream.batch[before]):
-                yield stream.differs(i, "one step has two instants or two batches", [before])
+                yield stream.differs(i, "a step has two instants or two batches", [before])
             elif same and stream.change[before] == "+" and stream.change[i] == "-":
-                yield stream.differs(i, "a - comes after a + of its step")
+                yield stream.differs(i, "a - follows a + of the same step")
             elif same and stream.change[i] == stream.change[before] and stream.ranks[i] <= stream.ranks[before]:
-                yield stream.differs(i, f"the {stream.change[i]} of a step are not in rank order: this one comes after", [before])
+                yield stream.differs(i, f"the {stream.change[i]} of a step are not in rank order: this row follows", [before])
         before = i
 
 
-def _told_once(stream: Stream, rows: list[int]) -> Iterator[Difference]:
-    """Items that are told twice, or not at the instant of the newest of their rows."""
+def _reported_once(stream: Stream, rows: list[int]) -> Iterator[Difference]:
+    """Yield items that are reported twice, or not at the instant of the newest of their rows."""
     times = [micros(stream.rows, part.prefix + "time") for part in stream.query.item.rows]
     seen: dict[Item, int] = {}
     for i in rows:
         if stream.items[i] in seen:
-            yield stream.differs(i, "the item has been told before", [seen[stream.items[i]]])
+            yield stream.differs(i, "the item has been reported before", [seen[stream.items[i]]])
         elif stream.at[i] != max(t[i] or BEFORE for t in times):
-            yield stream.differs(i, "the item is not told when the newest of its rows arrived")
+            yield stream.differs(i, "the item is not reported at the instant of the newest of its rows")
         seen[stream.items[i]] = i
 
 
 def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) -> Iterator[Difference]:
-    """Causes that cannot be, of a stream's ``rows`` in order."""
+    """Yield the impossible causes in a stream's ``rows``, which are in order."""
     query, plan = stream.query, stream.stored.plan
     window = window_for(query, key)
     capped = query_type(query.type).limits(plan, query, query.asked[0] if query.asked else None).most_of_row is not None
@@ -184,24 +186,24 @@ def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) ->
     for _, group in groupby(rows, key=stream.step.__getitem__):
         mine = list(group)
         step = Step(stream.at[mine[0]], [Change(stream.change[i] == "+", stream.cause[i], seqs[i], times[i]) for i in mine])
-        for where, why in impossible(step, rules, clock):
-            yield stream.differs(mine[where], why)
+        for position, why in impossible(step, rules, clock):
+            yield stream.differs(mine[position], why)
 
 
 def _intervals(stream: Stream, rows: list[int], differences: list[Difference]) -> list[Interval]:
-    """What enters and leaves, in pairs."""
-    held: dict[Item, int] = {}
+    """Return the stays of all items; append what is wrong to ``differences``."""
+    current: dict[Item, int] = {}
     done: list[Interval] = []
     for i in rows:
         item, enters = stream.items[i], stream.change[i] == "+"
-        if stream.change[i] not in ("+", "-") or enters == (item in held):
-            said = f"the change is {stream.change[i]}, but its item is {'already' if item in held else 'not'} in the result"
-            differences.append(stream.differs(i, said, [held[item]] if item in held else None))
+        if stream.change[i] not in ("+", "-") or enters == (item in current):
+            said = f"the change is {stream.change[i]}, but its item is {'already' if item in current else 'not'} in the result"
+            differences.append(stream.differs(i, said, [current[item]] if item in current else None))
         elif enters:
-            held[item] = i
+            current[item] = i
         else:
-            came = held.pop(item)
-            done.append(Interval(came, i))
-            if not stream.query.item.varies and stream.values[came] != stream.values[i]:
-                differences.append(stream.differs(i, "an item does not leave with the values it came with", [came]))
-    return done + [Interval(i, None) for i in held.values()]
+            entered = current.pop(item)
+            done.append(Interval(entered, i))
+            if not stream.query.item.varies and stream.values[entered] != stream.values[i]:
+                differences.append(stream.differs(i, "the item leaves with other values than it entered with", [entered]))
+    return done + [Interval(i, None) for i in current.values()]

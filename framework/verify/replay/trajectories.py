@@ -1,4 +1,4 @@
-"""Trajectories looked at point by point: what an item is worth at an instant, and whether its points lie on one line each."""
+"""Read trajectories: the value of an item at an instant, and whether its points follow from each other."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros
 
 
 class Point(NamedTuple):
-    """From ``at`` (microseconds) on an item is worth ``value`` (microseconds) and ``slope`` microseconds a microsecond more."""
+    """From ``at`` on, an item has ``value``, which grows by ``slope`` per microsecond. All are in microseconds."""
 
     at: int
     value: int
     slope: int
 
     def by(self, at: int) -> int:
-        """The value at a later instant."""
+        """Return the value at a later instant."""
         return self.value + self.slope * (at - self.at)
 
 
-def whole(seconds: float) -> int:
-    """Seconds of a table as the whole microseconds they are."""
+def to_micros(seconds: float) -> int:
+    """Return seconds, as tables have them, in microseconds."""
     return round(seconds * 1e6)
 
 
@@ -44,12 +44,12 @@ class Trajectories:
         columns = micros(rows, "valid_from"), rows[varying.value].to_pylist(), rows[varying.slope].to_pylist()
         self.points: dict[tuple[Key, Item], list[Point]] = {}
         for name, at, value, slope in zip(zip(streams, items, strict=True), *columns, strict=True):
-            self.points.setdefault(name, []).append(Point(at or 0, whole(value), slope))
+            self.points.setdefault(name, []).append(Point(at or 0, to_micros(value), slope))
         for line in self.points.values():
             line.sort()
 
-    def worth(self, stream: Key, item: Item, at: int) -> dict[str, Any]:
-        """The moving values of an item at ``at``, by column; such as equal nothing if it has no point by then."""
+    def values(self, stream: Key, item: Item, at: int) -> dict[str, Any]:
+        """Return the time-varying values of an item at ``at``, by column; NaN, which equals nothing, before its first point."""
         point = at_instant(self.points.get((stream, item), []), at)
         if point is None:
             return {self.varying.value: math.nan, self.varying.slope: 0}
@@ -57,29 +57,29 @@ class Trajectories:
 
 
 def at_instant(points: list[Point], at: int) -> Point | None:
-    """The last of an item's ``points`` (in order) that is no later than ``at``."""
+    """Return the last of an item's ``points`` (in order) that is not later than ``at``."""
     found = bisect_right(points, at, key=lambda p: p.at)
     return points[found - 1] if found else None
 
 
 def differences(item: Any, start: Point, end: tuple[int, int] | None, points: list[Point], of_all: bool) -> Iterator[str]:
-    """What is wrong with an item's trajectory while it was in the result.
+    """Yield what is wrong with an item's trajectory during one stay in the result.
 
-    It entered at ``start`` and left at (instant, value) ``end``, None if it has not; ``points`` are all of the item's, in order;
-    ``of_all``: it has them whether it is in the result or not, else one where it enters.
+    The item entered at ``start`` and left at (instant, value) ``end``, None if it is still in. ``points`` are all of the item's, in order.
+    ``of_all``: items have points outside of the result too; otherwise a point must stand where the item enters.
     """
     first = at_instant(points, start.at)
     if first is None or (first.by(start.at), first.slope) != (start.value, start.slope) or (first.at != start.at and not of_all):
-        yield f"{item} entered as {start}, its trajectory has {first}"
+        yield f"{item} entered with {start}, but its trajectory has {first}"
         return
     inside = [p for p in points if p.at >= first.at and (end is None or p.at < end[0])]
     yield from off_line(item, inside)
     if end is not None and inside[-1].by(end[0]) != end[1]:
-        yield f"{item} left at {end[0]} us with {end[1]} us, its trajectory comes to {inside[-1].by(end[0])}"
+        yield f"{item} left at {end[0]} us with {end[1]} us, but its trajectory gives {inside[-1].by(end[0])}"
 
 
 def off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:
-    """What is wrong with points that follow each other."""
+    """Yield the points that do not follow from the point before."""
     before: Point | None = None
     for p in points:
         if p.slope not in (-1, 0, 1):
@@ -87,5 +87,5 @@ def off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:
         if before is not None and p.at <= before.at:
             yield f"{item} has two points at {p.at} us"
         elif before is not None and before.by(p.at) != p.value:
-            yield f"{item} jumps to {p.value} us at {p.at} us, where the point before comes to {before.by(p.at)}"
+            yield f"{item} jumps to {p.value} us at {p.at} us, where the point before gives {before.by(p.at)}"
         before = p

@@ -177,7 +177,7 @@ def test_they_are_replayed_up_to_the_last_complete_batch(job: Job) -> None:
     [
         ("step", None, "does not follow"),
         ("pos", 7, "does not follow"),
-        ("changed_at", DAY - 9, "not told when"),
+        ("changed_at", DAY - 9, "not reported at"),
         ("twice", None, "told before"),
     ],
 )

@@ -92,7 +92,7 @@ def write(changes: Changes) -> None:
             as_of = complete[key_of(plan, query, stream)]
             row = {**{n: r[n] for n in names}, "as_of": small.EPOCH + timedelta(microseconds=as_of)}
             if lines is not None:
-                row |= lines.worth(stream, tuple(r[n] for n in identity_columns(plan, query)), as_of)
+                row |= lines.values(stream, tuple(r[n] for n in identity_columns(plan, query)), as_of)
             now.append(row)
     now.sort(key=lambda r: (repr(changes.stream(r)), changes.rank(r)))
     for _, mine in groupby(now, key=changes.stream):

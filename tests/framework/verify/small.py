@@ -137,7 +137,7 @@ def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference
     source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
     sample = compare_rows(stored, clocks, source, Sample(3, 30, 1), Budget(None))
     in_steps = [q for q in plan.queries if q.item.lasting]
-    assert sample.looked > 10 * len(plan.queries) and sample.steps >= 10 * len(in_steps) and not sample.skipped
+    assert sample.results > 10 * len(plan.queries) and sample.steps >= 10 * len(in_steps) and not sample.skipped
     return told + sample.differences
 
 

@@ -20,7 +20,7 @@ from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay.clocks import Clocks
-from skyband.framework.verify.shares import Share, summary, together
+from skyband.framework.verify.shares import Share, summary, total_by_kind
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.cli import main
 from tests.framework.verify import small
@@ -61,8 +61,8 @@ def compared(plan: Plan, sample: Sample, budget: Budget) -> Compared:
         ({"seconds": 0.0}, "--seconds 0 is out of range"),
         ({"seconds": float("nan")}, "--seconds nan is out of range"),
         ({"seconds": float("inf")}, "--seconds inf is out of range"),
-        ({"everything": True, "instants": 3}, "--all goes without limits"),
-        ({"everything": True, "seconds": 3.0}, "--all goes without limits"),
+        ({"everything": True, "instants": 3}, "--all cannot be combined with limits"),
+        ({"everything": True, "seconds": 3.0}, "--all cannot be combined with limits"),
     ],
 )
 def test_limits_out_of_range_are_refused(limits: dict[str, Any], said: str) -> None:
@@ -113,7 +113,7 @@ def test_work_is_refused_once_it_is_late() -> None:
 
 def test_a_sample_ends_when_its_time_is_over(keyed: Plan) -> None:
     few, more = (compared(keyed, Sample(seconds=s), Budget(s, Hands(1.0))) for s in (300, 1500))
-    assert len(keyed.queries) <= few.looked < more.looked and few.differences == more.differences == []
+    assert len(keyed.queries) <= few.results < more.results and few.differences == more.differences == []
     of_few, of_more = ({(s.kind, s.query): s for s in c.shares} for c in (few, more))
     assert of_few.keys() == of_more.keys() and all(of_few[k].proven <= of_more[k].proven for k in of_few)
     assert all(s.proven < s.total for s in of_few.values() if s.kind == "results")
@@ -124,14 +124,14 @@ def test_a_sample_ends_when_its_time_is_over(keyed: Plan) -> None:
 def test_the_same_seed_looks_at_the_same_instants(keyed: Plan) -> None:
     same = [compared(keyed, Sample(instants=4, seed=3), Budget(None)) for _ in range(2)]
     other = compared(keyed, Sample(instants=4, seed=4), Budget(None))
-    assert same[0].shares == same[1].shares and same[0].looked == same[1].looked == 4 * 3 * len(keyed.queries)
+    assert same[0].shares == same[1].shares and same[0].results == same[1].results == 4 * 3 * len(keyed.queries)
     assert other.shares != same[0].shares
 
 
 def test_one_instant_of_every_query_is_looked_at_however_late_it_is(keyed: Plan) -> None:
     late = Budget(0.001, Hands(1000.0))
     found = compared(keyed, Sample(seconds=0.001), late)
-    assert (found.keys, found.looked, found.skipped) == (1, len(keyed.queries), 0)
+    assert (found.keys, found.results, found.skipped) == (1, len(keyed.queries), 0)
 
 
 def test_shares_say_what_is_proof_and_what_is_sample() -> None:
@@ -139,7 +139,7 @@ def test_shares_say_what_is_proof_and_what_is_sample() -> None:
         Share("changes", "a", 7, 7), Share("changes", "b", 5, 5), Share("batches", None, 1, 1), Share("scores", "a", 12, 12),
         Share("results", "a", 37, 4600), Share("results", "b", 0, 4600), Share("steps", "a", 4599999, 4600000),
     ]  # fmt: skip
-    assert [s.text() for s in together(shares)] == [
+    assert [s.text() for s in total_by_kind(shares)] == [
         "proof: changes replayed: all 12 changes",
         "proof: row counts reconciled: 1 batch",
         "proof: scores of changes recomputed from the source: all 12 changes",

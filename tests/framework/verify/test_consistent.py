@@ -128,7 +128,7 @@ def test_a_trajectory_of_an_object_outside_the_result_is_found(jobs: Jobs, tmp_p
 
     small.altered(plan, "fresh_trajectory", without_last)
     found = small.of_source(plan, "fresh", SOURCE["loyalty"]).differences
-    assert any(d.where.startswith("table fresh_trajectory") and "not as the definition gives it" in d.what for d in found)
+    assert any(d.where.startswith("table fresh_trajectory") and "differs from the definition" in d.what for d in found)
 
 
 @pytest.mark.parametrize("which", ["a partner less", "a partner more", "another partner"])
@@ -144,7 +144,7 @@ def test_partners_that_are_not_the_best_are_found(jobs: Jobs, tmp_path: Path, wh
         step[1]["older_seq"] = next(s for s in range(step[0]["newer_seq"]) if s not in (step[0]["older_seq"], step[1]["older_seq"]))
     consistent.write(changes)
     found = small.of_source(plan, "seen", SOURCE["sets"]).differences
-    (result,) = [d for d in found if "is not that of the definition" in d.what]
+    (result,) = [d for d in found if "differs from the definition" in d.what]
     assert result.at == consistent.instant(step[0]["changed_at"])
 
 

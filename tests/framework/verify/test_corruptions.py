@@ -153,13 +153,13 @@ CORRUPTIONS: dict[str, tuple[str, Change, str]] = {
     "the end of a result": ("best", put(by=later, column="valid_to", is_current=False), "valid_to"),
     "the beginning of a result": ("best", put(by=later, column="valid_from"), "valid_from"),
     "a result less": ("best", gone(), "a row is missing"),
-    "a result twice": ("best", twice(), "a row the changes do not give"),
+    "a result twice": ("best", twice(), "a row that the changes do not give"),
     "a pair's score in a result": ("far5", put(by=next_float, column="score"), "score"),
     "a column of a list's result": ("limits", put(by=lambda v: v + 1, column="id"), "id"),
-    "ranks swapped": ("best_now", swap("rank"), "not as the changes give it"),
+    "ranks swapped": ("best_now", swap("rank"), "differs from the changes"),
     "a rank": ("sky_now", put(0, by=lambda v: v + 7, column="rank"), "rank"),
     "a row of now less": ("best_now", gone(2), "a row is missing"),
-    "a row of now twice": ("best_now", twice(1), "a row the changes do not give"),
+    "a row of now twice": ("best_now", twice(1), "a row that the changes do not give"),
     "a score of now": ("best_now", put(1, by=next_float, column="score"), "score"),
     "a carried column of now": ("best_now", put(1, by=lambda v: v + 1, column="y"), "y"),
     "as_of of now": ("best_now", put(1, by=later, column="as_of"), "as_of"),
@@ -220,13 +220,13 @@ ROWS = [f"{t}{n}" for t in ("best", "many", "sky", "limits") for n in ("_changes
 AGREED: dict[str, tuple[dict[str, Change], str]] = {
     "promoted for arrival": (
         {"far5_changes": put(by=lambda v: "promoted", column="cause", cause="arrival")},
-        "cause promoted: its object came at this step",
+        "cause promoted: its object arrived at this step",
     ),
-    "a carried column everywhere": (in_all(BEST, "y", lambda v: v + 1), "not as its object has it: y"),
-    "an id everywhere": (in_all(ROWS, "id", lambda v: -v), "not as its object has it: id"),
+    "a carried column everywhere": (in_all(BEST, "y", lambda v: v + 1), "differs from its object: y"),
+    "an id everywhere": (in_all(ROWS, "id", lambda v: -v), "differs from its object: id"),
     "scores everywhere": (
         {t: lambda rows: [{**r, "score": r["score"] * 2} for r in rows] for t in BEST},
-        "is not that of the definition",
+        "differs from the definition",
     ),
     "where a key stands, and the sum": (
         {"heads": put(0, by=lambda v: v + 1, column="last_seq"), "runs": one_more_accepted},
@@ -248,7 +248,7 @@ def test_a_difference_is_told_in_words_and_instants_with_its_rows(plan: Plan) ->
     small.altered(plan, "best_now", swap("rank"))
     (first, second) = [d for d in small.found(plan)]
     lines = format_differences([first, second, second]).splitlines()
-    assert re.fullmatch(r"    table best_now, grp '[pqr]': not as the changes give it: (id, seq, time, .*|rank)", lines[0])
+    assert re.fullmatch(r"    table best_now, grp '[pqr]': differs from the changes: (id, seq, time, .*|rank)", lines[0])
     row = r"grp '.', rank \d, id \d+, seq \d+, time 2020-01-01 \d\d:\d\d:00 UTC, x [\d.]+, y [\d.]+, score [\d.]+, as_of 2020-.* UTC"
     assert re.fullmatch("      expected  " + row, lines[1]) and re.fullmatch("      found  " + row, lines[2])
     assert lines[3:] == ["    and 2 more differences"]

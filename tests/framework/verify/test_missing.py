@@ -56,4 +56,4 @@ def test_a_query_that_the_spec_does_not_have_is_a_difference(plan: Plan) -> None
 @pytest.mark.parametrize("counters", ["nonsense", "[1]", '{"deleted": "x"}', '{"deleted": null}'])
 def test_counters_that_are_none_are_a_difference(plan: Plan, counters: str) -> None:
     put(plan, "runs", "counters", counters)
-    assert any("counters is no JSON object of whole numbers" in d.what for d in small.of_tables(plan, "best"))
+    assert any("counters is not a JSON object of whole numbers" in d.what for d in small.of_tables(plan, "best"))
