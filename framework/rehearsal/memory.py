@@ -13,7 +13,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.tables.delta.data_files import DataFile
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.writing.writer import Writes, written
+from skyband.framework.tables.writing.writer import Writes, write_table
 
 
 class MemoryWriter:
@@ -34,7 +34,7 @@ class MemoryWriter:
 
     def each(self, writes: Writes) -> Iterator[str]:
         """See ``Writer.each``: one after the other."""
-        return map(written, writes)
+        return map(write_table, writes)
 
     def append(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
         """See ``Writer.append``; ``files`` are none."""

@@ -29,7 +29,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import Owner, is_link, not_own
 from skyband.framework.tables.schemas import batch_tables, derived_tables
-from skyband.framework.tables.writing.published import PUBLISHED, lost
+from skyband.framework.tables.writing.published import PUBLISHED, broken_versions
 
 Kind = Literal["derived", "checks", "truth", "stranger"]
 """What becomes of a table that lacks something; ``stranger``: what is there is not proven to be the job's."""
@@ -104,7 +104,7 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
             found.losses.append(Loss(name, changed, kind, changed=True))
         found.losses += [Loss(name, what, kind) for what in files_gone]
     if not any(x.table == PUBLISHED for x in found.losses):
-        found.losses += [Loss(PUBLISHED, what, "checks") for what in lost(layout.root)]
+        found.losses += [Loss(PUBLISHED, what, "checks") for what in broken_versions(layout.root)]
     found.planned = last_batch(layout.checkpoint / "offsets")
     late = [n for n, v in found.versions.items() if v > found.planned and n not in derived]
     if late:

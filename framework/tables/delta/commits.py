@@ -1,4 +1,4 @@
-"""The commits of a Delta table's log, read one by one: which files they name, and which of them another writer made."""
+"""Read the commits of a Delta log one by one: which files they name, and which of them another writer made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from skyband.framework.storage.locations import is_object
 
 MARK: Final = "skyband"
-"""Key of ``commitInfo`` that marks a commit of Skyband that changes rows without a transaction of a batch; its value is the job's id."""
+"""The key of ``commitInfo`` for the job's id. It marks commits of Skyband that change rows without the transaction of a batch."""
 _AT_ONCE: Final = 8
 _NAME: Final = re.compile(r"(\d{20})\.json")
 
@@ -25,7 +25,7 @@ Action = Mapping[str, Any]
 
 
 def named(log: Path, files: Iterable[str]) -> set[str]:
-    """The paths of data files that the commits ``files`` of the log add or remove, decoded. O(bytes of the commits)."""
+    """Return the decoded paths of the data files that the commits ``files`` add or remove. O(bytes of the commits)."""
     paths = set()
     for actions in _each(log, list(files)):
         for action in actions:
@@ -39,30 +39,30 @@ def named(log: Path, files: Iterable[str]) -> set[str]:
 def foreign(log: Path, first: int, last: int, own: Sequence[str], mark: str | None) -> str | None:
     """Describe the first commit of the versions ``first`` to ``last`` by which another writer changed rows; None if no row differs.
 
-    A commit is the job's own if it has a transaction whose name is, or begins with, one of ``own``, or the ``mark``. Changes that cancel
-    each other out (a restore to the state of before) count as none. Commits that change no rows (compaction, properties) are anybody's.
-    A commit that the log no longer has cannot be judged and is passed over. O(bytes of the commits).
+    A commit is the job's own if it has the ``mark``, or a transaction whose name is, or begins with, one of ``own``. Changes that cancel
+    each other out (a restore to the former state) do not count, nor do commits that change no rows (compaction, properties). Commits that
+    the log no longer has are skipped. O(bytes of the commits).
     """
-    came: dict[str, str] = {}
-    went: dict[str, str] = {}
+    added: dict[str, str] = {}
+    removed: dict[str, str] = {}
     versions = range(first, last + 1)
     for version, actions in zip(versions, _each(log, [f"{v:020}.json" for v in versions]), strict=True):
         if _own(actions, own, mark):
             continue
         for action in actions:
-            for kind, there, other in (("add", came, went), ("remove", went, came)):
+            for kind, changed, opposite in (("add", added, removed), ("remove", removed, added)):
                 change = action.get(kind)
                 if isinstance(change, dict) and change.get("dataChange", True) and isinstance(change.get("path"), str):
                     # A deletion vector changes the rows of a file under the same name.
                     vector = json.dumps(change.get("deletionVector"), sort_keys=True)
                     path = change["path"] + vector
-                    if other.pop(path, None) is None:
-                        there[path] = f"version {version} is {_described(actions)}"
-    return min([*came.values(), *went.values()], key=_version, default=None)
+                    if opposite.pop(path, None) is None:
+                        changed[path] = f"version {version} is {_description(actions)}"
+    return min([*added.values(), *removed.values()], key=_version, default=None)
 
 
 def delta_ids(log: Path) -> set[str]:
-    """The ids that the commits in the log give the table: for a table that cannot be opened."""
+    """Return the table ids in the commits of the log, for a table that cannot be opened."""
     ids = set()
     for actions in _each(log, [p.name for p in log.iterdir() if _NAME.fullmatch(p.name)] if log.is_dir() else []):
         ids |= {str(a["metaData"].get("id")) for a in actions if isinstance(a.get("metaData"), dict)}
@@ -70,7 +70,7 @@ def delta_ids(log: Path) -> set[str]:
 
 
 def has_transaction(log: Path, prefix: str) -> bool:
-    """Whether a commit or a checkpoint in the log has a transaction whose name begins with ``prefix``. O(bytes of the log)."""
+    """Return True if a commit or checkpoint of the log has a transaction whose name begins with ``prefix``. O(bytes of the log)."""
     names = [p.name for p in log.iterdir()] if log.is_dir() else []
     if any(_own(actions, [prefix], None) for actions in _each(log, [n for n in names if _NAME.fullmatch(n)])):
         return True
@@ -83,8 +83,8 @@ def has_transaction(log: Path, prefix: str) -> bool:
     return False
 
 
-def _version(said: str) -> int:
-    return int(said.split()[1])
+def _version(description: str) -> int:
+    return int(description.split()[1])
 
 
 def _own(actions: Sequence[Action], own: Sequence[str], mark: str | None) -> bool:
@@ -98,16 +98,16 @@ def _own(actions: Sequence[Action], own: Sequence[str], mark: str | None) -> boo
     return False
 
 
-def _described(actions: Sequence[Action]) -> str:
-    """What a commit says of itself: ``RESTORE by Apache-Spark/4.2.0``."""
+def _description(actions: Sequence[Action]) -> str:
+    """Return a description of a commit from its own ``commitInfo``: ``RESTORE by Apache-Spark/4.2.0``."""
     info: Action = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), dict)), {})
     operation = re.sub(r"[^\w ./-]", "", str(info.get("operation", "")))[:40] or "a commit"
-    engine = re.sub(r"[^\w ./:-]", "", str(info.get("engineInfo", "")))[:60]
-    return f"{operation} by {engine}" if engine else operation
+    writer = re.sub(r"[^\w ./:-]", "", str(info.get("engineInfo", "")))[:60]
+    return f"{operation} by {writer}" if writer else operation
 
 
 def _each(log: Path, names: Sequence[str]) -> Iterator[list[Action]]:
-    """The actions of each commit, none of one that is not there. From object storage several at a time."""
+    """Yield the actions of each commit, none for one that does not exist. Object storage is read several at a time."""
     if not is_object(log) or len(names) < 2:
         yield from (_actions(log / name) for name in names)
         return
@@ -116,7 +116,7 @@ def _each(log: Path, names: Sequence[str]) -> Iterator[list[Action]]:
 
 
 def _actions(path: Path) -> list[Action]:
-    """A line that is no JSON object is passed over: who opens the table hears of it."""
+    """Return the actions of a commit. A line that is not a JSON object is skipped: opening the table reports it."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Reading Delta tables with delta-rs and Arrow: no Spark, no JVM."""
+"""Read Delta tables with delta-rs and Arrow, without Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skyband.framework.storage.settings import store_options
 
 
 def open_table(root: str | Path, name: str) -> DeltaTable:
-    """The table ``name`` below ``root``. Raises SkybandError SKY-E400 if there is none or it cannot be opened."""
+    """Open the table ``name`` below ``root``. Raises SkybandError SKY-E400 if it does not exist or cannot be opened."""
     path = f"{root}/{name}"
     try:
         return DeltaTable(path, storage_options=store_options(path))
@@ -34,19 +34,19 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
 
 
 def _of_library(e: BaseException) -> bool:
-    """Whether it is about what a table holds: an error of delta-rs or Arrow, or a panic of the former, which is no Exception."""
+    """Return True for an error of delta-rs or Arrow about a table, or a panic of delta-rs, which is not an ``Exception``."""
     return isinstance(e, (DeltaError, OSError, ValueError, KeyError, pa.ArrowException)) or type(e).__name__ == "PanicException"
 
 
 def unreadable(path: str, e: BaseException) -> SkybandError:
-    """SKY-E400: the table cannot be read, in a line."""
+    """Return SKY-E400 in one line: the table cannot be read."""
     said = one_line(e)[:300] or type(e).__name__
-    hint = "may this user read its files? If it is damaged, restore the whole sink from one backup, or make it anew: skyband rebuild SPEC"
+    hint = "check that you may read its files; if it is damaged, restore the whole sink from one backup, or run skyband rebuild SPEC"
     return SkybandError("SKY-E400", f"the table at {path} cannot be read: {said}", hint=hint)
 
 
 def transaction(table: DeltaTable, app_id: str) -> int | None:
-    """Return the version that the table's log has of a transaction, None if it has none. SkybandError SKY-E400 for an unreadable log."""
+    """Return the version of a transaction in the table's log, None if it has none. SkybandError SKY-E400 for an unreadable log."""
     try:
         found = table.transaction_version(app_id)
     except BaseException as e:
@@ -57,23 +57,23 @@ def transaction(table: DeltaTable, app_id: str) -> int | None:
 
 
 def exists(root: str | Path, name: str) -> bool:
-    """Whether there is a table ``name`` below ``root``."""
+    """Return True if there is a table ``name`` below ``root``."""
     path = f"{root}/{name}"
     return bool(DeltaTable.is_deltatable(path, store_options(path)))
 
 
 def versions(root: str | Path, names: Iterable[str]) -> dict[str, int | None]:
-    """Each table's version, None if it is not there. Raises SkybandError SKY-E400 for one that cannot be opened."""
+    """Return the version of each table, None if it does not exist. Raises SkybandError SKY-E400 if one cannot be opened."""
     return {n: open_table(root, n).version() if exists(root, n) else None for n in names}
 
 
 def dataset(table: DeltaTable) -> ds.FileSystemDataset:
-    """The table as an Arrow dataset whose files are pruned by partition values and by ``batch_id``.
+    """Return the table as an Arrow dataset whose files are pruned by partition values and by ``batch_id``.
 
-    delta-rs' own dataset turns a bound that a file does not have (infinite scores, text) into a comparison with null, and then loses the
-    file's rows [measured, 1.6.6]. A local directory is read by Arrow itself: Python callbacks in its reading threads may abort at exit.
+    The dataset of delta-rs compares a bound that a file lacks (infinite scores, text) with null, and so loses the rows of that file
+    [measured, 1.6.6]. Local directories are read by Arrow itself: Python callbacks in Arrow's reading threads may abort at exit.
 
-    Raises SkybandError SKY-E400 for a log that names a file outside of the table, or holds values of another type.
+    Raises SkybandError SKY-E400 for a log that names a file outside of the table, or that has values of another type.
     """
     try:
         return _dataset(table)
@@ -100,7 +100,7 @@ def _dataset(table: DeltaTable) -> ds.FileSystemDataset:
     fragments = []
     for i, path in enumerate(columns["path"]):
         if ".." in unquote(path).split("/"):
-            raise ValueError(f"its log names a file that is not in it: {path[:200]}")
+            raise ValueError(f"its log names a file outside of the table: {path[:200]}")
         known = ds.scalar(True)
         for name, column in partitions:
             known = known & (ds.field(name) == pa.scalar(columns[column][i], schema.field(name).type))
@@ -112,7 +112,7 @@ def _dataset(table: DeltaTable) -> ds.FileSystemDataset:
 
 
 def read(table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-    """Rows of the table, with the types of its schema. O(rows of the files that ``where`` cannot rule out)."""
+    """Return rows of the table, with the types of its schema. O(rows of the files that ``where`` does not prune)."""
     try:
         found = dataset(table).to_table(columns=list(columns) if columns is not None else None, filter=where)
     except BaseException as e:
@@ -123,7 +123,7 @@ def read(table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expr
 
 
 def rows(table: DeltaTable, partition: tuple[str, bool]) -> int:
-    """Rows of a partition, by the statistics of its files. O(files)."""
+    """Return the number of rows of a partition, from the statistics of its files. O(files)."""
     column, value = partition
     files = pa.table(table.get_add_actions(flatten=True))
     if not files.num_rows:
@@ -132,9 +132,9 @@ def rows(table: DeltaTable, partition: tuple[str, bool]) -> int:
 
 
 def batches(table: DeltaTable, after: int, upto: int) -> list[tuple[int, int]]:
-    """(batch, its rows) for the batches after ``after`` up to ``upto`` that have any, in order.
+    """Return (batch, number of rows) for the batches after ``after`` up to ``upto`` that have rows, in order.
 
-    O(files) while each file that may have any is of one batch, as it is until upkeep merges files; else O(rows) in constant memory.
+    O(files) while each of these files is of one batch, that is until upkeep merges files; otherwise O(rows) in constant memory.
     """
     files = pa.table(table.get_add_actions(flatten=True))
     first, last = "min.batch_id", "max.batch_id"
@@ -152,10 +152,10 @@ def batches(table: DeltaTable, after: int, upto: int) -> list[tuple[int, int]]:
 
 
 def to_schema(data: pa.Table, schema: pa.Schema) -> pa.Table:
-    """``data`` with exactly the columns and types of ``schema``, missing ones null. Raises SkybandError SKY-E900 for a column too many."""
+    """Return ``data`` with the columns and types of ``schema``, missing columns null. SkybandError SKY-E900 for an unknown column."""
     extra = set(data.column_names) - set(schema.names)
     if extra:
-        raise SkybandError("SKY-E900", f"rows with columns no table has: {', '.join(sorted(extra))}")
+        raise SkybandError("SKY-E900", f"rows have columns that their table does not have: {', '.join(sorted(extra))}")
     columns = [
         (data[f.name] if f.name in data.column_names else pa.nulls(data.num_rows, f.type)).cast(f.type) for f in schema
     ]  # fmt: skip

@@ -1,9 +1,9 @@
-"""Commits of a run whose lock may be taken over: none of an earlier holder's comes after the first sign of a later one.
+"""Fence off earlier lock holders: once a later holder has committed to a table, an earlier one cannot.
 
-A sink on object storage is locked by lease. Its holder's number, the epoch (``storage.holders``), is part of every commit, as the version
-of a Delta transaction of its own. A run that takes over a lock that was not given back first commits its greater epoch to every table. A
-commit is made onto the snapshot whose epoch was looked at, and Delta refuses one for which a transaction of the same name has come since:
-looking and committing are one step.
+A sink on object storage is locked by lease. The number of its holder, the epoch (``storage.holders``), is part of every commit, as the
+version of a Delta transaction of its own. A run that takes over a lock that was not released first commits its greater epoch to every
+table. A commit is based on the snapshot whose epoch was checked, and Delta refuses it if a transaction of the same name was committed
+since. So the check and the commit are one atomic step.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from skyband.framework.storage.epochs import epoch_of, lease_lost
 from skyband.framework.tables.delta import delta_read
 
 FENCE: Final = "skyband/epoch"
-"""The transaction's name."""
+"""The name of the transaction."""
 _TRIES: Final = 100
 
 
 def fence(root: Path, table: DeltaTable) -> list[Transaction]:
-    """What a commit onto ``table`` as it is now has to say besides; nothing if the sink has no lease.
+    """Return the transaction that a commit to this snapshot of ``table`` must contain; none if the sink has no lease.
 
-    Raises SkybandError SKY-E631 if a later holder has been there.
+    Raises SkybandError SKY-E631 if a later holder has committed to the table.
     """
     epoch = epoch_of(root)
     if epoch is None:
@@ -36,15 +36,15 @@ def fence(root: Path, table: DeltaTable) -> list[Transaction]:
 
 
 def overtaken(root: Path, name: str) -> bool:
-    """Whether a later holder has been at the table: then why a commit was refused."""
+    """Return True if a later holder has committed to the table, which is why a commit was refused."""
     epoch = epoch_of(root)
     return epoch is not None and _epoch(delta_read.open_table(root, name)) > epoch
 
 
 def raise_fences(root: Path) -> None:
-    """No holder before this process's commits to any table below ``root`` from now on. O(tables).
+    """Prevent all earlier holders from committing to any table below ``root`` from now on. O(tables).
 
-    Raises SkybandError SKY-E631 if a later one has been there.
+    Raises SkybandError SKY-E631 if a later holder has committed to one.
     """
     for directory in root.iterdir():
         if not directory.name.startswith("_") and delta_read.exists(root, directory.name):
@@ -54,7 +54,7 @@ def raise_fences(root: Path) -> None:
 
 
 def _raised(root: Path, name: str) -> bool:
-    """Whether the table has this process's epoch; if not, a commit of another's came between."""
+    """Commit this process's epoch to the table; return False if another commit came first."""
     table = delta_read.open_table(root, name)
     mine = fence(root, table)
     partitions = table.metadata().partition_columns

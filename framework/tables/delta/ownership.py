@@ -1,13 +1,12 @@
-"""Which tables below a sink are the job's own. What is not proven own is neither written, vacuumed, moved nor removed.
+"""Prove which tables below a sink belong to the job. Any other table is neither written, vacuumed, moved nor removed.
 
-A job has an id, made at random by its first run and kept in ``_skyband/owner.json`` whatever becomes of its generations. Every table has it
-among its Delta properties (``skyband.job``). ``_skyband/tables.json`` names the directories that the job made (``made``: the table's
-Delta id
-and its version when it was last known to hold the job's rows only) or is about to make or remove (``making``, written first: so a directory
-that a killed run left half made is known, too). That file is a generation's and moves with it.
+The first run of a job draws a random id, which ``_skyband/owner.json`` keeps across generations. Every table has it as a Delta property
+(``skyband.job``). ``_skyband/tables.json`` belongs to a generation and moves with it. It has the tables that the job made (``made``: the
+Delta id, and the last version known to hold only the job's rows), and those that the job is about to create or remove (``making``, written
+first, so that a directory which a killed run left half created is known).
 
-A table of a version of Skyband without these files is proven by a transaction of the generation that ``job.json`` names, or, if it has no
-row yet, by the Delta properties that Skyband gives its tables. The next run gives it the property.
+A table of a version of Skyband without these files is proven by a transaction of the generation in ``job.json`` or, if it has no row yet,
+by the Delta properties that Skyband sets. The next run sets the property.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _GIVEN: Final = frozenset(
         "enableDeletionVectors", "checkpointInterval", "dataSkippingStatsColumns", "logRetentionDuration", "deletedFileRetentionDuration",
     )
 )  # fmt: skip
-"""Delta properties that Skyband has always given its tables."""
+"""Delta properties that every version of Skyband sets."""
 
 _Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 _Name = Annotated[str, Field(pattern="^[A-Za-z0-9_]{1,255}$")]
@@ -55,7 +54,7 @@ class _Owner(BaseModel):
 
 
 class Made(BaseModel):
-    """A table that the job made: its Delta id, and its version when no other writer had changed it."""
+    """A table that the job made: its Delta id, and its last version known to be free of changes by other writers."""
 
     model_config = ConfigDict(strict=True)
 
@@ -71,26 +70,26 @@ class _Tables(BaseModel):
 
 
 class Owner:
-    """The job whose tables are below ``root``. Reads its files on first use; who writes holds the job's lock.
+    """The job whose tables are below ``root``. Its files are read on first use; a caller that writes holds the job's lock.
 
-    ``generation``: (job, generation) of the job file, read if it is not given.
+    ``generation``: (job, generation) of the job file; None: read it.
     """
 
     def __init__(self, root: Path | str, generation: tuple[str, str] | None = None) -> None:
         self.root = location(root)
         self._given = generation
         self.home = self.root / _HOME
-        # A generation in the making lies in the `_skyband` of the job that it is of.
+        # A generation that is being built is in `_skyband` of its job.
         self._id_home = self.root.parent if self.root.parent.name == _HOME else self.home
 
     @cached_property
     def id(self) -> str | None:
-        """The job's id, None before it has one."""
+        """The job's id, None before its first run."""
         found = _read(self._id_home / OWNER, _Owner)
         return None if found is None else found.id
 
     def made_id(self) -> str:
-        """The job's id, made if it has none."""
+        """Return the job's id; draw one if it has none."""
         if self.id is None:
             self._id_home.mkdir(parents=True, exist_ok=True)
             made = uuid.uuid4().hex
@@ -110,7 +109,7 @@ class Owner:
 
     @property
     def knows(self) -> bool:
-        """Whether a run of a version that keeps these notes has written here."""
+        """True if a version of Skyband that keeps ``tables.json`` has written here."""
         return self._tables is not None
 
     @cached_property
@@ -119,19 +118,19 @@ class Owner:
         if self._given is not None:
             return self._given
         with suppress(OSError, ValueError):
-            said = json.loads((self.home / "job.json").read_text())
-            if isinstance(said, dict) and isinstance(said.get("job"), str) and isinstance(said.get("generation"), str):
-                return said["job"], said["generation"]
+            content_ = json.loads((self.home / "job.json").read_text())
+            if isinstance(content_, dict) and isinstance(content_.get("job"), str) and isinstance(content_.get("generation"), str):
+                return content_["job"], content_["generation"]
         return None
 
     def stranger(self, name: str, table: DeltaTable | None = None) -> str | None:
-        """Why the directory ``name`` is not proven to be the job's table, in words; None if it is, or if there is nothing.
+        """Return why the directory ``name`` is not proven to be the job's table; None if it is, or if it does not exist.
 
         ``table``: the table, if it is open already.
         """
         directory = self.root / name
-        if (odd := _no_directory(directory)) is not None:
-            return odd
+        if (obstacle := _obstacle(directory)) is not None:
+            return obstacle
         if not directory.exists():
             return None
         making = self._tables is not None and name in self._tables.making
@@ -154,10 +153,10 @@ class Owner:
             return "holds a table that was created anew by another writer"
         if marked is not None:
             return None if marked == self.id else "holds a table of another job"
-        # Not by a note alone: who can write it could name a table of somebody else.
+        # The note alone is no proof: whoever can write it could name any table.
         if self._of_generation(name, table):
             return None
-        # Of a version without notes: a table that has no row yet, or the one of the job's runs.
+        # A version without notes made it: a table without rows, or table `job_runs`.
         of_before = self._before is not None and (known is not None or not self.knows) and set(metadata.configuration) >= _GIVEN
         if of_before and (not table.file_uris() or (name == JOB_RUNS and table.transaction_version(JOB_RUNS) is not None)):
             return None
@@ -169,7 +168,7 @@ class Owner:
         job, generation = self._before
         if table.transaction_version(f"{job}/{generation}/{name}") is not None:
             return True
-        # Table `checks` has a transaction for each thing that was asked.
+        # Table `checks` has one transaction for each check.
         return has_transaction(self.root / name / "_delta_log", f"{job}/{generation}/{name}/")
 
     def need_own(self, name: str, table: DeltaTable | None = None) -> None:
@@ -179,12 +178,12 @@ class Owner:
             raise not_own(self.root / name, why)
 
     def need_directory(self, name: str) -> None:
-        """As ``need_own``, if a link or a file is in the place of the directory ``name``. Opens no table."""
-        if (odd := _no_directory(self.root / name)) is not None:
-            raise not_own(self.root / name, odd)
+        """Raise as ``need_own`` if ``name`` is a link or a file. Opens no table."""
+        if (obstacle := _obstacle(self.root / name)) is not None:
+            raise not_own(self.root / name, obstacle)
 
     def claim(self, names: Iterable[str]) -> None:
-        """Note that the directories ``names`` are about to be made, or removed. SkybandError SKY-E205 if one is not the job's."""
+        """Note that the directories ``names`` are about to be created or removed. SkybandError SKY-E205 if one is not the job's."""
         names = list(names)
         for name in names:
             self.need_own(name)
@@ -206,14 +205,14 @@ class Owner:
                 if version < before.version or any(self.changed(name, *span) for span in spans):
                     continue
             if name != JOB_RUNS:
-                # Which stays when the notes of a generation go with it.
+                # `job_runs` belongs to no generation, so it is not in the notes of one.
                 made[name] = Made(id=delta_id, version=version)
         written = _Tables(made=made, making=sorted(set(now.making) - set(tables)))
         if written != self._tables:
             self._write(written)
 
     def changed(self, name: str, first: int, last: int) -> str | None:
-        """The first of these versions by which another writer changed rows of the table, in words; None if none did."""
+        """Return the first of these versions in which another writer changed rows, in words; None if there is none."""
         if first > last:
             return None
         job, generation = self._before or ("", "")
@@ -221,14 +220,14 @@ class Owner:
         return foreign(self.root / name / "_delta_log", first, last, [*own, JOB_RUNS], self.id)
 
     def behind(self, name: str, table: DeltaTable) -> str | None:
-        """What tells that the table is an older copy of the job's, in words; None if nothing does."""
+        """Return how the table is an older copy of the job's table, in words; None if it is not."""
         known, version = self.noted.get(name), table.version()
         if known is None or version >= known.version:
             return None
         return f"is at version {version}, but the job committed version {known.version}: it is an older copy"
 
     def altered(self, name: str, table: DeltaTable) -> str | None:
-        """What tells that another writer has changed rows of the table since the job noted its version, in words; None if nothing does."""
+        """Return how another writer has changed rows since the job noted the version, in words; None if none did."""
         known = self.noted.get(name)
         other = None if known is None else self.changed(name, known.version + 1, table.version())
         if known is None or other is None:
@@ -236,9 +235,9 @@ class Owner:
         return f"was changed by another writer: {other}; version {known.version} is the last one known to hold the job's rows only"
 
     def _again(self) -> _Tables:
-        """The notes as they are now: another writer of this process may have written them.
+        """Read the notes again, since another writer of this process may have written them.
 
-        The first ones name the tables that a version without notes has made: once there are notes, nothing else proves an empty table.
+        The first notes contain the tables of a version without notes: once notes exist, nothing else proves an empty table.
         """
         self.__dict__.pop("_tables", None)
         if self._tables is not None or self._before is None:
@@ -247,7 +246,7 @@ class Owner:
         for directory in self.root.iterdir():
             if directory.name.startswith("_") or directory.name == JOB_RUNS or is_link(directory) or not directory.is_dir():
                 continue
-            # One that cannot be read has no proof.
+            # A table that cannot be read is not proven.
             with suppress(SkybandError, OSError):
                 table = delta_read.open_table(self.root, directory.name)
                 if self.stranger(directory.name, table) is None:
@@ -261,26 +260,26 @@ class Owner:
 
 
 def not_own(directory: Path, why: str) -> SkybandError:
-    """SKY-E205: the directory has the name of a table and is not proven to be the job's."""
+    """Return SKY-E205: the directory has the name of a table and is not proven to be the job's."""
     hint = (
-        "give the job a directory of its own in sink.path, rename the query, or move that directory away; "
-        "if it is the job's own, restore the whole sink from one backup, _skyband with it"
+        "use another directory in sink.path, rename the query, or move that directory away; "
+        "if it belongs to the job, restore the whole sink from one backup, including _skyband"
     )
     return SkybandError("SKY-E205", f"{directory} {why}: the job neither writes nor removes it", hint=hint)
 
 
 def file_mark(owner: str) -> str:
-    """What the names of data files have in them that the job ``owner`` writes by itself, not by a library."""
+    """Return the mark in the names of data files that the job ``owner`` writes without a library."""
     return owner[:16]
 
 
 def is_link(directory: Path) -> bool:
-    """Whether the directory of a table, or its log, is a link."""
+    """Return True if the directory of a table, or its log, is a link."""
     return directory.is_symlink() or (directory / "_delta_log").is_symlink()
 
 
-def _no_directory(directory: Path) -> str | None:
-    """What is in the place of a directory, in words; None for a directory, or nothing. An object of that name is in nobody's way."""
+def _obstacle(directory: Path) -> str | None:
+    """Return what prevents a directory here, in words; None if nothing does. An object of that name is no obstacle."""
     if is_object(directory):
         return None
     if is_link(directory):
@@ -289,7 +288,7 @@ def _no_directory(directory: Path) -> str | None:
 
 
 def _half_a_table(directory: Path) -> bool:
-    """Whether the directory holds no more than what a run that was killed leaves of a table: data files and parts of a log."""
+    """Return True if the directory holds only what a killed run leaves of a table: data files and parts of a log."""
     for path in directory.rglob("*"):
         inside = path.relative_to(directory).parts[0] == "_delta_log"
         if path.is_symlink() or not (inside or path.is_dir() or path.name.endswith((".parquet", ".parquet.crc"))):
@@ -298,7 +297,7 @@ def _half_a_table(directory: Path) -> bool:
 
 
 def _holds(directory: Path) -> bool:
-    """Whether anything is in the directory; one that cannot be listed counts as one that holds something."""
+    """Return True if the directory is not empty, or cannot be listed."""
     try:
         return next(directory.iterdir(), None) is not None
     except OSError:
@@ -306,7 +305,7 @@ def _holds(directory: Path) -> bool:
 
 
 def _read(path: Path, model: type[Any]) -> Any:
-    """The file as the model has it, None if it is not there. Raises SkybandError SKY-E303 if it holds anything else."""
+    """Return the parsed file, None if it does not exist. Raises SkybandError SKY-E303 if it is not of this model."""
     try:
         text = read_regular_file(path)
     except FileNotFoundError:
@@ -323,4 +322,4 @@ def _read(path: Path, model: type[Any]) -> Any:
 
 def _unreadable(path: Path) -> SkybandError:
     hint = "restore the whole sink from one backup, or give the job a new sink path"
-    return SkybandError("SKY-E303", f"{path}, which says what tables are the job's own, cannot be read", hint=hint)
+    return SkybandError("SKY-E303", f"{path}, which lists the tables of the job, cannot be read", hint=hint)

@@ -1,4 +1,4 @@
-"""Which back end writes a job's tables."""
+"""Choose the writer for a job's tables."""
 
 from __future__ import annotations
 

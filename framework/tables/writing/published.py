@@ -1,7 +1,6 @@
-"""Table ``published``: which version of each table of results passed its gate, for readers who want nothing else.
+"""Table ``published``: which version of each table of results passed the checks.
 
-A published version stays readable until the next one is published, and for ``GRACE`` after that, however long that takes and whatever
-upkeep does in between.
+A published version stays readable until the next one is published, and for ``GRACE`` after that, whatever upkeep does.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from skyband.framework.tables.writing.writer import Writer
 
 PUBLISHED: Final = "published"
 GRACE: Final = timedelta(minutes=30)
-"""How long a version that was published stays readable after another one has taken its place. A replaced file of a table of results, and
+"""How long a published version stays readable after the next one is published.
 
-the earlier versions of this table, stay for longer than that (``upkeep.MINUTES``).
+Replaced files of a table of results, and the earlier versions of this table, stay longer (``upkeep.MINUTES``).
 """
 
 
 def publish(plan: Plan, writer: Writer, app_id: str, batch_id: int) -> bool:
-    """Names the tables' newest versions, which hold the results up to ``batch_id``; False if that batch is published already."""
+    """Publish the newest versions, which hold the results up to ``batch_id``; return False if that batch is published already."""
     last = writer.version(PUBLISHED, app_id)
     if last is not None and last >= batch_id:
         return False
@@ -44,10 +43,10 @@ def publish(plan: Plan, writer: Writer, app_id: str, batch_id: int) -> bool:
     return writer.overwrite(PUBLISHED, pa.Table.from_pylist(rows, fixed_schema("published")), app_id, batch_id)
 
 
-def kept(root: Path, table: str) -> list[int]:
-    """The versions of ``table`` that must stay readable: the published one, and the one that was published ``GRACE`` ago.
+def readable_versions(root: Path, table: str) -> list[int]:
+    """Return the versions of ``table`` that must stay readable: the published one, and the one that was published ``GRACE`` ago.
 
-    Those that were published and replaced in between need no care: what they hold was replaced after that, and has not yet gone.
+    Versions published in between stay readable anyway: their files were replaced later, so they have not been removed yet.
     """
     try:
         now = delta_read.open_table(root, PUBLISHED)
@@ -57,14 +56,14 @@ def kept(root: Path, table: str) -> list[int]:
     try:
         earlier.load_as_version(datetime.now(UTC) - GRACE)
     except DeltaError:
-        # Before the first commit that the log still has.
+        # The instant is before the first commit that the log still has.
         earlier = now
     found = {v for t in (now, earlier) for name, v in _versions(t) if name == table}
     return sorted(v for v in found if unreadable(root, table, v) is None)
 
 
-def lost(root: Path) -> Iterator[str]:
-    """What is wrong with the versions that are published, in words. Raises SkybandError SKY-E400 if the table itself cannot be read."""
+def broken_versions(root: Path) -> Iterator[str]:
+    """Yield what is wrong with the published versions, in words. Raises SkybandError SKY-E400 if the table itself is unreadable."""
     for name, version in _versions(delta_read.open_table(root, PUBLISHED)):
         why = unreadable(root, name, version)
         if why is not None:
@@ -72,7 +71,7 @@ def lost(root: Path) -> Iterator[str]:
 
 
 def unreadable(root: Path, table: str, version: int) -> str | None:
-    """Why a version of a table cannot be read, None if it can. O(its files)."""
+    """Return why a version of a table cannot be read, None if it can. O(its files)."""
     try:
         path = str(root / table)
         opened = DeltaTable(path, version=version, storage_options=store_options(path))

@@ -1,7 +1,7 @@
-"""One micro-batch into the tables, exactly once, whenever it is repeated.
+"""Write micro-batches to the tables exactly once, even if a batch is repeated.
 
-Tables are committed in any order, several at a time where the writer can, each with a ``txn`` bound to job, checkpoint generation and
-table, version = batch id; ``runs`` comes last: a batch is complete iff its row is there.
+Tables are committed in any order, several at a time where the writer can. Each commit has a ``txn`` of job, checkpoint generation and
+table, whose version is the batch id. ``runs`` comes last: a batch is complete if and only if its row exists.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from skyband.framework.tables.schemas import TableSpec, changes_name, derived_ta
 from skyband.framework.tables.writing.writer import Writer
 
 FILLED_BATCH = -1
-"""The ``batch_id`` of changes that no batch has told: of a query that came later, for the rows before (``streaming.added``)."""
+"""The ``batch_id`` of backfilled changes: of a query that was added later, for the rows before that."""
 KEPT_RUNS = 10
-"""Newest batches whose ``runs`` rows always stay: as many as Spark keeps of its own log."""
+"""The number of newest rows of ``runs`` that always stay: as many as Spark keeps of its own log."""
 Files = Mapping[str, Sequence[DataFile]]
-"""Rows that lie in files already, by the kinds of ``messages``."""
+"""Files that tasks have written already, by the kinds of ``messages``."""
 _NONE: Files = {}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -47,11 +47,11 @@ class Sink:
         self.writer = writer
         self.generation = generation
         self.committed: dict[str, int] = {}
-        """Table -> the last batch it has rows of, for those written batch by batch: kept in ``runs``, so that a commit gone is missed."""
+        """Table -> the last batch with rows in it, for tables written batch by batch. ``runs`` stores it, to detect a lost commit."""
         self.specs: dict[str, TableSpec] = {t.name: t for t in tables(plan)}
 
     def ensure_all(self) -> None:
-        """Makes every table of the job that is not there."""
+        """Create every table of the job that does not exist."""
         for spec in self.specs.values():
             self.writer.ensure(spec)
         self.writer.note(list(self.specs), new=True)
@@ -59,14 +59,14 @@ class Sink:
         self.committed = {n: v for n in named if (v := self.writer.version(n, self.app_id(n))) is not None}
 
     def app_id(self, table: str) -> str:
-        """The ``txn`` app id of this job and generation for one table."""
+        """Return the ``txn`` app id of this job and generation for one table."""
         return f"{self.plan.job}/{self.generation}/{table}"
 
     def commit(self, batch_id: int, blocks: Mapping[str, pa.Table], files: Files = _NONE) -> None:
-        """Writes one batch.
+        """Write one batch.
 
-        ``blocks``: tables by the kinds of ``messages``; ``files``: rows that tasks have written already, likewise. Tables without rows are
-        left alone. A batch already committed, whole or in part, is completed, never doubled.
+        ``blocks``: rows by the kinds of ``messages``. ``files``: files that tasks have written already, by the same kinds. Tables without
+        rows are not touched. If the batch is committed already, fully or in part, the rest is committed and no row is written twice.
         """
         started = clock.perf_counter()
         failpoint("sink.before")
@@ -79,7 +79,7 @@ class Sink:
         failpoint("sink.after")
 
     def runs_row(self, row: Mapping[str, Any]) -> pa.Table:
-        """A ``runs`` row from its figures by column name; figures not given are 0, texts and instants null."""
+        """Return a row of ``runs`` from values by column name. Missing numbers are 0, missing texts and instants null."""
         schema = self.specs["runs"].schema
         unknown = set(row) - set(schema.names)
         if unknown:
@@ -88,7 +88,7 @@ class Sink:
         return pa.table({f.name: pa.array([row.get(f.name, empty.get(f.name))], f.type) for f in schema}, schema=schema)
 
     def last_runs(self, count: int) -> list[dict[str, Any]]:
-        """The newest ``count`` rows of ``runs``, oldest first."""
+        """Return the newest ``count`` rows of ``runs``, oldest first."""
         last = self.writer.version("runs", self.app_id("runs"))
         if last is None:
             return []
@@ -97,21 +97,21 @@ class Sink:
         return found
 
     def last_run(self) -> dict[str, Any] | None:
-        """The newest row of ``runs``: the last complete batch, or None."""
+        """Return the newest row of ``runs``, that is of the last complete batch, or None."""
         rows = self.last_runs(1)
         return rows[-1] if rows else None
 
     def maintain(self, now: datetime | None = None) -> None:
-        """Keeps all tables small after many small commits; drops rows of ``runs`` that are older than ``run.keep``.
+        """Keep all tables small after many small commits; drop the rows of ``runs`` that are older than ``run.keep``.
 
-        The rows of the last ``KEPT_RUNS`` batches stay whatever their age: a run goes on from them.
+        The rows of the last ``KEPT_RUNS`` batches always stay: a run resumes from them.
         """
         for spec in self.specs.values():
-            self.writer.maintain(spec, self._gone_runs(now or datetime.now(UTC)) if spec.name == "runs" else ())
+            self.writer.maintain(spec, self._expired_runs(now or datetime.now(UTC)) if spec.name == "runs" else ())
         self.writer.note(list(self.specs))
 
-    def _gone_runs(self, now: datetime) -> list[tuple[int, int]]:
-        """Spans of batches whose ``runs`` rows have outlived ``run.keep``; none until the oldest has by a sixteenth of it."""
+    def _expired_runs(self, now: datetime) -> list[tuple[int, int]]:
+        """Return spans of batches whose ``runs`` rows are older than ``run.keep``; none until the oldest is by a sixteenth of it."""
         last = self.writer.version("runs", self.app_id("runs"))
         keep = timedelta(microseconds=self.plan.keep_micros)
         if last is None or keep > now - _EPOCH:
@@ -126,7 +126,7 @@ class Sink:
         for kind in dict.fromkeys([*blocks, *files]):
             match parse_kind(kind):
                 case Changes() | Trajectory():
-                    yield from self._added(kind, batch_id, blocks, files)
+                    yield from self._appended(kind, batch_id, blocks, files)
                 case Skyband(operator, _):
                     skybands.setdefault(operator, []).append(kind)
         for operator, kinds in skybands.items():
@@ -135,10 +135,12 @@ class Sink:
         if files_of_heads or (heads is not None and heads.num_rows):
             rows = self.specs["heads"].schema.empty_table() if heads is None else heads
             yield "heads", partial(self._heads, batch_id=batch_id, touched=rows, files=files_of_heads)
-        yield from self._added(REJECTED, batch_id, blocks, files)
+        yield from self._appended(REJECTED, batch_id, blocks, files)
 
-    def _added(self, kind: str, batch_id: int, blocks: Mapping[str, pa.Table], files: Files) -> Iterator[tuple[str, Callable[[str], None]]]:
-        """How the rows of ``kind`` come to their table, if there are any."""
+    def _appended(
+        self, kind: str, batch_id: int, blocks: Mapping[str, pa.Table], files: Files
+    ) -> Iterator[tuple[str, Callable[[str], None]]]:
+        """Yield the table of ``kind`` and the function that appends its rows, if there are any."""
         table, written, rows = table_of(kind), files.get(kind, ()), blocks.get(kind)
         if table is None or not (written or (rows is not None and rows.num_rows)):
             return
@@ -164,33 +166,33 @@ class Sink:
         last = self.writer.version(table, app_id)
         if last is not None and last >= batch_id:
             return
-        # A task's file is all of its bucket, the rows that came before it among them.
-        whole = {int(f.partition["bucket"]): f for f in files}
-        touched = touched.filter(pc.invert(pc.is_in(touched["bucket"], pa.array(list(whole), pa.int32()))))
+        # The file of a task has all rows of its bucket, including the earlier ones.
+        replaced = {int(f.partition["bucket"]): f for f in files}
+        touched = touched.filter(pc.invert(pc.is_in(touched["bucket"], pa.array(list(replaced), pa.int32()))))
         buckets = pc.unique(touched["bucket"])
         before = self.writer.read(table, where=pc.field("bucket").isin(buckets)) if len(buckets) else touched
         merged = merged_heads(before, touched, self.specs[table].schema, self.plan.intake.partition_by)
         self.writer.overwrite_partitions(
-            table, merged, "bucket", sorted([*buckets.to_pylist(), *whole]), app_id, batch_id, list(whole.values())
+            table, merged, "bucket", sorted([*buckets.to_pylist(), *replaced]), app_id, batch_id, list(replaced.values())
         )
 
 
 def merged_heads(before: pa.Table, touched: pa.Table, schema: pa.Schema, keys: Sequence[str]) -> pa.Table:
-    """The rows of ``heads`` after ``touched``: the last of every key. O(n log n)."""
+    """Return the rows of ``heads`` after an update by ``touched``: the last row of every key. O(n log n)."""
     rows = pa.concat_tables([to_schema(before, schema), to_schema(touched, schema)])
     number = key_numbers([rows], keys)[0] if keys else np.zeros(rows.num_rows, np.int64)
     return rows.take(pa.array(last_of_each(number)))
 
 
 def _spans(ids: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Whole numbers as spans (first, last) without gaps."""
+    """Return spans (first, last) of consecutive numbers."""
     ids = np.unique(ids)
     starts = np.nonzero(np.diff(ids, prepend=ids[:1] - 2) > 1)[0]
     return list(zip(ids[starts].tolist(), ids[np.append(starts[1:], len(ids)) - 1].tolist(), strict=True))
 
 
 def table_of(kind: str) -> str | None:
-    """The table that rows of ``kind`` come to, None if there is none."""
+    """Return the table for rows of ``kind``, None if there is none."""
     match parse_kind(kind):
         case Changes(query):
             return changes_name(query)
@@ -202,12 +204,12 @@ def table_of(kind: str) -> str | None:
 
 
 def stamped(data: pa.Table, batch_id: int) -> pa.Table:
-    """Rows with the batch that writes them."""
+    """Return the rows with the batch that writes them."""
     return data.append_column("batch_id", pa.array(np.full(data.num_rows, batch_id, np.int64)))
 
 
 def _with_durations(row: pa.Table, write_ms: float) -> pa.Table:
-    """The row with what only the sink knows: time spent writing, and the whole."""
+    """Return the row with the durations that only the sink knows: of writing, and of the batch."""
     for name, value in (("write_ms", write_ms), ("batch_ms", write_ms + row["engine_ms"][0].as_py())):
         assert name.removesuffix("_ms") in DURATIONS
         row = row.set_column(row.column_names.index(name), row.schema.field(name), pa.array([value], pa.float64()))

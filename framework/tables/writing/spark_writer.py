@@ -1,4 +1,4 @@
-"""The writer that commits through Spark's Delta: any file system, 0.6 to 1 s a commit. The only module of the tables that knows Spark."""
+"""The writer that commits with Delta Lake on Spark: any file system, 0.6 to 1 s per commit. No other module of ``tables`` uses Spark."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from skyband.framework.tables.delta.ownership import Owner, file_mark
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.table_properties import missing_columns, outdated, partition_text, properties
 from skyband.framework.tables.writing.upkeep import Upkeep
-from skyband.framework.tables.writing.writer import Writes, written
+from skyband.framework.tables.writing.writer import Writes, write_table
 
 _CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 
 
 class SparkWriter:
-    """Tables below ``root``, a path or URL that the session reaches. Data may be Arrow tables or DataFrames of the same columns."""
+    """Writes the tables below ``root``, a path or URL that the session can access. Data are Arrow tables or DataFrames."""
 
     def __init__(self, root: str, spark: SparkSession) -> None:
         local = root.removeprefix("file://")
@@ -40,7 +40,7 @@ class SparkWriter:
         self.spark = spark
         self._upkeep = Upkeep()
         self.owner = Owner(self.root)
-        # An action fewer a commit, and none of the rows outside a replaced partition refused.
+        # Saves an action per commit, and accepts rows outside of the replaced partitions.
         spark.conf.set(_CHECK, "false")
         spark.conf.set("spark.databricks.delta.schema.autoMerge.enabled", "false")
 
@@ -88,27 +88,27 @@ class SparkWriter:
         return file_mark(self.owner.made_id())
 
     def each(self, writes: Writes) -> Iterator[str]:
-        """See ``Writer.each``: one after the other."""
-        return map(written, writes)
+        """See ``Writer.each``. Tables are written one after the other."""
+        return map(write_table, writes)
 
     def append(self, table: str, data: pa.Table | DataFrame, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
-        """See ``Writer.append``; ``files`` are none."""
+        """See ``Writer.append``. ``files`` is empty."""
         return self._write(table, data, "append", {}, app_id, version)
 
     def overwrite(self, table: str, data: pa.Table | DataFrame, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
-        """See ``Writer.overwrite``; ``files`` are none."""
+        """See ``Writer.overwrite``. ``files`` is empty."""
         return self._write(table, data, "overwrite", {}, app_id, version)
 
     def overwrite_partitions(
         self, table: str, data: pa.Table | DataFrame, column: str, values: Sequence[int | bool], app_id: str, version: int,
         files: Sequence[DataFile] = (),
     ) -> bool:  # fmt: skip
-        """See ``Writer.overwrite_partitions``; ``files`` are none."""
+        """See ``Writer.overwrite_partitions``. ``files`` is empty."""
         where = f"`{column}` in ({', '.join(partition_text(v) for v in values)})"
         return self._write(table, data, "overwrite", {"replaceWhere": where}, app_id, version)
 
     def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
-        """See ``Writer.files``: only who has a directory for tasks is asked for them."""
+        """See ``Writer.files``. Never called, because ``task_root`` is None."""
         raise NotImplementedError
 
     def rows(self, table: str, partition: tuple[str, bool]) -> int:
@@ -133,7 +133,7 @@ class SparkWriter:
         return delta_read.open_table(self.root, table)
 
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
-        """See ``Writer.maintain``. Other file systems than local ones have their own services for this."""
+        """See ``Writer.maintain``. Only local file systems: others have their own services for this."""
         if "://" not in self.root:
             self._upkeep.maintain(delta_read.open_table(self.root, spec.name), spec, Path(self.root) / spec.name, gone, self.owner.id)
 
@@ -153,7 +153,7 @@ class SparkWriter:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of an Arrow schema, comments kept."""
+    """Return the Spark schema of an Arrow schema, with comments."""
     return StructType([StructField(f.name, from_arrow_type(f.type), True, {"comment": c} if (c := _comment(f)) else None) for f in schema])
 
 
@@ -167,7 +167,7 @@ def _quoted(text: str) -> str:
 
 @contextmanager
 def _reported_errors(table: str) -> Iterator[None]:
-    """Spark's errors as the user's."""
+    """Raise Spark's errors as SkybandError."""
     try:
         yield
     except PySparkException as e:

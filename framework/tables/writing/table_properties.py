@@ -1,4 +1,4 @@
-"""What both back ends know of a Delta table: its properties, its columns, how a partition is spelled."""
+"""Delta properties, missing columns and partition values, for both writers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from skyband.framework.tables.writing.upkeep import CHECKPOINT_INTERVAL, MINUTES
 
 
 def properties(spec: TableSpec, owner: str) -> dict[str, str]:
-    """Delta table properties that every reader can live with, and the id of the job that ``owner``s the table (``ownership``).
+    """Return the Delta properties of a table, with the id of the job that owns it, ``owner`` (``ownership``).
 
-    Replaced files and log go soon: they pile up batch by batch (``upkeep``). Floats get no statistics: an infinite score has no bound in
-    JSON, and a file with one bound missing is misread by delta-rs' filters.
+    Every reader supports them. Replaced files and the log expire soon, since every batch adds to them (``upkeep``). Floats get no
+    statistics: JSON cannot hold an infinite bound, and the filters of delta-rs misread a file that lacks a bound.
     """
     return {
         PROPERTY: owner,
-        # Engines clean a log by its age alone: upkeep knows which versions must stay readable, and which files only the log names.
+        # Other engines clean a log by age alone. Upkeep knows which versions must stay readable, and which files only the log names.
         "delta.enableExpiredLogCleanup": "false",
         "delta.enableDeletionVectors": "false",
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
@@ -32,17 +32,17 @@ def properties(spec: TableSpec, owner: str) -> dict[str, str]:
 
 
 def outdated(spec: TableSpec, owner: str, found: Mapping[str, str | None]) -> dict[str, str]:
-    """The properties that a table made by an earlier version, or before a column was added, does not have yet."""
+    """Return the properties that a table lacks which an earlier version created, or which got a column since."""
     return {name: value for name, value in properties(spec, owner).items() if found.get(name) != value}
 
 
 def partition_text(value: int | bool) -> str:
-    """A partition value as the Delta protocol spells it."""
+    """Return a partition value as the Delta protocol spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def missing_columns(spec: TableSpec, found: pa.Schema, partition_by: Sequence[str]) -> list[pa.Field]:
-    """Columns of ``spec`` that a table lacks. SKY-E401 if a column has another type, or the partitioning differs."""
+    """Return the columns of ``spec`` that a table lacks. SKY-E401 if a column has another type, or the partitioning differs."""
     hint = "the tables belong to another version of the spec: use a new sink path"
     if list(partition_by) != list(spec.partition_by):
         raise SkybandError(

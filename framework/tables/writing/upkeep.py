@@ -1,17 +1,17 @@
-"""Upkeep of a Delta table that gets a small commit with every batch: what it leaves on disk stays bounded at a steady rate of batches.
+"""Maintain Delta tables that get a small commit with every batch, so that their size on disk stays bounded.
 
-Replaced files and the log stay readable for ``MINUTES`` of the table's life; a reader that takes longer starts again. Small files are
-merged in two steps (``TIERS``), so that a row is rewritten about twice in its life, never more than 32 MB at a time. With ``r`` batches a
-minute, ``m`` minutes, and ``f`` files that a batch writes into the table (for ``heads`` and skybands the buckets it touches), it has
+Replaced files and the log stay readable for ``MINUTES``, by the life of the table; a reader that takes longer must start again. Small files
+are merged in two steps (``TIERS``), so that a row is rewritten about twice in its life, never more than 32 MB at a time. With ``r`` batches
+a minute, ``m`` minutes, and ``f`` files that a batch writes to the table (for ``heads`` and skybands the buckets it touches), it has
 
-* at most ``2 * MERGE_AT`` small files, one file for every 32 MB of its rows, and no more than ``1.25 m r f + SPARE`` replaced ones;
-* at most ``1.25 m r + CHECKPOINT_INTERVAL + SPARE`` files of log, and a checkpoint of it for every 20 to ``CHECKPOINT_INTERVAL`` of them,
-  the fewer the more it names (``log_checkpoints``).
+* at most ``2 * MERGE_AT`` small files, one file per 32 MB of rows, and at most ``1.25 m r f + SPARE`` replaced files;
+* at most ``1.25 m r + CHECKPOINT_INTERVAL + SPARE`` files of log, and a checkpoint every 20 to ``CHECKPOINT_INTERVAL`` commits, by the
+  number of files in it (``log_checkpoints``).
 
-What the versions that table ``published`` names are read from stays besides (``published.kept``): their files, and the log since then.
+In addition, the files of published versions and the log since then stay (``published.readable_versions``).
 
-At a batch every 0.5 s that is about 4,000 files of ``runs``, where a week of them were 1.2 million. Every step is one commit of the table
-(or only removes what no commit needs), so it may be killed anywhere and is done at the next upkeep.
+With a batch every 0.5 s, ``runs`` has about 4,000 files, where a week without upkeep makes 1.2 million. Every step is one commit of the
+table, or removes what no commit needs. So a run may be killed at any moment, and the next upkeep does the rest.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.commits import MARK, named
 from skyband.framework.tables.delta.ownership import file_mark
 from skyband.framework.tables.schemas import Life, TableSpec
-from skyband.framework.tables.writing.published import kept
+from skyband.framework.tables.writing.published import readable_versions
 
 MINUTES: Final[dict[Life, int]] = {"history": 4320, "dense": 360, "result": 60, "book": 15}
-"""How long files that a commit replaced and the log's own files stay, by the life of a table.
+"""How long replaced files and the files of the log stay, by the life of a table.
 
-A history's are also for those who follow its commits as a stream: three days, where that does not make too many of them.
+Readers may follow the commits of a history as a stream: these stay for three days, unless that makes too many files.
 """
 CHECKPOINT_INTERVAL: Final = 100
-"""Commits between two Delta checkpoints, at the most: no longer a log is read. A checkpoint also names every replaced file."""
+"""The most commits between two Delta checkpoints, which bounds the log that a reader reads."""
 MERGE_AT: Final = 64
-"""Small files from which they are merged."""
+"""The number of small files at which they are merged."""
 TIERS: Final = (256 << 10, 32 << 20)
 """Bytes below which a file is small: files of commits are merged into files of the first size, those into files of the second."""
 SPARE: Final = 200
-"""Replaced files, and files of log, that a table may have whatever their age."""
+"""The number of replaced files, and of files of log, that a table may have regardless of age."""
 _MARGIN: Final = 60.0
-"""Seconds within which a commit says that it replaces a file and is written itself."""
+"""The most seconds between the time in a commit and the time at which its file is written."""
 _OF_LOG: Final = re.compile(r"\.?(\d{20})\.(.+)")
 
 
 class Upkeep:
-    """Of the tables of one writer. Remembers when it last cleaned which: looking through a directory is not for every minute."""
+    """Upkeep of the tables of one writer. It remembers when it cleaned each, since listing a directory takes time."""
 
     def __init__(self) -> None:
         self._cleaned: dict[str, float] = {}
@@ -63,13 +63,10 @@ class Upkeep:
     def maintain(
         self, table: DeltaTable, spec: TableSpec, root: Path, gone: Sequence[tuple[int, int]] = (), owner: str | None = None
     ) -> bool:
-        """Merges small files, drops the rows of batches ``gone`` (first, last), removes files and log nobody needs any more.
+        """Merge small files, drop the rows of the batches ``gone`` (first, last), remove files and log that no reader needs.
 
-        ``owner``: the job's id, by which the commit that drops rows is known to be the job's (``commits``).
-
-        Whether there was anything to do: then ``table`` has to be opened again. O(bytes of small files + files of the directory), the
-        latter
-        four times per ``MINUTES`` of the table.
+        ``owner``: the id of the job, which marks the commit that drops rows as the job's own (``commits``). Return True if anything was
+        done: then ``table`` must be opened again. O(bytes of small files), and four times per ``MINUTES`` O(files of the directory).
         """
         done = spec.partition_by != ("bucket",) and _merge(table)
         failpoint("upkeep.between")
@@ -90,9 +87,9 @@ class Upkeep:
 
 
 def tidy(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None = None) -> None:
-    """All of the upkeep at once, however little there is to do: merges every small file, writes a checkpoint of the log, cleans.
+    """Do all upkeep at once: merge every small file, write a checkpoint of the log, clean.
 
-    What may go is what ``Upkeep`` would remove, and no more. O(bytes of small files + files of the directory).
+    It removes only what ``Upkeep`` may remove. O(bytes of small files + files of the directory).
     """
     if spec.partition_by != ("bucket",):
         table.optimize.compact(target_size=TIERS[-1])
@@ -104,7 +101,7 @@ def tidy(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None = Non
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of a table: ``files`` and ``bytes`` of its present version, of all that lies on disk (``all_files``, ``all_bytes``), files of log."""
+    """The size of a table: ``files`` and ``bytes`` of the newest version, of everything on disk (``all_...``), and the files of log."""
 
     files: int
     bytes: int
@@ -114,32 +111,33 @@ class Size:
 
 
 def size(table: DeltaTable, root: Path) -> Size:
-    """O(files of the directory)."""
+    """Return the size of a table. O(files of the directory)."""
     live = pa.table(table.get_add_actions())["size_bytes"].to_pylist()
-    there = [f.stat().st_size for f in _files(root)]
-    return Size(len(live), sum(live), len(there), sum(there), len(_names(root / "_delta_log")))
+    on_disk = [f.stat().st_size for f in _files(root)]
+    return Size(len(live), sum(live), len(on_disk), sum(on_disk), len(_names(root / "_delta_log")))
 
 
 def _clean(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None) -> None:
-    """Removes replaced files and log: the one place that decides what may go.
+    """Remove replaced files and old log. Only this function decides what may be removed.
 
-    Of data files only those that the log once named, or that have the job's mark in their names (``ownership.file_mark``: of an attempt
-    that failed). What else lies in the directory may be anybody's. A file that was replaced before the time to which the log goes back is
-    named nowhere any more: so the log is cleaned after the files, as of the same moment.
+    A data file is removed if the log once named it, or if its name has the job's mark (``ownership.file_mark``: it is of a failed attempt).
+    Any other file may belong to somebody else. Once the log is cleaned, it no longer names the files replaced before: so the log is cleaned
+    after the files, as of the same moment.
     """
-    held = kept(root.parent, spec.name) if spec.published else []
+    kept = readable_versions(root.parent, spec.name) if spec.published else []
     before = clock.time() - 60 * MINUTES[spec.life]
-    gone = table.vacuum(retention_hours=None, dry_run=True, enforce_retention_duration=False, full=True, keep_versions=held or None)
+    gone = table.vacuum(retention_hours=None, dry_run=True, enforce_retention_duration=False, full=True, keep_versions=kept or None)
     if gone:
         _remove(spec, root, {unquote(name) for name in gone}, before, owner)
     failpoint("upkeep.between")
-    _clean_log(root / "_delta_log", before, held)
+    _clean_log(root / "_delta_log", before, kept)
 
 
 def _remove(spec: TableSpec, root: Path, gone: set[str], before: float, owner: str | None) -> None:
-    """Removes replaced files. Another run may have taken over a sink on object storage while this one stood still, at whatever moment:
+    """Remove replaced files.
 
-    the newest version is read after the files were found: none that was so old then and is not in it will be part of a later one.
+    On object storage another run may take over the sink while this one is paused. So the newest version is read after the files are listed:
+    a file that was old then and is not in that version cannot be part of a later one.
     """
     log = root / "_delta_log"
     past = [name for name in _names(log) if _OF_LOG.fullmatch(name) and name.endswith(".json") and _written(log / name) < before + _MARGIN]
@@ -155,7 +153,7 @@ def _remove(spec: TableSpec, root: Path, gone: set[str], before: float, owner: s
 
 
 def _merge(table: DeltaTable) -> bool:
-    """Whether anything was merged."""
+    """Merge small files; return True if any were merged."""
     for n, size in enumerate(TIERS):
         if sum(s < size for s in pa.table(table.get_add_actions())["size_bytes"].to_pylist()) <= MERGE_AT:
             return n > 0
@@ -163,15 +161,15 @@ def _merge(table: DeltaTable) -> bool:
     return True
 
 
-def _clean_log(log: Path, before: float, held: Sequence[int]) -> None:
-    """Removes the log before the checkpoint from which the oldest version that has to stay is read: that of time ``before``, or ``held``.
+def _clean_log(log: Path, before: float, kept: Sequence[int]) -> None:
+    """Remove the log before the checkpoint that the oldest readable version needs: the version at ``before``, or one of ``kept``.
 
-    The engines' own cleaning knows nothing of versions that are held. O(files of the log).
+    The cleaning of other engines does not know ``kept``. O(files of the log).
     """
     files = {m[0]: (int(m[1]), m[2]) for name in _names(log) if (m := _OF_LOG.fullmatch(name)) is not None}
-    # A file that went between the listing and here (a reader's engine cleans too) is none of ours to count.
+    # A file may disappear after the listing, since readers' engines clean too.
     past = [v for name, (v, kind) in files.items() if kind == "json" and _written(log / name) < before]
-    oldest = min([max(past, default=-1), *held])
+    oldest = min([max(past, default=-1), *kept])
     first = max((v for v, kind in files.values() if kind.startswith("checkpoint") and v <= oldest), default=-1)
     for name, (version, _) in files.items():
         if version < first:
@@ -190,7 +188,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Data files of a table's directory, whether they are still part of it or not."""
+    """Yield the data files in a table's directory, also those that are no longer part of the table."""
     if is_object(root):
         yield from (f for f in root.rglob("*.parquet") if f.relative_to(root).parts[0] != "_delta_log")
         return

@@ -17,7 +17,7 @@ from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import result_tables
 from skyband.framework.tables.writing import published, table_properties, upkeep
 from skyband.framework.tables.writing.driver_writer import DriverWriter
-from skyband.framework.tables.writing.published import kept, lost, publish
+from skyband.framework.tables.writing.published import broken_versions, publish, readable_versions
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import commit
@@ -119,13 +119,13 @@ def test_a_reader_of_what_was_published_has_time_to_read_it(tmp_path: Path, monk
         run(sink, changes, batch)
     monkeypatch.setitem(upkeep.MINUTES, "result", 0)
     passed(sink, 19)
-    assert kept(tmp_path, "near") == [version, names(sink)["near"]]
+    assert readable_versions(tmp_path, "near") == [version, names(sink)["near"]]
     again = Sink(sink.plan, DriverWriter(tmp_path), "g")
     again.ensure_all()
     again.writer.maintain(again.specs["near"])
     assert content(tmp_path, "near", version) == rows
     monkeypatch.setattr(published, "GRACE", timedelta(0))
-    assert kept(tmp_path, "near") == [names(sink)["near"]]
+    assert readable_versions(tmp_path, "near") == [names(sink)["near"]]
 
 
 def _earlier(table: Path, hours: float) -> None:
@@ -147,16 +147,16 @@ def test_a_published_version_that_is_lost_is_told(tmp_path: Path) -> None:
     sink, changes = job(tmp_path, 2)
     run(sink, changes, 0)
     passed(sink, 0)
-    assert list(lost(tmp_path)) == []
+    assert list(broken_versions(tmp_path)) == []
     for damage, said in (
         (lambda: next((tmp_path / "near_changes").glob("*.parquet")).unlink(), "'near_changes', which has lost 1 of its 1 data file"),
         (lambda: max((tmp_path / "near_now" / "_delta_log").glob("*.json")).unlink(), "'near_now', which cannot be opened"),
     ):
         _do(damage)
-        assert any(said in what for what in lost(tmp_path)), list(lost(tmp_path))
+        assert any(said in what for what in broken_versions(tmp_path)), list(broken_versions(tmp_path))
     # Upkeep goes on with what is there.
-    assert kept(tmp_path, "near_now") == kept(tmp_path, "near_changes") == []
-    assert kept(tmp_path, "near") == [names(sink)["near"]]
+    assert readable_versions(tmp_path, "near_now") == readable_versions(tmp_path, "near_changes") == []
+    assert readable_versions(tmp_path, "near") == [names(sink)["near"]]
 
 
 def _do(damage: Callable[[], Any]) -> None:
