@@ -56,8 +56,8 @@ def _queries(doc: Document, job: Job, directory: str, env: Mapping[str, str]) ->
         path = os.path.join(directory, without_scheme(source.path))
         at = ("queries", name, "queries_from", "path")
         if not doc.bad(at) and outside(path, directory, env):
-            hint = f"put it there, or let whoever runs the job add its directory to the environment variable {ROOTS}"
-            doc.add("SKY-E145", "a table of queries lies below the directory of the spec", doc.where_value(at), hint)
+            hint = f"move it there, or add its directory to the environment variable {ROOTS}"
+            doc.add("SKY-E145", "a table of queries must be below the directory of the spec", doc.where_value(at), hint)
             doc.poisoned.add(at)
         queries[name] = query.model_copy(update={"queries_from": source.model_copy(update={"path": path})})
     return queries

@@ -98,7 +98,7 @@ def test_a_state_knows_when_a_package_has_changed_its_function() -> None:
     ("old", "new", "said"),
     [
         ("function: gap", "function: gapp", "job.yaml:10:21 SKY-E121 no scoring function 'gapp' is installed"),
-        ("{value: x}", "{valu: x}", "SKY-E110 gap takes no 'valu'"),
+        ("{value: x}", "{valu: x}", "SKY-E110 gap has no parameter 'valu'"),
         ("{value: x}", "{value: xx}", "SKY-E120 unknown column 'xx'"),
         (", columns: {value: x}", "", "SKY-E120 unknown column 'value'"),
         ("{value: x}", "{value: who}", "SKY-E130"),

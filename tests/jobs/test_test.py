@@ -108,7 +108,7 @@ def test_what_is_alike_far_from_a_difference_is_not_shown(tmp_path: Path, capsys
         ("  - name: a\n    rows: [{id: one}]\n", "SKY-E530", "16:17", "'id' takes a whole number"),
         ("  - name: a\n    rows: [{ts: 5}]\n", "SKY-E530", "16:17", "'ts' takes an instant"),
         ("  - name: a\n    rows: [{ts: 2020-13-01 00:00}]\n", "SKY-E530", "16:17", "the calendar has no"),
-        ("  - name: a\n    rows: [{id: 1}]\n    expect: {worst: []}\n", "SKY-E122", "17:14", "cannot expect anything of 'worst'"),
+        ("  - name: a\n    rows: [{id: 1}]\n    expect: {worst: []}\n", "SKY-E122", "17:14", "cannot expect rows of a table 'worst'"),
         ("  - name: a\n    rows: [{id: 1}]\n    expect: {best_skyband: []}\n", "SKY-E122", "17:14", "'best_skyband'"),
         ("  - name: a\n    rows: [{id: 1}]\n    expect: {best: [{scor: 1}]}\n", "SKY-E120", "17:22", "table best has no column 'scor'"),
         ("  - name: a\n    rows: [{id: 1}]\n    expect: {best: [{score: high}]}\n", "SKY-E530", "17:29", "'score' takes a number"),

@@ -110,7 +110,7 @@ class KafkaFormat(SourceFormat):
 
     def _login(self, section: Section) -> Iterator[Mistake]:
         for name in lacking(set(section.options)):
-            yield Mistake("SKY-E111", f"source.options needs '{name}' as well", ("options",), "a login is user, password and mechanism")
+            yield Mistake("SKY-E111", f"source.options needs '{name}' as well", ("options",), "a login needs user, password and mechanism")
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """See ``SourceFormat.options``."""

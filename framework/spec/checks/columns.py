@@ -14,7 +14,7 @@ UNKNOWN_TYPE = "the type of the derived column"
 
 def how_to_say(name: str) -> str:
     """The hint for a derived column whose type neither the spec nor its expression says."""
-    return f'say its type: {name}: {{sql: "...", type: double}}'
+    return f'state its type: {name}: {{sql: "...", type: double}}'
 
 
 def source_types(job: Job) -> dict[str, str]:

@@ -27,7 +27,7 @@ def check_examples(s: Scope) -> None:
         if s.doc.bad(at):
             continue
         if test.name in seen and not s.doc.bad((*at, "name")):
-            s.doc.add("SKY-E102", f"two tests named '{test.name}'", s.doc.where_value((*at, "name")), "their names tell them apart")
+            s.doc.add("SKY-E102", f"two tests named '{test.name}'", s.doc.where_value((*at, "name")), "give each test a name of its own")
         seen.setdefault(test.name, i)
         before = len(s.doc.errors)
         columns = None if s.doc.bad_below(("source", "schema")) else {n: kind_of(t) for n, t in source_types(s.job).items()}
@@ -48,9 +48,9 @@ def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mappi
     queries = s.job.queries
     known = {t for q in queries for t in (*query_tables(q), f"{q}_trajectory") if not t.endswith("_skyband") and t not in absent}
     if table not in known | {"rejected"}:
-        hint = f"what a query tells once is in {absent[table]}, its only table" if table in absent else did_you_mean(table, known)
+        hint = f"the only table of this query is {absent[table]}" if table in absent else did_you_mean(table, known)
         hint = hint or f"tables: {one_of([*sorted(known), 'rejected'], 20)}"
-        s.doc.add("SKY-E122", f"a test cannot expect anything of '{table}'", s.doc.where_key(at), hint)
+        s.doc.add("SKY-E122", f"a test cannot expect rows of a table '{table}'", s.doc.where_key(at), hint)
         return None
     found = table_columns(s, table)
     if table == "rejected" and found is not None:

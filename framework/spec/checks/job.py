@@ -52,8 +52,8 @@ def _names(s: Scope) -> None:
     for path in (("job",), *(("quality", "rows", i, "name") for i in range(len(s.job.quality.rows)))):
         place = s.doc.places.get(path)
         if place is not None and place.variables and not s.doc.bad(path):
-            hint = "write the name itself: what comes from the environment is never stored"
-            s.doc.add("SKY-E119", "a name is stored and shown, and cannot come from the environment", s.doc.where_value(path), hint)
+            hint = "write the name itself, since values from the environment are never stored"
+            s.doc.add("SKY-E119", "a name is stored and shown, so it cannot come from the environment", s.doc.where_value(path), hint)
 
 
 def _columns(s: Scope) -> None:
@@ -107,7 +107,9 @@ def sql(s: Scope, path: Path, text: str, condition: bool = False) -> SqlResult |
     place = s.doc.places.get(path)
     if place is not None and place.variables and result.problems:
         s.doc.add(
-            result.problems[0].code, "not usable SQL once its variables are filled in (their values are not shown)", s.doc.where_value(path)
+            result.problems[0].code,
+            "invalid SQL after the environment variables are filled in (their values are not shown)",
+            s.doc.where_value(path),
         )
         return result
     for p in result.problems[:MAX_MISTAKES]:
@@ -126,7 +128,9 @@ def _source(s: Scope) -> None:
     for name in source.columns:
         if name.startswith("__"):
             doc.add(
-                "SKY-E116", f"'{name}': names that begin with two underscores are Skyband's own", doc.where_key(("source", "schema", name))
+                "SKY-E116",
+                f"'{name}': names that begin with two underscores are reserved for Skyband",
+                doc.where_key(("source", "schema", name)),
             )
     for field in ("id", "partition_by"):
         names = getattr(source, field)
@@ -142,7 +146,7 @@ def _source(s: Scope) -> None:
         type_ = s.types.get(time.column)
         if type_ is not None and type_ != "timestamp":
             hint = f"give it the type timestamp, or derive one, such as to_timestamp({time.column})"
-            doc.add("SKY-E126", f"event_time needs a timestamp, '{time.column}' is {type_}", doc.where_value((*at, "column")), hint)
+            doc.add("SKY-E126", f"event_time needs a timestamp, but '{time.column}' is {type_}", doc.where_value((*at, "column")), hint)
     for i, name in enumerate(time.tie_break):
         s.column((*at, "tie_break", i), name)
 
@@ -166,7 +170,7 @@ def _run(s: Scope) -> None:
     run = s.job.run
     if run.max_files is not None and run.max_bytes is not None and not s.doc.bad(("run",)):
         where = s.doc.where_key(("run", "max_bytes"))
-        s.doc.add("SKY-E117", "max_files and max_bytes cannot both bound a batch", where, "keep one of them")
+        s.doc.add("SKY-E117", "max_files and max_bytes cannot be used together", where, "keep one of them")
 
 
 def _rules(s: Scope) -> None:
@@ -198,12 +202,12 @@ def _rules(s: Scope) -> None:
         if c.table in tables:
             _table_check(s, path, c)
             if c.scope == "new" and not append_only(c.table):
-                said, hint = f"rows of '{c.table}' are replaced, not only added: no look can pass over those it has seen", "scope: whole"
+                said, hint = f"rows of '{c.table}' are updated in place, so a check cannot be limited to new ones", "scope: whole"
                 doc.add("SKY-E117", said, doc.where_value((*path, "scope")), hint)
             continue
         hint = did_you_mean(c.table, tables) or f"tables: {one_of(sorted(tables), 20)}"
         if c.table in absent:
-            hint = f"what a query tells once is in {absent[c.table]}, its only table"
+            hint = f"the only table of this query is {absent[c.table]}"
         doc.add("SKY-E122", f"no table '{c.table}' in this job", doc.where_value((*path, "table")), hint)
 
 
@@ -218,7 +222,7 @@ def _row_expectation(s: Scope, path: Path, rule: RowExpectation) -> str | None:
         return rule.name
     named = [(*path, a) for a in ("column", "column_A", "column_B")] + [(*path, "column_list", i) for i in range(MOST_COLUMNS)]
     if any((place := s.doc.places.get(at)) is not None and place.variables for at in named):
-        hint = "give the rule a name: it would be named after its columns, and names are stored and shown"
+        hint = "give the rule a name, since its default name would show the column from the environment"
         s.doc.add("SKY-E119", "the name of a rule cannot come from the environment", s.doc.where_value((*path, "expectation")), hint)
         return None
     return default_name(rule.expectation, arguments(rule.expectation, given))
@@ -232,7 +236,7 @@ def _expectation(s: Scope, path: Path, found: Iterator[Mistake]) -> bool:
         at = (*path, argument or "expectation")
         place = s.doc.places.get(at)
         hidden = place is not None and place.variables
-        said = f"'{at[-1]}' cannot be used once its variables are filled in (their values are not shown)" if hidden else message
+        said = f"'{at[-1]}' is invalid after the environment variables are filled in (their values are not shown)" if hidden else message
         s.doc.add(code, said, s.doc.where_key(at) if code == "SKY-E110" else s.doc.where_value(at), None if hidden else hint)
     return told
 
@@ -262,7 +266,7 @@ def _schedule(s: Scope) -> None:
         return
     concealed = [path for path, place in doc.places.items() if path[:1] == ("schedule",) and place.variables]
     for path in concealed:
-        said = "Airflow stores and shows what is under schedule: it cannot come from the environment"
+        said = "Airflow stores and shows the fields of schedule, so they cannot come from the environment"
         doc.add("SKY-E119", said, doc.where_value(path), "write the value itself")
     if concealed:
         return
@@ -271,7 +275,7 @@ def _schedule(s: Scope) -> None:
         hint = 'such as schedule: {cron: "0 6 * * *"}, or schedule: {assets: [job.table]}'
         doc.add("SKY-E111", "schedule needs 'cron' or 'assets'", doc.where_key(("schedule",)), hint)
     if len(given) == 2:
-        doc.add("SKY-E117", "a job runs by cron or by assets, not by both", doc.where_key(("schedule", "assets")), "keep one of them")
+        doc.add("SKY-E117", "schedule cannot have both 'cron' and 'assets'", doc.where_key(("schedule", "assets")), "keep one of them")
     at: Path = ("schedule", "cron")
     wrong = check_cron(schedule.cron) if schedule.cron is not None and not doc.bad_below(at) else None
     if wrong:
@@ -285,10 +289,10 @@ def _check_run_rules(s: Scope) -> None:
         if s.doc.bad_below(path):
             continue
         if (rule.max_delay is None) == (rule.min_rows is None):
-            s.doc.add("SKY-E111", "a rule over runs needs 'max_delay' or 'min_rows', and only one of them", s.doc.where_value(path))
+            s.doc.add("SKY-E111", "a rule over runs needs exactly one of 'max_delay' and 'min_rows'", s.doc.where_value(path))
         elif (rule.min_rows is None) != (rule.per is None):
             hint = "such as {min_rows: 1000, per: 1 day}"
-            s.doc.add("SKY-E111", "'min_rows' and 'per' belong together", s.doc.where_value(path), hint)
+            s.doc.add("SKY-E111", "'min_rows' and 'per' must be used together", s.doc.where_value(path), hint)
         elif rule.per is not None and rule.per > (s.job.run.keep or KEEP) and not s.doc.bad_below(("run",)):
             said = f"rows of table runs are kept for {format_duration(s.job.run.keep or KEEP)} only (run.keep): 'per' cannot be longer"
             s.doc.add("SKY-E114", said, s.doc.where_value((*path, "per")))

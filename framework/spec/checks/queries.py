@@ -70,7 +70,7 @@ def _scoring(s: Scope, parameters: Parameters) -> None:
                 named = term_columns(term)
                 if len(named) != 1 and not s.doc.bad_below((*path, "terms", i)):
                     what = "names no function" if not named else f"names {one_of([f for f, _ in named])}"
-                    hint = "exactly one of abs_difference, squared_difference, sum, product"
+                    hint = "use exactly one of abs_difference, squared_difference, sum, product"
                     s.doc.add("SKY-E117", f"a term {what}", s.doc.where_value((*path, "terms", i)), hint)
                 for f, c in named:
                     good = s.column((*path, "terms", i, f), c) and good
@@ -100,14 +100,14 @@ def _function(s: Scope, path: Path, scoring: FunctionScoring) -> bool:
     found = SCORING_FUNCTIONS.get(scoring.function)
     if found is None:
         known = list(SCORING_FUNCTIONS.all())
-        hint = did_you_mean(scoring.function, known) or (f"installed: {one_of(known)}" if known else "install the package that has it")
+        hint = did_you_mean(scoring.function, known) or (f"installed: {one_of(known)}" if known else "install the package that provides it")
         s.doc.add("SKY-E121", f"no scoring function '{scoring.function}' is installed", s.doc.where_value((*path, "function")), hint)
         return False
     good = True
     for name in scoring.columns:
         if name not in found.parameters:
-            hint = did_you_mean(name, found.parameters) or f"it takes {one_of(found.parameters)}"
-            s.doc.add("SKY-E110", f"{scoring.function} takes no '{name}'", s.doc.where_key((*path, "columns", name)), hint)
+            hint = did_you_mean(name, found.parameters) or f"its parameters: {one_of(found.parameters)}"
+            s.doc.add("SKY-E110", f"{scoring.function} has no parameter '{name}'", s.doc.where_key((*path, "columns", name)), hint)
             good = False
     for name in found.parameters:
         at = (*path, "columns", name) if name in scoring.columns else (*path, "function")
@@ -146,7 +146,7 @@ def _query_window(s: Scope, path: Path, query: QueryModel) -> None:
             doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
         else:
             big = f"{counted(largest, 'row')}" if kind == "count" else format_duration(largest)
-            doc.add("SKY-E140", f"larger than the job's window ({big})", where, "the job's window is the largest a query may use")
+            doc.add("SKY-E140", f"larger than the job's window ({big})", where, "enlarge the job's window, or use a smaller one here")
 
 
 def _operator(s: Scope, path: Path, query: QueryModel) -> None:
@@ -186,7 +186,12 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
                 second = len(query.carry) - 1 - query.carry[::-1].index(of)
                 doc.add("SKY-E125", f"'{of}' is carried twice", doc.where_value((*path, "carry", second)))
             else:
-                doc.add("SKY-E124", f"result column '{column}' collides with {before}", doc.where_value(at), "derive it under another name")
+                doc.add(
+                    "SKY-E124",
+                    f"result column '{column}' collides with {before}",
+                    doc.where_value(at),
+                    "derive the column under another name",
+                )
         elif of in own or not of:
             user = of or next((c for c in (*source.partition_by,) if c.lower() == column.lower()), of)
             at = ("source", "id", source.id.index(user)) if user in source.id else ("source", "partition_by", 0)
@@ -209,7 +214,7 @@ def _tables(s: Scope) -> None:
         if doc.bad(path):
             continue
         if name.startswith("_"):
-            hint = "directories that begin with _ are hidden from Spark, and hold what is Skyband's own"
+            hint = "choose another name: Spark ignores directories that begin with _, and Skyband uses them"
             doc.add("SKY-E116", f"the query name '{name}' begins with _", doc.where_key(path), hint)
             continue
         own = [*query_tables(name), *(t for t in trajectories if t == name + TRAJECTORY)]
@@ -233,7 +238,7 @@ def _deletes(s: Scope) -> None:
     s.expression(("deletes",), s.job.deletes, ROW_SIDES, "predicate")
     if s.job.source.unique == "assumed" and not s.doc.bad(("source", "unique")):
         where = s.doc.where_value(("source", "unique"))
-        s.doc.add("SKY-E117", "deletes finds rows by their ids, so ids must be checked", where, "leave 'unique' out")
+        s.doc.add("SKY-E117", "deletes needs checked ids, since it finds rows by their ids", where, "remove 'unique'")
     can = sorted((name for name, kind in QUERY_TYPES.all().items() if kind.takes_deletions), key=len)
     for name, query in s.job.queries.items():
         if query.type not in can and not s.doc.bad(("queries", name)):

@@ -37,8 +37,8 @@ class Scope:
         """Note a column; one that is there already (case aside, as in Spark) is an error."""
         other = self.types.spelled(name)
         if other is not None:
-            spelled = "" if other == name else f" (as '{other}'; Spark does not tell case apart)"
-            self.doc.add("SKY-E125", f"the column '{name}' is already there{spelled}", self.doc.where_key(path), "choose another name")
+            spelled = "" if other == name else f" (as '{other}'; Spark ignores case in names)"
+            self.doc.add("SKY-E125", f"the column '{name}' already exists{spelled}", self.doc.where_key(path), "choose another name")
             return
         self.types[name] = type_
 
@@ -51,7 +51,7 @@ class Scope:
         if self.columns_known:
             spelled = self.types.spelled(name)
             if spelled is not None:
-                hint: str | None = f"did you mean '{spelled}'? Names are spelled as in the schema"
+                hint: str | None = f"did you mean '{spelled}'? Spell names as in the schema"
             else:
                 hint = did_you_mean(name, self.types) or f"columns: {one_of(list(self.types), 20)}"
             self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_value(path), hint)
@@ -71,7 +71,7 @@ class Scope:
         type_ = self.types[name]
         if type_ is None or kind_of(type_) != "list":
             return False
-        use = "sets are made of lists, under 'tokens:'; a transform may derive a text or a number from one"
+        use = "use the list under 'tokens:', or derive a text or a number from it in a transform"
         self.doc.add("SKY-E126", f"'{name}' is a list ({type_})", where, use)
         return True
 
@@ -110,7 +110,7 @@ class Scope:
         mistakes = check_expression(text, known, sides, want)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:
-            message = "not a usable expression once its variables are filled in (their values are not shown)"
+            message = "invalid expression after the environment variables are filled in (their values are not shown)"
             self.doc.add("SKY-E130", message, self.doc.where_value(path))
             return False
         for m in mistakes:

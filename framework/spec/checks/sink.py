@@ -28,7 +28,7 @@ def _place(s: Scope) -> None:
         return
     sink, source = s.job.sink.path, s.job.source.path
     if odd := unusable_characters(sink):
-        said = f"the sink's path has {' '.join(odd)}, with which Spark or the Delta library would look elsewhere: {sink}"
+        said = f"the sink's path contains {' '.join(odd)}, which Spark or the Delta library would misread: {sink}"
         hint = "name a directory without [ ] { } * ? \\ ^ |, control characters and % before two hexadecimal digits"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), hint)
     elif is_root(sink):
@@ -36,10 +36,10 @@ def _place(s: Scope) -> None:
             "SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a directory of its own"
         )
     elif _HOME in parts(sink):
-        said = f"the sink cannot lie in a directory {_HOME}, in which a job keeps its state"
+        said = f"the sink cannot be inside a directory {_HOME}, which holds the state of a job"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
     elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
-        said = "the sink cannot be the directory of the source, or lie above or below it"
+        said = "the sink cannot be the directory of the source, nor above or below it"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
 
 
@@ -53,14 +53,14 @@ def _kafka(s: Scope, kafka: KafkaSink) -> None:
     if "password" in given and (*at, "password") not in doc.variables():
         doc.add("SKY-E119", NO_PASSWORD[0], doc.where_key((*at, "password")), NO_PASSWORD[1])
     for name in lacking({n for n in ("user", "password", "mechanism") if getattr(kafka, n) is not None}):
-        doc.add("SKY-E111", f"sink.kafka needs '{name}' as well", doc.where_key(at), "a login is user, password and mechanism")
+        doc.add("SKY-E111", f"sink.kafka needs '{name}' as well", doc.where_key(at), "a login needs user, password and mechanism")
     for i, name in enumerate(kafka.queries):
         where = doc.where_value((*at, "queries", i))
         if name not in s.job.queries:
-            hint = did_you_mean(name, s.job.queries) or "sink.kafka.queries names queries of this spec"
+            hint = did_you_mean(name, s.job.queries) or "list queries of this spec"
             doc.add("SKY-E128", f"there is no query '{name}'", where, hint)
         elif name in kafka.queries[:i]:
             doc.add("SKY-E102", f"'{name}' is listed twice in queries", where)
     if not doc.bad((*at, "topic")) and any(re.fullmatch(TOPIC, topic) is None for _, topic in topics(kafka, s.job.job, s.job.queries)):
-        hint = "letters, digits, '.', '_' and '-', at most 249 in all, and {job} and {query}"
-        doc.add("SKY-E114", "'topic' takes the name of a topic", doc.where_value((*at, "topic")), hint)
+        hint = "use letters, digits, '.', '_' and '-', at most 249 characters; {job} and {query} insert names"
+        doc.add("SKY-E114", "'topic' is not a valid topic name", doc.where_value((*at, "topic")), hint)

@@ -18,9 +18,7 @@ def check_tokens(s: Scope) -> None:
             continue
         _check_column(s, path, tokens)
         if tokens.separator is not None and tokens.words is not None and not s.doc.bad_below(path):
-            s.doc.add(
-                "SKY-E117", "a text is taken apart by 'separator' or by 'words'", s.doc.where_key((*path, "words")), "keep one of them"
-            )
+            s.doc.add("SKY-E117", "'separator' and 'words' cannot be used together", s.doc.where_key((*path, "words")), "keep one of them")
         if tokens.words is not None and not s.doc.bad((*path, "words")):
             _check_words(s, (*path, "words"), tokens.words)
         if tokens.min_tokens > tokens.max_tokens and not s.doc.bad_below(path):
@@ -28,7 +26,7 @@ def check_tokens(s: Scope) -> None:
             where = s.doc.where_value(at) if at in s.doc.places else s.doc.where_value((*path, "max_tokens"))
             s.doc.add("SKY-E117", f"min_tokens is larger than max_tokens ({tokens.max_tokens:,}): no row would have a set", where)
     if s.job.tokens and s.job.deletes is not None and not s.doc.bad(("tokens",)) and not s.doc.bad(("deletes",)):
-        s.doc.add("SKY-E117", "tokens cannot be used with deletes", s.doc.where_key(("tokens",)), "sets cannot be deleted yet")
+        s.doc.add("SKY-E117", "tokens cannot be used with deletes", s.doc.where_key(("tokens",)), "remove one of them")
 
 
 def _check_column(s: Scope, path: Path, tokens: Tokens) -> None:
@@ -39,10 +37,10 @@ def _check_column(s: Scope, path: Path, tokens: Tokens) -> None:
     kind = kind_of(type_)
     if kind not in ("text", "list"):
         hint = "derive a text from it first, such as cast(x as string)"
-        s.doc.add("SKY-E126", f"tokens are made of a list or a text, '{tokens.column}' is {type_}", s.doc.where_value(at), hint)
+        s.doc.add("SKY-E126", f"tokens need a list or a text column, but '{tokens.column}' is {type_}", s.doc.where_value(at), hint)
     for field in ("separator", "words"):
         if kind == "list" and getattr(tokens, field) is not None and not s.doc.bad((*path, field)):
-            said = f"'{field}' is for texts, '{tokens.column}' is a list: its elements are the tokens"
+            said = f"'{field}' is for texts, but '{tokens.column}' is a list, whose elements are the tokens"
             s.doc.add("SKY-E117", said, s.doc.where_key((*path, field)), "leave it out")
 
 
@@ -55,7 +53,7 @@ def _check_words(s: Scope, at: Path, words: str) -> None:
         s.doc.add("SKY-E114", f"a regular expression has at most {MAX_WORDS} characters", where)
         return
     nothing = pa.array([""])
-    hint = "such as '[A-Za-z0-9]+'; its syntax is RE2's: no look-around, no back-references"
+    hint = "use RE2 syntax, such as '[A-Za-z0-9]+' (no look-around, no back-references)"
     try:
         # Alone first: what only fits together with what is put around it is no expression.
         pc.match_substring_regex(nothing, words)
@@ -64,4 +62,4 @@ def _check_words(s: Scope, at: Path, words: str) -> None:
         s.doc.add("SKY-E130", "not a regular expression", where, hint)
         return
     if empty:
-        s.doc.add("SKY-E130", "this regular expression finds the empty text, which is no word", where, "write + for *")
+        s.doc.add("SKY-E130", "this regular expression matches the empty text", where, "use + instead of *")

@@ -135,7 +135,7 @@ def _split_value(t: _Told, orders: _Orders) -> bool:
     if not doc.bad(before):
         whole = ", ".join([place.raw, *(str(n) for n in names[at + 1 : names.index(path[-1]) + 1])])
         whole = "***" if place.secret else whole
-        doc.add("SKY-E104", "inside braces, YAML ends a value without quotes at the comma", doc.where_value(before), f'quote it: "{whole}"')
+        doc.add("SKY-E104", "inside braces, YAML ends an unquoted value at the comma", doc.where_value(before), f'quote it: "{whole}"')
         doc.poisoned.add(before)
     return True
 
@@ -144,7 +144,7 @@ def _unknown_field(t: _Told, guess: str | None) -> None:
     known = _known(t.problem.model)
     hint = f"did you mean '{guess}'?" if guess else f"known fields: {one_of(known, 20)}" if known else None
     if t.value is None and any(c in t.name for c in "()+-*/<>=. ,'\""):
-        hint = "if this belongs to the value before it, quote that value"
+        hint = "if this is part of the value before it, quote that value"
     elif guess is None:
         home = next((place for place, m in homes(models.Job) if t.name in fields_of(m) and m is not t.problem.model), None)
         hint = f"'{t.name}' belongs under {home}" if home else hint
@@ -250,7 +250,7 @@ def _bound(words: str, name: str) -> Callable[[_Told], None]:
 
 def _pattern(t: _Told) -> None:
     if t.name == "expectation":
-        hint = "names begin with expect_, such as expect_column_values_to_not_be_null"
+        hint = "use a name that begins with expect_, such as expect_column_values_to_not_be_null"
         t.say("SKY-E113", f"{t.shown} is not the name of an expectation", hint)
         return
     hint = "use letters, digits and _, not a digit first"

@@ -1,4 +1,4 @@
-"""The spec's part ``tests``: rows in, tables out; run by ``skyband test``, never by a run."""
+"""The section ``tests`` of a spec: input rows and expected tables, for ``skyband test``."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ RowOrMark = Annotated[
 
 
 class SpecTest(Model):
-    """Rows of the source, and what tables of the job hold once they have been taken."""
+    """A test of the spec: rows of the source, and the tables of the job after they were processed."""
 
-    name: Text = Field(description="What is shown.")
+    name: Text = Field(description="Name of the test.")
     rows: tuple[RowOrMark, ...] = Field(
         min_length=1,
-        description="Rows of the source: column -> value, null where one is left out. drop: the rows before have been taken, and the "
-        "watermark has passed them, when those after come; restart: and the job was stopped and started again in between.",
+        description="Rows of the source: column to value; a column that is left out is null. drop: process the rows before it, and pass "
+        "the watermark over them, before the rows after it arrive; restart: like drop, and also restart the job.",
     )
-    finish: bool = Field(default=True, description="Whether the input is declared complete after the last row, as by run --finish.")
+    finish: bool = Field(default=True, description="Declare the input complete after the last row, like run --finish.")
     expect: dict[Name, tuple[Row, ...]] = Field(
         default_factory=dict,
-        description="Table of the job -> all of its rows, by the columns named here: <query>_changes, <query>, <query>_now, "
-        "<query>_trajectory, rejected. What is left out is not compared. `skyband test --record` writes it.",
+        description="Table of the job to all its rows: <query>_changes, <query>, <query>_now, <query>_trajectory, rejected. Only the "
+        "columns that are given are compared. `skyband test --record` writes this field.",
     )

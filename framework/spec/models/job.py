@@ -1,7 +1,7 @@
-"""The spec as typed, frozen models: shapes, defaults and documentation of every field.
+"""The spec as typed, frozen models: types, defaults and documentation of every field.
 
-Only what can be said field by field is checked here; what needs two fields or a look at the columns is in ``check``. The JSON schema that
-editors use is generated from these models, so every field carries a description.
+The models check single fields; ``spec.checks`` checks everything that needs several fields or the columns. The JSON schema for editors and
+the reference pages are generated from these models, so every field has a description.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TYPES: Final[dict[str, Kind]] = {
     "string": "text", "int": "int", "bigint": "int", "double": "float", "float": "float", "boolean": "bool", "timestamp": "time",
     "date": "time", "array<string>": "list", "array<int>": "list", "array<bigint>": "list",
 }  # fmt: skip
-"""Column types of the spec and the kind operators see. ``decimal(p,s)`` is a float to operators."""
+"""Column types of a spec and their kinds in operators. ``decimal(p,s)`` is a float in operators."""
 
 TYPE_ALIASES: Final[dict[str, str]] = {
     "integer": "int",
@@ -69,13 +69,13 @@ def _column_type(value: str) -> str:
 
 
 def kind_of(type_: str) -> Kind:
-    """The kind operators see for a column type of the spec (``decimal`` is float)."""
+    """Return the kind that operators use for a column type of the spec (``decimal`` is float)."""
     return TYPES.get(type_, "float")
 
 
 _TYPE_SCHEMA: Final = {
     "type": "string",
-    "anyOf": [  # names to choose from, and other spellings of them
+    "anyOf": [  # names to complete, and their other spellings
         {"enum": [*TYPES, "decimal(10,2)"]},
         written(
             f"types: {', '.join(TYPES)}, decimal(p,s)",
@@ -92,11 +92,11 @@ class SourceColumn(Model):
 
     type: ColumnType = Field(description="Type of the column.")
     source_name: str | None = Field(
-        default=None, alias="from", description="The column's name in the source, if it is another one; a.b: member b of object a."
+        default=None, alias="from", description="The column's name in the source, if it differs; a.b is member b of object a."
     )
 
 
-# Tags of unions stand in pydantic's error locations; the angle brackets keep them apart from field names.
+# Tags of unions appear in pydantic's error locations; the angle brackets distinguish them from field names.
 def _short_or_long(value: Any) -> str:
     return "<long>" if isinstance(value, (dict, Model)) else "<short>"
 
@@ -105,11 +105,11 @@ ColumnSpec = Annotated[Annotated[ColumnType, Tag("<short>")] | Annotated[SourceC
 
 
 class EventTime(Model):
-    """When a row happened, and how long to wait for rows that come out of order."""
+    """The time of a row, and how long to wait for rows that arrive out of order."""
 
-    column: Name = Field(description="A timestamp column: the time of the event, UTC.")
+    column: Name = Field(description="A timestamp column with the time of the event, in UTC.")
     watermark: Duration = Field(
-        default=0, description="How much disorder to wait for; rows later than that are rejected as late.",
+        default=0, description="How long to wait for rows that arrive out of order; rows that arrive later are rejected as late.",
         json_schema_extra={"default": "0 seconds"},
     )  # fmt: skip
     tie_break: tuple[Name, ...] = Field(default=(), description="Columns that order rows of equal time, before the id.")
@@ -131,36 +131,36 @@ SourceFormatName = Annotated[str, PlainValidator(_source_format)]
 
 
 class Source(Model):
-    """Where rows come from and what identifies, orders and groups them."""
+    """Where rows come from, and which columns identify, order and group them."""
 
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
     path: Text | None = Field(
         default=None,
-        description="Directory of files, a file, a pattern or a table, from the directory of the spec. ${NAME}: of the environment.",
+        description="A directory, a file, a pattern or a table, relative to the spec's directory. ${NAME} inserts an environment variable.",
     )
     options: dict[str, Option] = Field(
         default_factory=dict,
         repr=False,
-        description="Options that the format takes. A CSV file has a header unless {header: false}; a quote within quotes is doubled "
-        "unless escape is given.",
+        description="Options of the format. CSV files have a header unless {header: false}; a quote inside quotes is doubled "
+        "unless escape is set.",
     )
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
     event_time: EventTime = Field(description="When a row happened.")
-    partition_by: tuple[Name, ...] = Field(default=(), description="Each value of these columns is a stream of its own.")
+    partition_by: tuple[Name, ...] = Field(default=(), description="Key columns: every combination of their values is a separate stream.")
     unique: Literal["checked", "assumed"] = Field(
-        default="checked", description="assumed: no check for rows with an id that is in the window."
+        default="checked", description="checked: reject rows whose id is already in the window; assumed: skip this check."
     )
     on_bad_file: Literal["stop", "reject"] = Field(
-        default="stop", description="What a file that cannot be read does: stop the run, or go to table rejected as one row."
+        default="stop", description="For a file that cannot be read: stop the run, or reject the file as one row of table rejected."
     )
     on_drift: Literal["stop", "warn"] = Field(
-        default="stop", description="What a column does that is missing or of another type than in the first run: stop the run, or warn."
+        default="stop", description="For a column that is missing or has another type than in the first run: stop the run, or warn."
     )
 
 
 class DerivedColumn(Model):
-    """A derived column with its type said."""
+    """A derived column with an explicit type."""
 
     sql: Text = Field(description="A deterministic Spark SQL expression.")
     type: ColumnType = Field(description="Type of the result.")
@@ -176,13 +176,13 @@ class DeriveStep(Model):
 
 
 class WhereStep(Model):
-    """Rows to keep; the others are counted as filtered."""
+    """A filter: rows that fail it are counted as filtered and not processed."""
 
-    where: Text = Field(description="A Spark SQL condition.")
+    where: Text = Field(description="A Spark SQL condition for the rows to keep.")
 
 
 def step_kind(value: Any) -> str:
-    """Which of the transform steps a value is meant to be."""
+    """Return the tag of the transform step that a value is meant to be."""
     if isinstance(value, DeriveStep) or (isinstance(value, dict) and "derive" in value):
         return "<derive>"
     return "<where>"
@@ -201,24 +201,24 @@ class WindowSpec(Model):
 
 
 class Keep(Model):
-    """What to keep beyond the queries' own needs."""
+    """State to keep beyond the needs of the queries."""
 
-    k: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = Field(description="K for snapshots asked later.")
+    k: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = Field(description="The largest k of snapshots that are requested later.")
 
 
 class ExpressionScoring(Model):
     """A score by any expression over a.<column> and b.<column> (pairs) or <column> (single rows)."""
 
-    expression: Text = Field(description="The score. a is the older row of a pair, b the newer.")
+    expression: Text = Field(description="The score. a is the older row of a pair, b the newer one.")
     direction: Literal["min", "max"] = Field(default="min", description="Which scores rank first.")
-    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+    keep: Keep | None = Field(default=None, description="State to keep beyond the needs of the queries.")
 
 
 TERM_FUNCTIONS: Final = ("abs_difference", "squared_difference", "sum", "product")
 
 
 class Term(Model):
-    """A local score of one attribute, times a weight. Exactly one of the functions."""
+    """A local score of one attribute, times a weight. Use exactly one of the functions."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [f]} for f in TERM_FUNCTIONS]})
 
@@ -232,33 +232,33 @@ class Term(Model):
 class GlobalScoring(Model):
     """A monotone combination of per-attribute scores of a pair."""
 
-    combine: Literal["sum", "product", "min", "max"] = Field(description="How the terms become one score.")
+    combine: Literal["sum", "product", "min", "max"] = Field(description="How the terms combine into one score.")
     terms: tuple[Term, ...] = Field(min_length=1, description="The terms.")
     direction: Literal["min", "max"] = Field(default="min", description="Which scores rank first.")
-    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+    keep: Keep | None = Field(default=None, description="State to keep beyond the needs of the queries.")
 
 
 class LinearScoring(Model):
     """A weighted sum of columns of a single row."""
 
-    linear: dict[Name, Number] = Field(min_length=1, description="column -> weight")
+    linear: dict[Name, Number] = Field(min_length=1, description="Mapping: column to weight.")
     direction: Literal["min", "max"] = Field(default="max", description="Which scores rank first.")
-    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+    keep: Keep | None = Field(default=None, description="State to keep beyond the needs of the queries.")
 
 
 class FunctionScoring(Model):
     """A scoring function of an installed package, over columns."""
 
-    function: Name = Field(description="Name of the function, as its package registers it.")
+    function: Name = Field(description="Name under which the package registers the function.")
     columns: dict[Name, Name] = Field(
-        default_factory=dict, description="Parameter of the function -> column; default: the column of the parameter's name."
+        default_factory=dict, description="Mapping: parameter of the function to column. Default: the column with the parameter's name."
     )
     direction: Literal["min", "max"] = Field(default="min", description="Which scores rank first.")
-    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+    keep: Keep | None = Field(default=None, description="State to keep beyond the needs of the queries.")
 
 
 def scoring_kind(value: Any) -> str:
-    """Which of the scoring models a value is meant to be."""
+    """Return the tag of the scoring model that a value is meant to be."""
     if isinstance(value, GlobalScoring) or (isinstance(value, dict) and ("combine" in value or "terms" in value)):
         return "<global>"
     if isinstance(value, LinearScoring) or (isinstance(value, dict) and "linear" in value):
@@ -278,31 +278,32 @@ Scoring = Annotated[
 
 
 class Tokens(Model):
-    """Every row's set of tokens: the elements of a list, the parts of a delimited text, or the words of a text (the default)."""
+    """The set of tokens of a row: elements of a list, parts of a delimited text, or words of a text (the default)."""
 
-    column: Name = Field(description="A list (array<string>, array<int>, array<bigint>) or a text.")
-    separator: Text | None = Field(default=None, description="What stands between the tokens of a text.")
+    column: Name = Field(description="A list column (array<string>, array<int>, array<bigint>) or a text column.")
+    separator: Text | None = Field(default=None, description="The text between two tokens.")
     words: Text | None = Field(
-        default=None, description="What a token of a text looks like, a regular expression (RE2).", json_schema_extra={"default": WORDS}
+        default=None, description="A regular expression (RE2) that matches one token.", json_schema_extra={"default": WORDS}
     )
     lower: bool | None = Field(
-        default=None, description="Whether text is lower-cased first, character by character: default true for words."
+        default=None, description="Convert text to lower case first, character by character. Default: true for words."
     )
     normalize: Literal["nfc", "none"] = Field(
-        default="nfc", description="nfc: text is put into Unicode's composed form first, so that equal letters are equal; none: as it is."
+        default="nfc",
+        description="nfc: convert text to Unicode's composed form first, so that equal letters compare equal; none: leave it unchanged.",
     )
-    stop_words: tuple[Text, ...] = Field(default=(), description="Tokens that do not count. They are removed before n-grams are made.")
+    stop_words: tuple[Text, ...] = Field(default=(), description="Tokens to ignore. They are removed before n-grams are built.")
     ngrams: Annotated[int, Field(ge=1, le=10), WHOLE] = Field(
-        default=1, description="Each n neighbouring tokens together are one token. A text of fewer than n has none."
+        default=1, description="Join every n adjacent tokens into one token. A text with fewer than n tokens has none."
     )
     min_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
-        default=1, description="A row with fewer different tokens is short."
+        default=1, description="A row with fewer distinct tokens is short."
     )
     short: Literal["skip", "reject"] = Field(
-        default="skip", description="What happens to a short row: skip, it takes no part in set queries; reject, it goes to table rejected."
+        default="skip", description="For a short row: skip it in set queries, or reject it to table rejected."
     )
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
-        default=10_000, description="Rows with more different tokens are rejected."
+        default=10_000, description="Reject rows with more distinct tokens."
     )
 
 
@@ -314,20 +315,21 @@ Trigger = Annotated[Annotated[Literal["once"], Tag("<once>")] | Annotated[Positi
 
 
 class Run(Model):
-    """How the job runs. All may change at any time; ``buckets``, which divide the state, to a multiple only."""
+    """How the job runs. All fields may change at any time; ``buckets``, which divide the state, only to a multiple."""
 
     model_config = ConfigDict(json_schema_extra={"not": {"required": ["max_files", "max_bytes"]}})
 
     trigger: Trigger = Field(
-        default="once", description="once: process the input that exists now; or how often to look for input, e.g. 10 seconds."
+        default="once",
+        description="once: process the input that exists now and end; or the interval between looks for new input, e.g. 10 seconds.",
     )
-    max_files: Annotated[int, Field(ge=1), WHOLE] | None = Field(default=None, description="Most files in one batch.")
-    max_bytes: Size | None = Field(default=None, description="Most bytes in one batch, e.g. 256m.")
+    max_files: Annotated[int, Field(ge=1), WHOLE] | None = Field(default=None, description="Maximum number of files per batch.")
+    max_bytes: Size | None = Field(default=None, description="Maximum size of a batch in bytes, e.g. 256m.")
     buckets: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
-        default=None, description="Parts of the keys; default 16, or 1 without keys."
+        default=None, description="Number of parts of the state, by key. Default: 16, or 1 without key columns."
     )
     keep: PositiveDuration | None = Field(
-        default=None, description="How long rows of table runs, and names of taken files that are gone, are kept; default 90 days."
+        default=None, description="How long to keep rows of table runs and names of processed files that no longer exist. Default: 90 days."
     )
 
 
@@ -338,40 +340,42 @@ class Job(Model):
     source: Source = Field(description="Where rows come from.")
     transform: tuple[Step, ...] = Field(default=(), description="Deterministic Spark SQL, in order.")
     deletes: Text | None = Field(
-        default=None, description="A predicate that marks a row as the deletion of its id (not every query type takes deletions)."
+        default=None, description="A predicate for rows that delete the row of their id. Some query types do not support deletions."
     )
     quality: Quality = Field(default=Quality(), description="Data quality rules.")
     window: WindowSpec = Field(description="The largest window a query may use.")
-    scoring: dict[Name, Scoring] = Field(default_factory=dict, description="Scoring functions, by name.")
-    tokens: dict[Name, Tokens] = Field(default_factory=dict, description="Sets of tokens, by name: what set queries compare.")
-    # Each is a model of its type's own, which `model_walk` finds by `type`.
-    queries: dict[Name, QueryModel] = Field(min_length=1, description="Queries, by name; each gives its tables.")
-    sink: Sink = Field(description="Where the tables go.")
+    scoring: dict[Name, Scoring] = Field(default_factory=dict, description="Scoring functions by name.")
+    tokens: dict[Name, Tokens] = Field(default_factory=dict, description="Sets of tokens by name, which set queries compare.")
+    # `models.walk` finds the model of a query by its `type`.
+    queries: dict[Name, QueryModel] = Field(min_length=1, description="Queries by name. Every query has tables of its own.")
+    sink: Sink = Field(description="Where the job writes its tables.")
     run: Run = Field(default=Run(), description="How the job runs.")
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")
-    tests: tuple[SpecTest, ...] = Field(default=(), description="Rows in, tables out: what skyband test runs, and a run does not look at.")
+    tests: tuple[SpecTest, ...] = Field(
+        default=(), description="Tests of the spec: input rows and expected tables. skyband test runs them; skyband run ignores them."
+    )
 
     _variables: tuple[tuple[tuple[str | int, ...], str], ...] = PrivateAttr(())
     _relative_source: str | None = PrivateAttr(None)
 
     @property
     def variables(self) -> tuple[tuple[tuple[str | int, ...], str], ...]:
-        """Where values of the environment stand: (path, the text as the spec writes it). What is there is never stored nor shown."""
+        """Return (path, text in the spec) of all values from the environment, which are never stored or shown."""
         return self._variables
 
     def with_variables(self, written: Mapping[tuple[str | int, ...], str]) -> Job:
-        """The same job, whose values at these paths came from the environment."""
+        """Return the job with a note that the values at these paths came from the environment."""
         made = self.model_copy()
         made._variables = tuple(written.items())
         return made
 
     @property
     def relative_source(self) -> str | None:
-        """The source's path as the spec gives it, if it starts at the spec's directory."""
+        """Return the source path as in the spec, if it is relative to the spec's directory, else None."""
         return self._relative_source
 
     def with_relative_source(self, path: str) -> Job:
-        """The same job, whose source has the path ``path`` as seen from the spec's directory."""
+        """Return the job with ``path`` as its source path relative to the spec's directory."""
         made = self.model_copy()
         made._relative_source = path
         return made

@@ -1,4 +1,4 @@
-"""Where a job's tables go, and who else is sent their changes."""
+"""The section ``sink`` of a spec: the directory of the job's tables, and the Kafka sink."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from skyband.framework.base.units import Name, Text
 from skyband.framework.spec.models.base import Model
 
 TOPIC: Final = "{job}.{query}.changes"
-"""The name of a topic unless a spec says otherwise."""
+"""The default name of a topic."""
 
 
 class KafkaSink(Model):
-    """Topics that every committed change is sent to, at least once."""
+    """The Kafka sink: topics that receive every committed change at least once."""
 
-    servers: Text = Field(description="HOST:PORT of brokers, separated by commas.")
+    servers: Text = Field(description="HOST:PORT of the brokers, comma-separated.")
     topic: Text = Field(
-        default=TOPIC, description="The topics' name; {job} and {query} stand for names. Without {query} there is one topic for all."
+        default=TOPIC,
+        description="Name of the topics, in which {job} and {query} insert names. Without {query} all queries share one topic.",
     )
-    queries: tuple[Name, ...] = Field(default=(), description="The queries whose changes are sent; all if none is named.")
-    user: Text | None = Field(default=None, description="User name of a login.")
-    password: Text | None = Field(default=None, repr=False, description="Its password, from the environment: ${NAME}.")
+    queries: tuple[Name, ...] = Field(default=(), description="Queries whose changes are sent. Default: all.")
+    user: Text | None = Field(default=None, description="User name of the login.")
+    password: Text | None = Field(default=None, repr=False, description="Password of the login, from the environment: ${NAME}.")
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        default=None, description="How to log in; SCRAM-SHA-512 if a login is given."
+        default=None, description="Mechanism of the login. Default: SCRAM-SHA-512 if a login is given."
     )
-    tls: bool = Field(default=False, description="Whether the brokers are spoken to over TLS.")
+    tls: bool = Field(default=False, description="Connect to the brokers over TLS.")
 
 
 class Sink(Model):
-    """Where the tables go."""
+    """Where the job writes its tables."""
 
-    path: Text = Field(description="Directory of the job's Delta tables, from the directory of the spec; the checkpoint lives below it.")
-    kafka: KafkaSink | None = Field(default=None, description="Topics of Kafka that the changes are sent to besides.")
+    path: Text = Field(description="Directory of the job's Delta tables and its checkpoint, relative to the spec's directory.")
+    kafka: KafkaSink | None = Field(default=None, description="Also send the changes to Kafka topics.")
 
 
 def topics(kafka: KafkaSink, job: str, queries: Iterable[str]) -> list[tuple[str, str]]:
-    """(query, topic) of the queries whose changes are sent; ``queries``: those of the spec."""
+    """Return (query, topic) of the queries whose changes are sent; ``queries`` are those of the spec."""
     return [(q, kafka.topic.replace("{job}", job).replace("{query}", q)) for q in kafka.queries or queries]

@@ -101,7 +101,7 @@ class _Assembly:
     def _once(self, name: str, pairs: list[Pair]) -> None:
         for key, _ in pairs[1:]:
             line = pairs[0][0].start_mark.line + 1
-            said = f"the field {name!r} is written twice, the first in line {line}"
+            said = f"the field {name!r} appears twice, first in line {line}"
             self.doc.add("SKY-E102", said, self.builder.where(key), "rename or remove one of them")
 
     def _with_fragments(self, root: yaml.MappingNode, own: Mapping[str, list[Pair]], size: int) -> yaml.MappingNode:
@@ -136,10 +136,10 @@ class _Assembly:
                 )
             if isinstance(value, yaml.MappingNode):
                 for inner, _ in (pair for pairs in taken(value, (INCLUDE, PROFILES))[1].values() for pair in pairs):
-                    hint = "only the spec itself includes files and has profiles"
+                    hint = "only the spec itself may have includes and profiles"
                     doc.add("SKY-E110", f"unknown field '{inner.value}' in profiles.{name}", self.builder.where(inner), hint)
             elif not _is_empty(value):
-                doc.add("SKY-E112", f"'{name}' takes fields of a spec, such as {{window: {{time: 1 day}}}}", self.builder.where(value))
+                doc.add("SKY-E112", f"'{name}' needs fields of a spec, such as {{window: {{time: 1 day}}}}", self.builder.where(value))
         if not chosen:
             return root, found[PARAMETERS]
         if chosen not in profiles:
@@ -159,14 +159,14 @@ class _Assembly:
     def _fields(self, node: yaml.Node, name: str) -> dict[str, Pair]:
         """The fields of a mapping by name, the first of each; others are told."""
         if not isinstance(node, yaml.MappingNode):
-            self.doc.add("SKY-E112", f"'{name}' takes fields, such as {{name: value}}", self.builder.where(node))
+            self.doc.add("SKY-E112", f"'{name}' needs fields, such as {{name: value}}", self.builder.where(node))
             return {}
         found: dict[str, Pair] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self.doc.add("SKY-E112", "a field name must be plain text", self.builder.where(key))
             elif key.value in found:
-                self.doc.add("SKY-E102", f"the field {key.value!r} is written twice", self.builder.where(key), "remove one of them")
+                self.doc.add("SKY-E102", f"the field {key.value!r} appears twice", self.builder.where(key), "remove one of them")
             else:
                 found[key.value] = key, value
         return found
@@ -187,15 +187,15 @@ class _Assembly:
         filling = Filling({name: value for name, (_, value) in parameters.items()})
         filling.fill(root)
         for node, name in filling.unfit:
-            said = f"the parameter {name!r} is a list or has fields: it cannot stand inside a text"
-            doc.add("SKY-E109", said, where(node), f'let the whole value be "${{{name}}}"')
+            said = f"the parameter {name!r} is a list or has fields, so it cannot be inserted into a text"
+            doc.add("SKY-E109", said, where(node), f'use it as a whole value: "${{{name}}}"')
             doc.poisoned.add(())
         idle = set(parameters) - filling.used - elsewhere
         unknown = names(root) - set(parameters) if idle else set()
         for name, (key, _) in parameters.items():
             if name in idle and NAME.fullmatch(name) and key.start_mark.name == self.main.text.file:
                 hint = did_you_mean(name, unknown) or f'remove it, or use it: "${{{name}}}"'
-                doc.add("SKY-E109", f"nothing in the spec says ${{{name}}}", where(key), hint)
+                doc.add("SKY-E109", f"the parameter {name!r} is not used in the spec", where(key), hint)
 
 
 def _values(node: yaml.Node) -> list[Pair]:

@@ -308,7 +308,7 @@ class Builder:
                 self.doc.add("SKY-E104", f"YAML reads the name {name!r} as {means}", self.where(k), f'quote it: "{name}"')
             if name in result:
                 what = "two queries" if path == ("queries",) else "two scoring functions" if path == ("scoring",) else "the field"
-                named = f"{what} named {name!r}" if what != "the field" else f"the field {name!r} is written twice"
+                named = f"{what} named {name!r}" if what != "the field" else f"the field {name!r} appears twice"
                 self.doc.add("SKY-E102", f"{named}, the first in line {first[name]}", self.where(k), "rename or remove one of them")
                 # The second one is still read, so that its own mistakes are found.
                 child = (*path, f"{name[:40]}__again_{k.start_mark.line + 1}")

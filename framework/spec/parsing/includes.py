@@ -83,11 +83,11 @@ def _composed(file: str, raw: bytes) -> Composed:
         return Composed(text, errors=[SkybandError("SKY-E108", "the file is not UTF-8 text", "save it as UTF-8", text.where(0, 0))])
     root = part.root
     if part.readable and not isinstance(root, yaml.MappingNode):
-        said = "the file holds no fields of a spec, like 'window: {time: 7 days}'"
+        said = "the file has no fields of a spec, such as 'window: {time: 7 days}'"
         part.errors.append(SkybandError("SKY-E108", said, None, part.text.where(0, 0)))
     if isinstance(root, yaml.MappingNode):
         for key, _ in root.value:
             if isinstance(key, yaml.ScalarNode) and key.value == INCLUDE:
                 where = part.text.where(key.start_mark.line, key.start_mark.column, len(INCLUDE))
-                part.errors.append(SkybandError("SKY-E108", "an included file includes no others", "name them all in the spec", where))
+                part.errors.append(SkybandError("SKY-E108", "an included file cannot include others", "list all files in the spec", where))
     return part

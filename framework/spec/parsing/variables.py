@@ -53,15 +53,15 @@ def resolve(text: str, env: Mapping[str, str]) -> tuple[str, set[str], list[Prob
             problems.append(Problem("SKY-E107", "'${' without '}'", "write ${NAME}, or $${ for a literal ${", m.start(), m.end()))
             return m.group()
         if not _NAME.fullmatch(name):
-            hint = "only ${NAME} is known, no defaults or expressions; $${ gives a literal ${"
+            hint = "use ${NAME} without defaults or expressions, or $${ for a literal ${"
             problems.append(Problem("SKY-E107", f"{m.group()!r} is not a variable reference", hint, m.start(), m.end()))
             return m.group()
         if name in OPERATORS:
             said = f"a spec may not use the environment variable {name}"
-            problems.append(Problem("SKY-E119", said, "it belongs to whoever runs the job", m.start(), m.end()))
+            problems.append(Problem("SKY-E119", said, "the variable is reserved for the person who runs the job", m.start(), m.end()))
             return m.group()
         if allowed is not None and name not in allowed:
-            hint = f"whoever runs the job adds it to the environment variable {ALLOWED} if specs may know its value"
+            hint = f"to allow it, add it to the environment variable {ALLOWED}"
             problems.append(Problem("SKY-E119", f"a spec may not use the environment variable {name}", hint, m.start(), m.end()))
             return m.group()
         if name not in env:

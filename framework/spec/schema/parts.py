@@ -1,7 +1,7 @@
-"""What the JSON schema of a job does not say of specs that are resolved first: files they include, profiles, parameters.
+"""Extend the JSON schema of a job to specs with included files, profiles and parameters.
 
-A part of a spec (a profile, an included file, a spec that has such) lacks what the other parts have: its schema is that of a job without
-any field being needed.
+A part of a spec (a profile, an included file, or a spec that has them) may lack fields that other parts have. So its schema is that of a
+job without required fields.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _FILE: Final = {"type": "string", "pattern": r"\.ya?ml$", "patternErrorMessage":
 _FIELDS: Final[dict[str, Any]] = {
     "include": {
         "title": "Include",
-        "description": "A file, or several, whose fields count where the spec has none: the later before the earlier, the spec before all. "
-        "They lie below the spec's directory.",
+        "description": "A file or a list of files, below the spec's directory, with default values of fields. A later file overrides an "
+        "earlier one, and the spec overrides all.",
         "anyOf": [_FILE, {"type": "array", "items": _FILE, "maxItems": 20}],
     },
     "parameters": {
         "title": "Parameters",
-        "description": "Values that the spec, and what it includes, calls ${name}.",
+        "description": "Values that replace ${name} in the spec and its included files.",
         "type": "object",
         "propertyNames": _NAMES,
     },
     "profiles": {
         "title": "Profiles",
-        "description": "Fields that count before the spec's own in the profile that --profile or SKYBAND_PROFILE names.",
+        "description": "Fields that override those of the spec in the profile that --profile or SKYBAND_PROFILE selects.",
         "type": "object",
         "propertyNames": _NAMES,
         "additionalProperties": {"anyOf": [{"$ref": f"{_REF}Profile"}, {"type": "null"}]},
@@ -38,11 +38,11 @@ _FIELDS: Final[dict[str, Any]] = {
 
 
 def of_specs(job: dict[str, Any]) -> dict[str, Any]:
-    """The schema of specs: a whole job, or, if it includes files or has profiles, a part of one. Within it ``FRAGMENT``."""
+    """Return the schema of specs: a whole job, or a part of one if it has includes or profiles. It contains ``FRAGMENT``."""
     sections = job["$defs"]
     whole = {key: s for key, s in job.items() if key not in ("$defs", "pattern", "patternErrorMessage")} | {"type": "object"}
     part = _partial(whole)
-    profile = _with(part, "Fields that count before the spec's own.", "parameters")
+    profile = _with(part, "Fields that override those of the spec.", "parameters")
     fragment = _with(part, "Fields of specs that include this file.", "parameters", "profiles")
     parts = {f"{name}{_PART}": _partial(section) for name, section in sections.items()}
     return {

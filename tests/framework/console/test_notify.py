@@ -199,7 +199,7 @@ def test_no_spec_learns_or_names_a_receiver(tmp_path: Path) -> None:
     env = {WEBHOOK: "https://host/token", "SKYBAND_VARIABLES": WEBHOOK}
     text, used, problems = resolve(f"${{{WEBHOOK}}}", env)
     assert text == f"${{{WEBHOOK}}}" and not used
-    assert [(p.code, p.hint) for p in problems] == [("SKY-E119", "it belongs to whoever runs the job")]
+    assert [(p.code, p.hint) for p in problems] == [("SKY-E119", "the variable is reserved for the person who runs the job")]
 
 
 def test_the_url_is_concealed_wherever_it_reappears() -> None:

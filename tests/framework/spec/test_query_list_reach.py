@@ -34,7 +34,7 @@ def test_nothing_outside_the_directory_is_opened(tmp_path: Path, path: str, form
     (tmp_path / "other" / "table.csv").write_text(GOOD)
     monkeypatch.setattr(table_file, "why_not", None)
     (only,) = found(tmp_path / "spec", path, format_=format_)
-    assert "a table of queries lies below the directory of the spec" in only and "root:" not in only
+    assert "a table of queries must be below the directory of the spec" in only and "root:" not in only
 
 
 def test_a_link_that_leads_out_is_refused_and_a_root_allows_it(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def test_rules_over_runs_reach_the_plan() -> None:
     [
         ("{severity: warning}", "SKY-E111", "{severity", "needs 'max_delay' or 'min_rows'"),
         ("{max_delay: 1 hour, min_rows: 3, per: 1 day}", "SKY-E111", "{max_delay", "only one of them"),
-        ("{min_rows: 3}", "SKY-E111", "{min_rows", "belong together"),
-        ("{max_delay: 1 hour, per: 1 day}", "SKY-E111", "{max_delay", "belong together"),
+        ("{min_rows: 3}", "SKY-E111", "{min_rows", "must be used together"),
+        ("{max_delay: 1 hour, per: 1 day}", "SKY-E111", "{max_delay", "must be used together"),
         ("{min_rows: 3, per: 91 days}", "SKY-E114", "91 days", "kept for 90 days"),
         ("{min_rows: 0, per: 1 day}", "SKY-E114", "0", "at least 1"),
         ("{max_delay: 10}", "SKY-E115", "10", "duration"),

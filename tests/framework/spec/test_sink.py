@@ -98,5 +98,5 @@ def test_a_writers_errors_in_the_users_words(said: str, part: str) -> None:
 def test_it_lies_in_no_directory_that_keeps_a_jobs_state(sink: str) -> None:
     _, errors = validate_text(SPEC.replace("/srv/out SAID", sink), {})
     assert [(e.code, e.message) for e in errors] == [
-        ("SKY-E119", "the sink cannot lie in a directory _skyband, in which a job keeps its state")
+        ("SKY-E119", "the sink cannot be inside a directory _skyband, which holds the state of a job")
     ]

@@ -105,7 +105,7 @@ def derived(sql: str, more: str = "") -> str:
 def test_a_derived_column_whose_type_is_not_told_is_an_error_that_asks_for_it(sql: str) -> None:
     job, errors = validate_text(derived(sql), ENV)
     assert job is None and [(e.code, e.message, e.hint) for e in errors] == [
-        ("SKY-E136", "the type of the derived column 'z' is not known", 'say its type: z: {sql: "...", type: double}')
+        ("SKY-E136", "the type of the derived column 'z' is not known", 'state its type: z: {sql: "...", type: double}')
     ]
     where = errors[0].where
     assert where is not None and (where.text or "")[where.col - 1 :][: where.length] == sql
