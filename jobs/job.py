@@ -117,8 +117,8 @@ class Job:
         checks that fail and too many rejected rows are results. Continuous runs are the command's.
         """
         from skyband.framework.console.outcome import Outcome
-        from skyband.framework.streaming.spark.in_process import end_with_process
         from skyband.framework.streaming.spark.jvm import SPARK_JVM
+        from skyband.framework.streaming.spark.process import end_with_process
         from skyband.jobs.running import run
 
         rules = [text("demote", rule) for rule in listed("demote", demote)]
@@ -218,7 +218,7 @@ class Job:
 
         sample = Sample(keys, instants, seed, seconds, everything) if source else None
         if source:
-            from skyband.framework.streaming.spark.in_process import end_with_process
+            from skyband.framework.streaming.spark.process import end_with_process
 
             end_with_process()
         return verify(self._plan, sample, _Heard(lambda text: None))

@@ -25,7 +25,8 @@ ARROWS = {
     "skyband": {"framework", "jobs"},
 }
 SPARK = {"pyspark", "delta", "py4j"}
-"""Only ``preview``, ``sources``, ``streaming``, ``tables`` and ``verify`` of ``framework`` import these."""
+MAY_IMPORT_SPARK = ("preview", "sources", "spark_adapter", "streaming", "tables", "verify")
+"""The packages of ``framework`` that import Spark."""
 
 
 def source_files() -> list[Path]:
@@ -76,7 +77,9 @@ def misplaced_imports(path: Path) -> Iterator[str]:
         other = rest.split(".")[0]
         if top == "skyband" and other in ARROWS and other not in ARROWS[part]:
             yield f"{relative} imports {name}: {part} may not use {other}"
-        if top in SPARK and relative.parts[:2] not in {("framework", p) for p in ("preview", "sources", "streaming", "tables", "verify")}:
+        if top in SPARK and relative.parts[:2] not in {
+            ("framework", p) for p in ("preview", "sources", "spark_adapter", "streaming", "tables", "verify")
+        }:
             yield f"{relative} imports {name}"
 
 
@@ -141,6 +144,26 @@ def test_the_package_is_the_directories_at_the_top() -> None:
     assert links == {part: ROOT / part for part in ("airflow_dags", "framework", "jobs", "operators", "specs")}
     bare = [p.parent for part in SOURCE for p in (ROOT / part).rglob("*.py") if not (p.parent / "__init__.py").exists()]
     assert bare == []
+
+
+PRIVATE_MODULES = ("py4j", "pyspark.worker", "pyspark.daemon", "pyspark.java_gateway", "pyspark.find_spark_home", "pyspark.sql.pandas")
+PRIVATE_ATTRIBUTES = {
+    "_jvm", "_jsc", "_jsparkSession", "_jdf", "_jrdd", "_jsq", "_gateway", "_sc", "_active_spark_context", "_statefulProcessorApiClient",
+    "_serialize_to_bytes", "_streamingCheckpointManager", "pythonExec",
+}  # fmt: skip
+
+
+def test_private_parts_of_pyspark_are_used_in_the_adapter_only() -> None:
+    """If this fails, add a function to ``framework/spark_adapter``, with a test, and call it."""
+    found = []
+    for path in source_files():
+        relative = path.relative_to(ROOT)
+        if relative.parts[:2] == ("framework", "spark_adapter"):
+            continue
+        found += [f"{relative} imports {m}" for m in imports(path) if any(m == p or m.startswith(p + ".") for p in PRIVATE_MODULES)]
+        names = (n.attr for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Attribute))
+        found += [f"{relative} uses {name}" for name in names if name in PRIVATE_ATTRIBUTES]
+    assert found == []
 
 
 def test_requirements_are_pinned_with_hashes_and_name_no_host() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.spark_adapter import jvm
 from skyband.framework.streaming.run import runner
 from skyband.framework.streaming.spark import state_stores
 from skyband.framework.tables.writing.sink import Sink
@@ -79,9 +80,9 @@ def test_no_state_is_open_after_a_run(spark: SparkSession, tmp_path: Path, monke
         a_file(tmp_path, 1)
         run(spark, tmp_path / "spec.yaml")
     assert len(queries) == 3
-    stores: Any = getattr(getattr(spark._jvm, "org.apache.spark.sql.execution.streaming.state.StateStore$"), "MODULE$")
+    stores = jvm.state_stores(spark)
     for query in queries:
         # The one it had, by that name: of a job with one bucket, whose state is one task's.
-        state = state_stores.provider(spark, query, 0)
+        state = jvm.state_provider(spark, query, 0)
         assert Path(state.storeId().storeCheckpointLocation().toUri().getPath()).is_dir()
         assert str(state.queryRunId()) == str(query.runId) and not stores.isLoaded(state)

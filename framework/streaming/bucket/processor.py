@@ -15,9 +15,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from skyband.framework.base.messages import ASIDE, COUNTS, WAKE, Tally, time_count
 from skyband.framework.sources.structs import struct
+from skyband.framework.spark_adapter.workers import pickle_state_plainly
 from skyband.framework.streaming.bucket.state_values import StateValues
-from skyband.framework.streaming.spark.collector import spare
 from skyband.framework.streaming.spark.executors import as_the_driver
+from skyband.framework.streaming.spark.worker_pools import freeze_loaded_objects
 from skyband.operators import threads
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class HostProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
         as_the_driver()
-        spell_plainly(handle)
+        pickle_state_plainly(handle)
         self.handle = handle
         self.mark = handle.getValueState("mark", _MARK)
         self.values = handle.getMapState("values", _NAME, _DATA)
@@ -92,7 +93,7 @@ class HostProcessor(StatefulProcessor):
 
     def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> Iterator[Row]:
         started = clock.perf_counter()
-        spare()
+        freeze_loaded_objects()
         threads.allow(self.config.threads)
         mark = self.mark.get()
         slot = (self.config.cache_key, number)
@@ -157,13 +158,3 @@ class HostProcessor(StatefulProcessor):
         elif timer is not None and timer not in list(self.handle.listTimers()):
             self.handle.registerTimer(timer)
         self.mark.update((token, timer))
-
-
-def spell_plainly(handle: StatefulProcessorHandle) -> None:
-    """Values of the state are pickled as they are: tuples of plain values, which is what they are.
-
-    Else PySpark looks through each of them for values of NumPy's, with a module of its tests, whose imports take a worker's first batch a
-    third of a second.
-    """
-    client: Any = handle._statefulProcessorApiClient
-    client._serialize_to_bytes = lambda schema, values: client.pickleSer.dumps(schema.toInternal(values))

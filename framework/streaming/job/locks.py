@@ -14,11 +14,12 @@ import time as clock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.settings.spark import seconds
+from skyband.framework.spark_adapter import jvm
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import reject_links
 from skyband.framework.streaming.job.generations import settle
@@ -91,9 +92,8 @@ def jvm_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
         # The lease is for both: a JVM that outlives its driver can commit nothing.
         yield
         return
-    jvm: Any = spark._jvm
     # A record lock belongs to its process, whose closing of *any* handle of the file ends it: only Spark ever opens it for long.
-    file = jvm.java.io.RandomAccessFile(str(layout.home / "engine.lock"), "rw")
+    file = jvm.open_file(spark, layout.home / "engine.lock")
     try:
         try:
             held = file.getChannel().tryLock()
@@ -102,7 +102,7 @@ def jvm_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
         if held is None:
             raise _jvm_active(layout, "it came up meanwhile")
         file.setLength(0)
-        file.writeBytes(str(jvm.java.lang.ProcessHandle.current().pid()))
+        file.writeBytes(str(jvm.process_id(spark)))
         yield
     finally:
         # A dead engine has closed it already.

@@ -23,6 +23,7 @@ from skyband.framework.base.redaction import redact_values
 from skyband.framework.console.lines import Warn
 from skyband.framework.settings.tasks import TASKS, requested_tasks
 from skyband.framework.sources.logs import last_batch, partitions_of
+from skyband.framework.spark_adapter.driver import repartition_state
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import log_file
@@ -62,7 +63,7 @@ def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: W
 
 def _move(spark: SparkSession, layout: Layout, job: JobFile, to: int) -> None:
     try:
-        spark._streamingCheckpointManager.repartition(str(layout.checkpoint), to)
+        repartition_state(spark, layout.checkpoint, to)
     except Exception as e:  # whatever Spark says
         planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
         if planned == done:

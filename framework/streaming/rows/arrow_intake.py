@@ -22,7 +22,7 @@ from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHE
 from skyband.framework.streaming.rows.hashes import SECOND, SEED, xxhash64
 from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.spark.collector import spare
+from skyband.framework.streaming.spark.worker_pools import freeze_loaded_objects
 from skyband.operators.base import NEVER, NULL
 
 URL: Final = "url"
@@ -66,7 +66,7 @@ class ReadAndPack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Raises RuntimeError (see ``odd``) for a file that Spark has to read."""
-        spare()
+        freeze_loaded_objects()
         yield from Pack(self.config, self.deliver, self.send).packed(self._tables(batches))
 
     def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -17,6 +17,7 @@ from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span
+from skyband.framework.spark_adapter.driver import serialize_function
 from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.rows.arrow_intake import Readable, accepted_times, judged, said
@@ -73,7 +74,7 @@ def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], ex
     tasks = min(len(urls), 4 * context.defaultParallelism)
     with pool(context, INTAKE):
         found = context.parallelize(urls, tasks).mapPartitions(_Spans(plan.intake, files, exact))
-        _ = found._jrdd  # the function is handed over now, and not when its rows are asked for
+        serialize_function(found)
     return dict(found.collect())
 
 

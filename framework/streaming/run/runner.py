@@ -39,6 +39,7 @@ from skyband.framework.settings.tasks import requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.logs import last_batch, watermark
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spark_adapter.jvm import delete_objects
 from skyband.framework.streaming.bucket.hand_off import handed_on
 from skyband.framework.streaming.job.checkpoint import failure as lost_part
 from skyband.framework.streaming.job.consistency import Found, check
@@ -62,7 +63,6 @@ from skyband.framework.streaming.spark.executors import Watch, told_by_executor
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.jvm import worker_failed
 from skyband.framework.streaming.spark.log import first_cause, log_file
-from skyband.framework.streaming.spark.object_files import clear
 from skyband.framework.streaming.spark.state_stores import closed_after
 from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.framework.tables.results.derive import derive
@@ -195,7 +195,7 @@ class Runner:
         if job is None:
             header = source_format(self.plan.source.format).columns(self.spark, self.plan.source)
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
-            clear(self.spark, self.layout.checkpoint)
+            delete_objects(self.spark, self.layout.checkpoint)
             # More tasks than buckets have nothing to do, at every batch: only if they are asked for.
             return self.layout.create(self.plan, partitions if requested_tasks() else min(partitions, self.plan.buckets), header), None
         held = check(self.plan, self.layout, job, rebuild, found=found)

@@ -13,21 +13,16 @@ import os
 from contextlib import suppress
 from typing import Final
 
-from pyspark import daemon
-
 from skyband.framework.base.lean_arrow import lean_arrow
+from skyband.framework.spark_adapter.workers import STATEFUL_MODULES, WORKER_MODULES, run_daemon
 from skyband.framework.streaming.spark.worker_pools import HOST
 from skyband.operators.jit import load_compiler
 
 THREADLESS: Final = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Of the environment: libraries that are loaded start no threads (BLAS; the allocator in Arrow that is not used)."""
 
-_ALL: Final = ("pyspark.worker", "pyspark.sql.pandas.serializers", "skyband.framework.streaming.rows.pack")
-_OF_HOST: Final = (
-    "pyspark.sql.streaming.stateful_processor_api_client", "pyspark.sql.streaming.stateful_processor_util",
-    "pyspark.sql.streaming.proto.StateMessage_pb2", "skyband.framework.streaming.bucket.processor",
-    "skyband.framework.streaming.bucket.kept_bucket",
-)  # fmt: skip
+_ALL: Final = (*WORKER_MODULES, "skyband.framework.streaming.rows.pack")
+_OF_HOST: Final = (*STATEFUL_MODULES, "skyband.framework.streaming.bucket.processor", "skyband.framework.streaming.bucket.kept_bucket")
 
 
 def prepare() -> None:
@@ -46,4 +41,4 @@ def prepare() -> None:
 
 if __name__ == "__main__":
     prepare()
-    daemon.manager()
+    run_daemon()

@@ -53,10 +53,10 @@ def main() -> None:
     import site
 
     site.main()
-    from pyspark.sql.streaming.transform_with_state_driver_worker import main as work
+    from skyband.framework.spark_adapter.workers import run_driver_worker
 
     with stream:
-        work(stream, stream)
+        run_driver_worker(stream)
 
 
 if __name__ == "__main__":

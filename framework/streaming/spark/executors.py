@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings.spark import seconds
 from skyband.framework.sources.logs import local_path
+from skyband.framework.spark_adapter.jvm import scala_context
 from skyband.framework.storage.locations import is_object, location
 from skyband.framework.storage.settings import reached_by_tasks
 
@@ -155,7 +156,7 @@ class Watch:
 
     def __init__(self, spark: SparkSession) -> None:
         local = (spark.sparkContext.master or "").startswith("local")
-        self._context: Any = None if local else spark.sparkContext._jsc.sc()
+        self._context: Any = None if local else scala_context(spark)
         self._limit = seconds(WAIT, "120")
         self._since = clock.monotonic()
 

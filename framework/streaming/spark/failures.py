@@ -8,6 +8,7 @@ from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.system_failures import SYSTEM_FAILURE_HINT, system_failure, system_failure_of_jvm
+from skyband.framework.spark_adapter.driver import java_cause
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.stop_signal import STOP
 
@@ -60,8 +61,7 @@ def whole_story(e: BaseException) -> str:
     cause: BaseException | None = e
     while cause is not None and len(said) < 50:
         said.append(f"{type(cause).__name__}: {cause}")
-        # PySpark converts the causes of a Java exception, and keeps them here.
-        cause = getattr(cause, "_cause", None) or cause.__cause__
+        cause = java_cause(cause) or cause.__cause__
     return "\n".join(said)
 
 

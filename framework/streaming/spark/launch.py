@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.base.plain_json import mapping
+from skyband.framework.spark_adapter.driver import find_spark_home
 from skyband.framework.storage import durable
 from skyband.operators.jit import cache_directory
 
@@ -88,9 +89,7 @@ def spark_home() -> Path:
     for directory in (found.submodule_search_locations or []) if found else []:
         if (Path(directory) / "jars").is_dir():
             return Path(directory)
-    from pyspark.find_spark_home import _find_spark_home
-
-    return Path(_find_spark_home())
+    return find_spark_home()
 
 
 def class_path(spark_home: Path, found: Known) -> str:

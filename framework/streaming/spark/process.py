@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from skyband.framework.spark_adapter.driver import CONNECTION_FILE, has_gateway, jvm_started_by
 from skyband.framework.streaming.spark import cluster, launch
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.scratch import scratch_directory
-
-_TOLD: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""The environment variable in which PySpark names the file that Spark's process says in how it is reached."""
 
 
 @dataclass(slots=True)
@@ -49,7 +48,7 @@ class Start:
             return
         # The directory is this user's alone: what Spark says in it is how to command it.
         self._early = Path(tempfile.mkdtemp(dir=scratch_directory()))
-        env = {**os.environ, "SPARK_CONNECT_MODE": "0", _TOLD: str(self._early / "told")}
+        env = {**os.environ, "SPARK_CONNECT_MODE": "0", CONNECTION_FILE: str(self._early / "told")}
         self._open(self._asked(), {"stdin": PIPE, "env": env, "preexec_fn": _deaf})
 
     def ahead(self) -> None:
@@ -74,8 +73,7 @@ class Start:
         return None
 
     def _may_begin(self) -> bool:
-        there = SPARK_JVM.process is not None or "PYSPARK_GATEWAY_PORT" in os.environ or _spark("_gateway") is not None
-        return self.known is not None and not there
+        return self.known is not None and SPARK_JVM.process is None and not has_gateway()
 
     def _asked(self) -> list[str]:
         return ["spark-submit", *(part for name, value in self.settings.items() for part in ("--conf", f"{name}={value}")), "pyspark-shell"]
@@ -86,7 +84,7 @@ class Start:
             self._open(command, kwargs)
         else:
             # PySpark waits for a file of its own choice.
-            os.symlink(self._early / "told", kwargs["env"][_TOLD])
+            os.symlink(self._early / "told", kwargs["env"][CONNECTION_FILE])
         self.meanwhile()
         assert SPARK_JVM.process is not None
         return SPARK_JVM.process
@@ -94,14 +92,10 @@ class Start:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Spark starts its engine this way inside."""
-        from pyspark import java_gateway
-
-        spark: Any = java_gateway
-        original, spark.Popen = spark.Popen, self.process
         try:
-            yield
+            with jvm_started_by(self.process):
+                yield
         finally:
-            spark.Popen = original
             if self._early is not None:
                 shutil.rmtree(self._early, ignore_errors=True)
 
@@ -123,14 +117,23 @@ class _Ahead(NamedTuple):
 _ahead: _Ahead | None = None
 
 
-def active() -> bool:
-    """Whether PySpark has a context in this process."""
-    return _spark("_active_spark_context") is not None
+@cache
+def end_with_process() -> None:
+    """End Spark when this process ends: for a program or a notebook that calls ``Job.run``.
+
+    It ends before the interpreter shuts down, because Spark's threads would print errors then.
+    """
+    atexit.register(_end)
 
 
-def _spark(name: str) -> Any:
-    """What PySpark's context has of its class; None before it has been imported."""
-    return getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), name, None)
+def _end() -> None:
+    with suppress(Exception):
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
+    SPARK_JVM.end()
 
 
 def _deaf() -> None:

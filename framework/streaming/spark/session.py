@@ -21,13 +21,15 @@ from skyband.framework.console.lines import warning_to_stderr
 from skyband.framework.settings.spark import SparkOptions, spark_settings
 from skyband.framework.settings.tasks import DEFAULT_TASKS, requested_tasks
 from skyband.framework.sources.logs import local_path
+from skyband.framework.spark_adapter.driver import has_context, replace_worker_python
+from skyband.framework.spark_adapter.jvm import module_options
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.settings import EXCLUDED_JARS, SPARK_JARS, executors_env, spark_conf, workers_env
 from skyband.framework.streaming.spark import cluster, launch
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.log import log_to_come, spark_log
 from skyband.framework.streaming.spark.packages import resolver, with_provider
-from skyband.framework.streaming.spark.process import Start, active
+from skyband.framework.streaming.spark.process import Start
 from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_directory
 from skyband.framework.streaming.spark.stop_signal import handlers_kept
 from skyband.framework.streaming.spark.worker_launcher import launcher
@@ -89,7 +91,7 @@ def get_session(
     """
     wanted = _wanted(app_name, shuffle_partitions, master, packages, extra, quick, make, alone, meanwhile)
     start, local = wanted.start, wanted.local
-    first = not active()
+    first = not has_context()
     if not first and SPARK_JVM.process is not None and (lacking := sorted({*wanted.packages} - SPARK_JVM.packages)):
         said = f"Spark that runs in this process was started for another job, without {', '.join(lacking)}"
         raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
@@ -106,8 +108,7 @@ def get_session(
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"Spark's log is {log}") from e
     die_with(SPARK_JVM.pids)
     if first and local:
-        context: Any = spark.sparkContext
-        context.pythonExec = launcher(context.pythonExec, (wanted.scratch, cache_directory()))
+        replace_worker_python(spark.sparkContext, lambda python: launcher(python, (wanted.scratch, cache_directory())))
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     if start.known is None and wanted.plain:
         _remember(spark, start.spark_home, wanted.packages, wanted.excludes)
@@ -129,7 +130,7 @@ def start_ahead(app_name: str, packages: tuple[str, ...], extra: Mapping[str, st
     What it writes waits for its log. If something else is asked for it is ended (``Start.begin``).
     """
     wanted = _wanted(app_name, None, None, packages, extra, True, None, False, lambda: None)
-    if wanted.local and not active():
+    if wanted.local and not has_context():
         SPARK_JVM.scratch = wanted.scratch
         with log_to_come():
             wanted.start.ahead()
@@ -257,6 +258,4 @@ def archive() -> Path | None:
 def _remember(spark: SparkSession, spark_home: Path, packages: tuple[str, ...], excludes: tuple[str, ...]) -> None:
     """Keeps what Spark's script and its search for packages have found."""
     jars = [local for jar in (spark.conf.get("spark.jars", "") or "").split(",") if (local := local_path(jar)) is not None]
-    jvm: Any = spark.sparkContext._jvm
-    options = jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
-    launch.remember(spark_home, packages, excludes, jars, list(options))
+    launch.remember(spark_home, packages, excludes, jars, module_options(spark))

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from skyband.framework.sources.logs import last_batch
+from skyband.framework.spark_adapter.jvm import close_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-_STATE: Final = "org.apache.spark.sql.execution.streaming.state"
 
 
 @contextmanager
@@ -34,22 +33,4 @@ def closed_after(spark: SparkSession, query: StreamingQuery, checkpoint: Path, t
         with suppress(Exception):
             if (spark.sparkContext.master or "").startswith("local"):
                 done = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits")
-                _close(spark, query, tasks, write=done)
-
-
-def _close(spark: SparkSession, query: StreamingQuery, tasks: int, write: bool) -> None:
-    stores: Any = getattr(getattr(spark._jvm, f"{_STATE}.StateStore$"), "MODULE$")
-    for task in range(tasks):
-        known = provider(spark, query, task)
-        if write and stores.isLoaded(known):
-            stores.doMaintenanceAndUnload(known)
-        else:
-            stores.removeFromLoadedProvidersAndClose(known, getattr(stores, "removeFromLoadedProvidersAndClose$default$2")())
-
-
-def provider(spark: SparkSession, query: StreamingQuery, task: int) -> Any:
-    """Spark's name for the state of one task of ``query``."""
-    jvm: Any = spark._jvm
-    engines = query._jsq.streamingQuery()
-    store = getattr(jvm, f"{_STATE}.StateStoreId")(engines.checkpointFile("state"), 0, task, "default")
-    return getattr(jvm, f"{_STATE}.StateStoreProviderId")(store, engines.runId())
+                close_state(spark, query, tasks, write=done)

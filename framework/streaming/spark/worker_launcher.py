@@ -11,12 +11,9 @@ import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
+from skyband.framework.spark_adapter.workers import DRIVER_WORKER
 from skyband.framework.streaming.spark import driver_worker
-
-MODULE: Final = "pyspark.sql.streaming.transform_with_state_driver_worker"
-"""PySpark's module of the driver worker, as the JVM names it on the command line."""
 
 
 def launcher(python: str, directories: Iterable[Path]) -> str:
@@ -27,7 +24,7 @@ def launcher(python: str, directories: Iterable[Path]) -> str:
     """
     script = (
         "#!/bin/sh\n"
-        f'if [ "$1" = -m ] && [ "$2" = {MODULE} ]; then exec {shlex.quote(python)} -P -S {shlex.quote(driver_worker.__file__)}; fi\n'
+        f'if [ "$1" = -m ] && [ "$2" = {DRIVER_WORKER} ]; then exec {shlex.quote(python)} -P -S {shlex.quote(driver_worker.__file__)}; fi\n'
         f'exec {shlex.quote(python)} "$@"\n'
     ).encode()
     name = f"python-{hashlib.sha256(script).hexdigest()[:16]}"

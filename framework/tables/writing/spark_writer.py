@@ -13,11 +13,11 @@ from delta.tables import DeltaTable
 from deltalake import DeltaTable as RawTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import NOT_WRITABLE_HINT
+from skyband.framework.spark_adapter.driver import spark_type
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables.delta import delta_read
@@ -54,9 +54,7 @@ class SparkWriter:
                 self.owner.need_own(spec.name, table)
                 missing = missing_columns(spec, pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
                 if missing:
-                    added = ", ".join(
-                        f"`{f.name}` {from_arrow_type(f.type).simpleString()} comment {_quoted(_comment(f))}" for f in missing
-                    )
+                    added = ", ".join(f"`{f.name}` {spark_type(f.type).simpleString()} comment {_quoted(_comment(f))}" for f in missing)
                     self.spark.sql(f"alter table delta.`{path}` add columns ({added})")
                 changed = outdated(spec, self.owner.made_id(), table.metadata().configuration)
                 if changed:
@@ -154,7 +152,7 @@ class SparkWriter:
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """Return the Spark schema of an Arrow schema, with comments."""
-    return StructType([StructField(f.name, from_arrow_type(f.type), True, {"comment": c} if (c := _comment(f)) else None) for f in schema])
+    return StructType([StructField(f.name, spark_type(f.type), True, {"comment": c} if (c := _comment(f)) else None) for f in schema])
 
 
 def _comment(field: pa.Field) -> str:

@@ -30,5 +30,5 @@ print(pa.compute.sum(pa.array([1, 2])).as_py())
 
 def test_the_stateful_step_is_declared_without_its_parts(root: Path) -> None:
     """Spark starts a process for that and waits for it."""
-    code = "from skyband.framework.streaming import processor\nprint(*(m in sys.modules for m in ('pyarrow', 'numba', 'numpy')))"
+    code = "from skyband.framework.streaming.bucket import processor\nprint(*(m in sys.modules for m in ('pyarrow', 'numba', 'numpy')))"
     assert said(root, code) == ["False", "False", "False"]

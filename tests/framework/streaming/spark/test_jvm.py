@@ -106,7 +106,7 @@ def test_what_is_done_meanwhile_is_done_beside_the_process(monkeypatch: pytest.M
 def test_the_engine_is_started_before_pyspark_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its process says how it is reached in a file of our choice, and PySpark finds that where it looks itself."""
     monkeypatch.setattr(spark_process, "SPARK_JVM", engine := SparkJvm())
-    monkeypatch.setattr(spark_process, "_spark", lambda name: None)
+    monkeypatch.setattr(spark_process, "has_gateway", lambda: False)
     said = "import os, sys; open(os.environ['_PYSPARK_DRIVER_CONN_INFO_PATH'], 'w').write(' '.join(sys.argv[1:])); sys.stdin.read()"
     monkeypatch.setattr(launch, "command", lambda asked, *_: [sys.executable, "-c", said, *asked])
     begun: list[bool] = []
@@ -138,7 +138,7 @@ def test_the_engine_is_started_before_pyspark_is_imported(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("why", ["unknown", "there is one", "another's"])
 def test_no_second_engine_is_started(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_process, "SPARK_JVM", engine := SparkJvm())
-    monkeypatch.setattr(spark_process, "_spark", lambda name: object() if why == "another's" else None)
+    monkeypatch.setattr(spark_process, "has_gateway", lambda: why == "another's")
     monkeypatch.setattr(spark_process, "Popen", lambda *a, **k: pytest.fail("started"))
     engine.process = subprocess.Popen([sys.executable, "-c", ""]) if why == "there is one" else None
     known = None if why == "unknown" else launch.Known([], [])

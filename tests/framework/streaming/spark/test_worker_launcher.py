@@ -15,7 +15,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from skyband.framework.streaming.spark.worker_launcher import MODULE, launcher
+from skyband.framework.spark_adapter.workers import DRIVER_WORKER
+from skyband.framework.streaming.spark.worker_launcher import launcher
 
 WORKER = """
 import os, pathlib, time
@@ -30,7 +31,7 @@ def main(infile, outfile):
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
     """A ``pyspark`` whose import ends only after the test has seen the connection."""
-    module = (tmp_path / "modules").joinpath(*MODULE.split("."))
+    module = (tmp_path / "modules").joinpath(*DRIVER_WORKER.split("."))
     module.parent.mkdir(parents=True)
     for package in [*(tmp_path / "modules").rglob("*")]:
         (package / "__init__.py").touch()
@@ -41,7 +42,7 @@ def modules(tmp_path: Path) -> Path:
 @contextmanager
 def started(program: str, tmp_path: Path, modules: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     env = {**os.environ, "PYTHONPATH": str(modules), "CONNECTED": str(tmp_path / "connected"), **environment}
-    process = subprocess.Popen([program, "-m", MODULE], env=env)
+    process = subprocess.Popen([program, "-m", DRIVER_WORKER], env=env)
     try:
         yield process
     finally:
@@ -107,7 +108,7 @@ def test_where_no_program_may_be_kept_python_itself_runs(tmp_path: Path) -> None
 
 def test_the_module_is_the_one_that_pyspark_has() -> None:
     """If this fails PySpark has moved its driver worker: find its new name, and look at how it connects (``driver_worker.connect``)."""
-    source = Path(pyspark.__file__).parent.joinpath(*MODULE.split(".")[1:]).with_suffix(".py").read_text()
+    source = Path(pyspark.__file__).parent.joinpath(*DRIVER_WORKER.split(".")[1:]).with_suffix(".py").read_text()
     assert "with get_sock_file_to_executor() as sock_file:\n        main(sock_file, sock_file)" in source
 
 

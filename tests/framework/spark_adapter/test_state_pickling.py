@@ -13,7 +13,8 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
 from pyspark.sql.types import StructType
 
-from skyband.framework.streaming.bucket.processor import _DATA, _MARK, _NAME, spell_plainly
+from skyband.framework.spark_adapter.workers import pickle_state_plainly
+from skyband.framework.streaming.bucket.processor import _DATA, _MARK, _NAME
 from tests.framework.test_loaded import said
 
 INT, LONG = st.integers(-(1 << 31), (1 << 31) - 1), st.none() | st.integers(-(1 << 63), (1 << 63) - 1)
@@ -35,7 +36,7 @@ def client() -> Any:
 def test_the_same_bytes_as_pysparks(both: tuple[StructType, tuple[Any, ...]]) -> None:
     schema, values = both
     plain = client()
-    spell_plainly(SimpleNamespace(_statefulProcessorApiClient=plain))  # type: ignore[arg-type]
+    pickle_state_plainly(SimpleNamespace(_statefulProcessorApiClient=plain))  # type: ignore[arg-type]
     assert plain._serialize_to_bytes(schema, values) == client()._serialize_to_bytes(schema, values)
 
 
@@ -46,11 +47,12 @@ from types import SimpleNamespace
 from skyband.framework.streaming.spark.daemon import prepare
 os.environ["SKYBAND_STEP"] = "host"
 prepare()
-from tests.framework.streaming.bucket.test_spelled import client
-from skyband.framework.streaming.bucket.processor import _NAME, spell_plainly
+from tests.framework.spark_adapter.test_state_pickling import client
+from skyband.framework.spark_adapter.workers import pickle_state_plainly
+from skyband.framework.streaming.bucket.processor import _NAME
 one = client()
 if {plainly}:
-    spell_plainly(SimpleNamespace(_statefulProcessorApiClient=one))
+    pickle_state_plainly(SimpleNamespace(_statefulProcessorApiClient=one))
 before = set(sys.modules)
 one._serialize_to_bytes(_NAME, ("core", 0))
 print("pyspark.testing.utils" in set(sys.modules) - before)
