@@ -1,4 +1,4 @@
-"""Keys of any column types as dense integers, so that joins and groups are a few array operations."""
+"""Number keys of any column types with integers, so that joins and groups are a few array operations."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 I64 = npt.NDArray[np.int64]
 
 _BITS = 63
-"""Of a word that is not negative."""
+"""Bits of a non-negative int64."""
 
 
 def key_numbers(tables: Sequence[pa.Table], columns: Sequence[str]) -> list[I64]:
-    """For each table one number a row: equal in all ``columns`` <=> equal number, across the tables. O(n log n); nulls equal nulls."""
+    """Return one number per row for each table: equal numbers if and only if all ``columns`` are equal. O(n log n); nulls equal nulls."""
     sizes = [t.num_rows for t in tables]
     number = np.zeros(sum(sizes), np.int64)
     span = 1
@@ -36,35 +36,35 @@ def key_numbers(tables: Sequence[pa.Table], columns: Sequence[str]) -> list[I64]
 
 
 def numbered(first: pa.Table, second: pa.Table, columns: Sequence[str]) -> I64:
-    """The numbers of the rows of two tables, the first's before the second's; without ``columns`` all are 0. O(n log n)."""
+    """Return the numbers of the rows of two tables in one array; without ``columns`` all are 0. O(n log n)."""
     if not columns:
         return np.zeros(first.num_rows + second.num_rows, np.int64)
     return np.concatenate(key_numbers([first, second], columns))
 
 
 def order_by(*columns: I64) -> I64:
-    """Positions by the first column, rows equal in it by the second, and so on; those equal in all stay in order. At least one column.
+    """Return positions in a stable sort by the first column, then the second, and so on. At least one column is needed.
 
-    As ``np.lexsort`` of the columns backwards, of fewer of them: neighbours whose ranges fit 63 bits are sorted as one number.
+    This is ``np.lexsort`` with fewer columns: adjacent columns whose ranges fit 63 bits are sorted as one number.
     """
     words: list[I64] = []
-    room = 0
+    free_bits = 0
     for column in columns:
         least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
         width = (most - least).bit_length()
-        if width > room:
+        if width > free_bits:
             words.append(column - least if width < _BITS else column)
-            room = max(0, _BITS - width)
+            free_bits = max(0, _BITS - width)
         elif width:
             words[-1] = (words[-1] << width) | (column - least)
-            room -= width
+            free_bits -= width
     if not words:
         return np.arange(len(columns[0]))
     return np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
 
 
 def last_of_each(number: I64) -> I64:
-    """Positions of the last row of every number, in increasing order. O(n log n)."""
+    """Return the positions of the last row of every number, in increasing order. O(n log n)."""
     if not len(number):
         return np.empty(0, np.int64)
     order = np.argsort(number, kind="stable")

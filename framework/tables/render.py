@@ -1,4 +1,4 @@
-"""Rows as text for a terminal, or CSV."""
+"""Format rows as text for a terminal, or as CSV."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_CELL = 40
 
 
 def instant_text(value: datetime) -> str:
-    """An instant in UTC, without the parts that are zero: ``2013-07-01 12:00``."""
+    """Return an instant in UTC, without the parts that are zero: ``2013-07-01 12:00``."""
     text = value.strftime("%Y-%m-%d %H:%M:%S.%f").rstrip("0").rstrip(".") if value.microsecond else value.strftime("%Y-%m-%d %H:%M:%S")
     return text.removesuffix(":00") if not value.microsecond and not value.second else text
 
 
 def cell_text(value: Any) -> str:
-    """One value as a reader wants to see it: floats in at most 6 significant digits, nothing for null, no control characters."""
+    """Return one value for display: floats in at most 6 significant digits, nothing for null, no control characters."""
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -36,7 +36,7 @@ def cell_text(value: Any) -> str:
 
 
 def text_table(rows: pa.Table, titles: Sequence[str] | None = None) -> str:
-    """The rows under a head line, columns aligned, numbers to the right. No trailing newline."""
+    """Return the rows below a header line, columns aligned, numbers to the right. No trailing newline."""
     head = [printable(title) for title in titles or rows.column_names]
     columns = [[cell_text(v) for v in rows.column(i).to_pylist()] for i in range(rows.num_columns)]
     right = [_is_number(f.type) for f in rows.schema]
@@ -50,7 +50,7 @@ def text_table(rows: pa.Table, titles: Sequence[str] | None = None) -> str:
 
 
 def csv_text(rows: pa.Table) -> str:
-    r"""The rows as CSV with a head line: instants as ISO 8601 in UTC, floats exactly; control characters of texts as ``\u001b``."""
+    r"""Return the rows as CSV with a header line, instants as ISO 8601 in UTC, floats exactly; control characters as ``\u001b``."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows.column_names)

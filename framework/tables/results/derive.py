@@ -1,7 +1,7 @@
-"""Results derived from changes: ``<query>`` (intervals) and ``<query>_now``, incrementally and exactly once.
+"""Derive ``<query>`` (intervals) and ``<query>_now`` from the changes, incrementally and exactly once.
 
-The changes are the truth. A table remembers, in the ``txn`` of its commits, up to which batch it has been derived; so a derivation can be
-killed anywhere and repeated. Everything works on whole columns: O(n log n) in the new changes and the open rows.
+The changes are the source of truth. The ``txn`` of a table's commits has the batch up to which it has been derived, so a derivation can be
+killed at any point and repeated. All steps work on columns: O(n log n) in the new changes and the open rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skyband.framework.tables.delta.data_files import DataFile
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.key_numbers import key_numbers, numbered, order_by
 from skyband.framework.tables.results import invariants
-from skyband.framework.tables.results.parts import Made, Part, Spread, cut, here
+from skyband.framework.tables.results.parts import Made, Part, Spread, cut, in_process
 from skyband.framework.tables.results.trajectories import latest_known, latest_points, values_at
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink
@@ -33,15 +33,15 @@ from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink
 I64 = npt.NDArray[np.int64]
 
 BEFORE = FILLED_BATCH - 1
-"""Before every row of changes."""
+"""A batch id before that of every change."""
 MAX_ROWS = 2_000_000
-"""Changes taken at a time, at least one batch: bounds memory when results are far behind."""
+"""The most changes processed at a time, but at least one batch: bounds memory when results are far behind."""
 
 
-def derive(sink: Sink, upto: int, spread: Spread = here) -> None:
-    """Brings the results of every query up to batch ``upto`` (the last complete one).
+def derive(sink: Sink, upto: int, spread: Spread = in_process) -> None:
+    """Derive the results of every query up to batch ``upto``, the last complete one.
 
-    Where there are many rows of many keys part by part (``parts.cut``), by ``spread``: the tables hold the same rows.
+    If there are many rows of many keys, ``spread`` derives them in parts (``parts.cut``). The tables get the same rows.
     """
     failpoint("derive.before")
     for i, query in enumerate(q for q in sink.plan.queries if q.item.lasting):
@@ -55,19 +55,19 @@ def derive(sink: Sink, upto: int, spread: Spread = here) -> None:
 
 
 def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity: Sequence[str], number: I64 | None = None) -> pa.Table:
-    """Rows of ``<query>`` after ``changes`` (any order), from the rows open before: those still open and those closed by them.
+    """Return the rows of ``<query>`` after ``changes`` (in any order): the open ones, and those that the changes close.
 
-    ``opened`` has the columns of ``<query>``, ``changes`` those of ``<query>_changes``. Every ``+`` opens the interval that the next
-    ``-`` of the same (key, item) closes. ``number``: the key's number in every row of both, if it is known. Raises SkybandError SKY-E900 if
-    the changes do not alternate.
+    ``opened``: the rows open before, with the columns of ``<query>``. Every ``+`` opens an interval, which the next ``-`` of the same (key,
+    item) closes. ``number``: the key's number in every row of both, if it is known. Raises SkybandError SKY-E900 if the changes do not
+    alternate.
     """
     entered = opened.schema.names
     kept = [n for n in entered if n in changes.column_names]
-    told = [*kept, "changed_at", "step"]
+    columns_of_events = [*kept, "changed_at", "step"]
     events = pa.concat_tables(
         [
-            opened.rename_columns([{"valid_from": "changed_at", "from_step": "step"}.get(n, n) for n in entered]).select(told),
-            changes.select(told),
+            opened.rename_columns([{"valid_from": "changed_at", "from_step": "step"}.get(n, n) for n in entered]).select(columns_of_events),
+            changes.select(columns_of_events),
         ]
     )
     enters = np.concatenate([np.ones(opened.num_rows, bool), pc.equal(changes["change"], "+").to_numpy()])
@@ -90,27 +90,27 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity
     opening = np.nonzero(sign)[0]
     follows = np.append(same[1:], False)[opening]
     leaving = np.where(follows, order[np.minimum(opening + 1, len(order) - 1)], -1)
-    # In order of the events, not of the keys: files then hold stretches of time.
+    # In the order of events, not of keys, so that each file covers a span of time.
     rows = order[opening]
     by_row = np.argsort(rows)
     rows, leaving = rows[by_row], leaving[by_row]
     closed = leaving >= 0
     taken = events.take(pa.array(rows))
     at = pc.cast(events["changed_at"], pa.int64()).to_numpy()
-    gone = np.where(closed, leaving, 0)
+    closing = np.where(closed, leaving, 0)
     columns = {n: taken[n] for n in kept}
     columns |= {
         "valid_from": taken["changed_at"],
         "from_step": taken["step"],
-        "valid_to": pa.array(at[gone] if len(at) else gone, pa.int64(), mask=~closed).cast(STAMP),
-        "to_step": pa.array(step[gone] if len(at) else gone, pa.int64(), mask=~closed),
+        "valid_to": pa.array(at[closing] if len(at) else closing, pa.int64(), mask=~closed).cast(STAMP),
+        "to_step": pa.array(step[closing] if len(at) else closing, pa.int64(), mask=~closed),
         "is_current": pa.array(~closed),
     }
     return pa.table([columns[n] for n in entered], schema=opened.schema)
 
 
 def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
-    """Positions of ``rows`` by key number, then by the terms of the item's rank (docs/semantics 6)."""
+    """Return positions of ``rows`` by key number, then by the terms of the item's rank (docs/semantics 6)."""
     by: list[npt.NDArray[Any]] = [number]
     for term in query.item.rank:
         columns = np.stack([_ordered(rows, c) for c in term.columns])
@@ -123,7 +123,7 @@ def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
 
 
 def _ordered(rows: pa.Table, column: str) -> npt.NDArray[Any]:
-    """The column as numbers of the same order."""
+    """Return the column as numbers in the same order."""
     values = rows[column].combine_chunks()
     plain = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
     found: npt.NDArray[Any] = (values if plain else pc.rank(values, tiebreaker="dense").cast(pa.int64())).to_numpy(zero_copy_only=False)
@@ -131,14 +131,14 @@ def _ordered(rows: pa.Table, column: str) -> npt.NDArray[Any]:
 
 
 def _numbered(rows: pa.Table, column: str) -> I64:
-    """Numbers that are equal where the column is."""
+    """Return numbers that are equal where the column is."""
     plain = rows.schema.field(column).type == pa.int64() and not rows[column].null_count
     found: I64 = rows[column].to_numpy() if plain else key_numbers([rows], [column])[0]
     return found
 
 
 def ranked(rows: pa.Table, query: QueryNode, keys: Sequence[str]) -> tuple[pa.Table, I64, I64]:
-    """(rows in rank order key by key, the key number of each, its rank from 1 within its key)."""
+    """Return (rows in rank order by key, the key number of each, its rank from 1 within its key)."""
     (number,) = key_numbers([rows], keys) if keys else [np.zeros(rows.num_rows, np.int64)]
     order = rank_order(rows, query, number)
     number = number[order]
@@ -169,7 +169,7 @@ def _make_intervals(query: QueryNode, first: int, last: int, sink: Sink, part: P
 
 
 def _intervals_of(sink: Sink, query: QueryNode, first: int, last: int, part: Part) -> tuple[pa.Table, list[Outcome]]:
-    """The intervals of a part of the keys that are open before the batches ``first`` to ``last``, or begin there; what they break."""
+    """Return the intervals of one part that are open before the batches ``first`` to ``last`` or begin there, and the violations."""
     schema = sink.specs[query.name].schema
     source = changes_name(query.name)
     columns = [n for n in sink.specs[source].schema.names if n in schema.names or n in ("changed_at", "step", "change")]
@@ -183,7 +183,7 @@ def _intervals_of(sink: Sink, query: QueryNode, first: int, last: int, part: Par
 
 
 def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int, int, int]]:
-    """Spans of batches after ``done`` with at most ``MAX_ROWS`` changes, or one batch, and their number of changes."""
+    """Yield spans of batches after ``done`` with at most ``MAX_ROWS`` changes (or one batch), and their number of changes."""
     if done >= upto:
         return
     first, total = None, 0
@@ -221,7 +221,7 @@ def _make_now(query: QueryNode, done: int, upto: int, frontier: int | None, sink
 
 
 def _now_of(sink: Sink, query: QueryNode, done: int, upto: int, frontier: int | None, part: Part) -> pa.Table:
-    """The current results of a part of the keys."""
+    """Return the current results of one part."""
     schema = sink.specs[now_name(query.name)].schema
     columns = [n for n in schema.names if n not in ("rank", "as_of")]
     rows = sink.writer.read(query.name, [*columns, "valid_from"], part.of(sink, pc.field("is_current")))
@@ -239,9 +239,9 @@ def _now_of(sink: Sink, query: QueryNode, done: int, upto: int, frontier: int | 
 
 
 def _points(sink: Sink, query: QueryNode, named: Sequence[str], done: int, upto: int, part: Part) -> pa.Table:
-    """The latest points of trajectories in the batches up to ``upto``: of the items that were in the result at ``done``, or later.
+    """Return the latest points of trajectories up to batch ``upto``, of the items in the result at batch ``done`` or later.
 
-    A row of the current results derived up to batch ``done`` is a point itself: the batches before are not read again.
+    The rows of the current results, derived up to batch ``done``, are points themselves. So earlier batches are not read again.
     """
     source = trajectory_name(query.name)
     columns = [n for n in sink.specs[source].schema.names if n != "batch_id"]
@@ -255,7 +255,7 @@ def _points(sink: Sink, query: QueryNode, named: Sequence[str], done: int, upto:
 
 
 def key_as_of(rows: pa.Table, heads: pa.Table, plan: Plan, frontier: int | None) -> I64:
-    """For each row, the last microsecond up to which its key's results are complete: that of ``heads``, or the frontier's if later."""
+    """Return for each row the last microsecond up to which its key is complete: that of ``heads``, or of the frontier if later."""
     keys = plan.intake.partition_by
     floor = -(2**63) if frontier is None else frontier - 1
     if not rows.num_rows:

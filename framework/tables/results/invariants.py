@@ -1,12 +1,12 @@
-"""What always holds of results, looked at while they are derived: it costs a sort of what is in memory anyhow.
+"""Check the invariants of results while they are derived. This costs one sort of data that is in memory anyway.
 
-* after every step, no more items than the query asks for (``QueryType.limits``);
-* every item that enters has values within the query's bounds;
-* time does not go back from one step to the next, so that intervals of an item never overlap;
-* what is open afterwards is what was open before, and what entered, less what left.
+* After every step, a result has no more items than the query allows (``QueryType.limits``).
+* Every item that enters has values within the query's bounds.
+* Time does not decrease from one step to the next, so the intervals of an item never overlap.
+* The open intervals afterwards are those open before, plus those that entered, minus those that left.
 
-That every ``-`` has its ``+`` the derivation itself needs (SKY-E900). What is broken is recorded in ``checks``, before the results are
-written, so that nothing of it is forgotten if the run dies; results are written as they are, and the gate does not let them pass.
+The derivation itself requires a ``+`` for every ``-`` (SKY-E900). Violations are recorded in ``checks`` before the results are written, so
+that they survive if the run is killed. The results are written in any case, but the gate does not publish them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ IN_BOUNDS: Final = BROKEN + "in_bounds"
 IN_ORDER: Final = BROKEN + "no_overlap"
 REPLAYS: Final = BROKEN + "replays"
 _SLACK: Final = 1e-9
-"""Of bounds, relative: they are compared before a score is rounded for the tables."""
+"""The relative tolerance of bounds: scores are compared with them before they are rounded for the tables."""
 
 
 def broken(plan: Plan, query: QueryNode, opened: pa.Table, changes: pa.Table, derived: pa.Table, number: I64) -> Iterator[Outcome]:
-    """What ``changes``, which made ``derived`` out of the rows ``opened``, break. ``number``: of the key, in every row of both.
+    """Yield the invariants that ``changes`` violate, which lead from the open rows ``opened`` to ``derived``.
 
-    O(n log n) in both, O(n) if they lie in order.
+    ``number``: the number of the key in every row of both. O(n log n), O(n) if the rows are in order.
     """
     if not changes.num_rows:
         return
@@ -58,17 +58,17 @@ def broken(plan: Plan, query: QueryNode, opened: pa.Table, changes: pa.Table, de
 
     least = _per_stream(query, limits, changes, "most")
     if least is not None:
-        held = np.bincount(before, minlength=int(number.max()) + 1).astype(np.int64)
+        sizes = np.bincount(before, minlength=int(number.max()) + 1).astype(np.int64)
         sums = np.cumsum(np.where(enters_in_order, 1, -1))
         first = np.append(True, ~same)
         starts = np.nonzero(first)[0]
-        behind = np.repeat(np.append(0, sums)[starts], np.diff(np.append(starts, len(stream))))
-        many = held[stream] + sums - behind
-        wrong = ends & (many > least[order])
-        yield from _found(plan, query, AT_MOST, {"most": _shown(limits, "most")}, changes, order[wrong], many[wrong])
+        offset = np.repeat(np.append(0, sums)[starts], np.diff(np.append(starts, len(stream))))
+        size = sizes[stream] + sums - offset
+        wrong = ends & (size > least[order])
+        yield from _found(plan, query, AT_MOST, {"most": _shown(limits, "most")}, changes, order[wrong], size[wrong])
     at = changes["changed_at"].cast(pa.int64()).to_numpy()[order]
-    back = np.append(False, same & (at[1:] < at[:-1]))
-    yield from _found(plan, query, IN_ORDER, {}, changes, order[back], at[back])
+    decreases = np.append(False, same & (at[1:] < at[:-1]))
+    yield from _found(plan, query, IN_ORDER, {}, changes, order[decreases], at[decreases])
     yield from _out_of_bounds(plan, query, limits, changes, np.nonzero(enters)[0])
     open_now = pc.sum(derived["is_current"]).as_py() or 0
     expected = opened.num_rows + int(enters.sum()) - int((~enters).sum())
@@ -78,7 +78,7 @@ def broken(plan: Plan, query: QueryNode, opened: pa.Table, changes: pa.Table, de
 
 
 def broken_by_reports(plan: Plan, query: QueryNode, changes: pa.Table) -> Iterator[Outcome]:
-    """What rows of a query whose items are told once break: at most so many for an arrival, all within the bounds. O(rows)."""
+    """Yield the invariants that items reported once violate: the number for each arrival, and the bounds. O(rows)."""
     limits = _limits(plan, query)
     most = _per_stream(query, limits, changes, "most")
     if most is not None:
@@ -88,7 +88,7 @@ def broken_by_reports(plan: Plan, query: QueryNode, changes: pa.Table) -> Iterat
 
 
 def record(sink: Sink, table: str, found: Sequence[Outcome], first: int, last: int) -> None:
-    """Rows of ``checks`` for what batches ``first`` to ``last`` broke in a table, once."""
+    """Record in ``checks``, once, what the batches ``first`` to ``last`` violated in a table."""
     if not found:
         return
     made = identity(sink, table)
@@ -97,18 +97,18 @@ def record(sink: Sink, table: str, found: Sequence[Outcome], first: int, last: i
 
 
 def identity(sink: Sink, table: str) -> str:
-    """Names a table as it was made: made anew, it has another name, and what was broken before does not count."""
+    """Return an id of this incarnation of a table: violations of a former incarnation do not count."""
     return str(sink.writer.opened(table).metadata().id)[:8]
 
 
 def columns(plan: Plan, query: QueryNode) -> list[str]:
-    """The columns of changes that ``broken_by_reports`` looks at."""
+    """Return the columns of changes that ``broken_by_reports`` reads."""
     bounded = [c for limits in _limits(plan, query).values() for c, _, _ in limits.bounds]
     return list(dict.fromkeys([*stream_columns(plan, query), "changed_at", "step", "pos", *bounded]))
 
 
 def _limits(plan: Plan, query: QueryNode) -> dict[str, Limits]:
-    """What bounds results, by the name of the query of a table ("" for an entry that is none)."""
+    """Return the limits of results by query of a table of queries ("" for a single query)."""
     kind = query_type(query.type)
     if query.members:
         return {a.name: kind.limits(plan, query, a) for a in query.asked}
@@ -116,8 +116,8 @@ def _limits(plan: Plan, query: QueryNode) -> dict[str, Limits]:
 
 
 def _order(stream: I64, step: I64) -> I64:
-    """Positions by stream, then step. Changes mostly lie so: then it is a look at them."""
-    # Of small numbers the stable sort is one by their digits, in O(n).
+    """Return positions by stream, then step. Changes are mostly in that order: then no sort is needed."""
+    # The stable sort of small integers is a radix sort, in O(n).
     small = stream.astype(np.int16) if len(stream) and stream.max() < 2**15 else stream
     order = np.argsort(small, kind="stable") if len(stream) and stream.min() != stream.max() else np.arange(len(stream))
     by_step, by_stream = step[order], stream[order]
@@ -127,7 +127,7 @@ def _order(stream: I64, step: I64) -> I64:
 
 
 def _per_stream(query: QueryNode, limits: dict[str, Limits], changes: pa.Table, what: str, n: int = 0) -> F64 | None:
-    """For every change the bound of its query: ``most``, or the least or greatest (``what``) of its bounded column ``n``."""
+    """Return for every change the limit of its query: ``most``, or the least or greatest value (``what``) of bounded column ``n``."""
 
     def of(limit: Limits) -> float | None:
         if what == "most":
@@ -163,7 +163,7 @@ def _out_of_bounds(plan: Plan, query: QueryNode, limits: dict[str, Limits], chan
 
 
 def _shown(limits: dict[str, Limits], what: str, n: int = 0) -> Any:
-    """A bound for a message: that of the only query, or none in particular."""
+    """Return a limit for a message: that of the only query, None if there are several."""
     if len(limits) != 1:
         return None
     (limit,) = limits.values()
@@ -171,14 +171,14 @@ def _shown(limits: dict[str, Limits], what: str, n: int = 0) -> Any:
 
 
 def _found(
-    plan: Plan, query: QueryNode, name: str, asked: dict[str, Any], changes: pa.Table, wrong: I64, values: npt.NDArray[Any]
+    plan: Plan, query: QueryNode, name: str, arguments: dict[str, Any], changes: pa.Table, wrong: I64, values: npt.NDArray[Any]
 ) -> Iterator[Outcome]:
-    """The outcome of rows ``wrong`` of the changes, if there are any; ``values``: what each of them shows."""
+    """Yield an outcome if any rows of the changes are ``wrong``; ``values``: the value found in each of them."""
     if not len(wrong):
         return
     some = changes.take(pa.array(wrong[:EXAMPLES])).select([*stream_columns(plan, query), "step"]).to_pylist()
     examples = [{**row, "found": value} for row, value in zip(some, values[:EXAMPLES].tolist(), strict=True)]
     yield Outcome(
-        query.name, None, None, name, json.dumps({k: v for k, v in asked.items() if v is not None}, sort_keys=True), "critical", False,
+        query.name, None, None, name, json.dumps({k: v for k, v in arguments.items() if v is not None}, sort_keys=True), "critical", False,
         None, changes.num_rows, len(wrong), 100 * len(wrong) / changes.num_rows, examples,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Results of many keys are derived part by part: each part, a span of a key column's values, takes little memory, wherever it is done."""
+"""Split the derivation of many keys into parts: spans of a key column's values, each small enough for the memory of a task."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from skyband.framework.tables.delta.data_files import DataFile
 from skyband.framework.tables.writing.sink import Sink
 
 PART_ROWS: Final = 1_000_000
-"""Rows that a part is made from, about."""
+"""The approximate number of input rows of a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Keys whose value of ``column`` is not below ``first`` and below ``end`` (None: there is no such bound)."""
+    """Keys with ``first`` <= ``column`` < ``end`` (None: no such bound)."""
 
     column: str = ""
     first: Any = None
     end: Any = None
 
     def of(self, sink: Sink, where: pc.Expression | None = None) -> pc.Expression | None:
-        """The condition of its rows of any table with the key, and ``where``."""
+        """Return the condition for the rows of this part in any table with the key, and ``where``."""
         for bound, kept in ((self.first, False), (self.end, True)):
             if bound is not None:
                 below = pc.field(self.column) < pa.scalar(bound, sink.specs["heads"].schema.field(self.column).type)
-                # What compares with nothing (NaN) is below nothing: in the part without an end.
+                # NaN is below nothing: it is in the part without an end.
                 mine = below if kept else ~below
                 where = mine if where is None else where & mine
         return where
@@ -39,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a part came to: files of its rows, and what they break."""
+    """The outcome of a part: files of its rows, and the violations found."""
 
     files: list[DataFile]
     broken: list[Outcome] = field(default_factory=list)
@@ -47,16 +47,16 @@ class Made:
 
 Make = Callable[[Sink, Part], Made]
 Spread = Callable[[Sink, Make, Sequence[Part]], list[Made]]
-"""Makes the parts of a table somewhere."""
+"""Derives the parts of a table, here or in tasks."""
 
 
-def here(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:
-    """In this process, one after the other."""
+def in_process(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:
+    """Derive the parts in this process, one after the other."""
     return [make(sink, part) for part in parts]
 
 
 def cut(sink: Sink, rows: int) -> list[Part]:
-    """Parts of about ``PART_ROWS`` of ``rows``, all keys having as many. O(keys log keys), O(1) if one is enough."""
+    """Return parts of about ``PART_ROWS`` of ``rows``, if all keys have equally many. O(keys log keys), O(1) if one is enough."""
     keys = sink.plan.intake.partition_by
     count = -(-rows // PART_ROWS)
     if count <= 1 or not keys or sink.writer.task_root is None:

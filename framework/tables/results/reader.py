@@ -1,4 +1,4 @@
-"""Asking a job's tables without Spark: a query's result at any instant, and other k and windows from the skyband."""
+"""Read results without Spark: of a query at any instant, and for another k or window from the skyband."""
 
 from __future__ import annotations
 
@@ -41,12 +41,15 @@ from skyband.operators.base import Window
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 NEWEST = 100
-"""So many rows of what is told once, if nothing else is asked for."""
+"""The default number of rows of items that are reported once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``rows``: key columns, rank, item columns, score. ``as_of``: the instant they stand for (None: each key's own last)."""
+    """The answer to a query.
+
+    ``rows``: key columns, rank, item columns, score. ``as_of``: the instant of the result (None: the last one of each key).
+    """
 
     rows: pa.Table
     as_of: datetime | None
@@ -55,7 +58,7 @@ class Answer:
 
 
 class Reader:
-    """The tables of ``plan``'s sink as of the last complete batch."""
+    """Reads the tables in the sink of ``plan`` as of the last complete batch."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -63,7 +66,7 @@ class Reader:
         self.keys = plan.intake.partition_by
 
     def query(self, name: str) -> QueryNode:
-        """The query called ``name``. SkybandError SKY-E201 if there is none."""
+        """Return the query called ``name``. SkybandError SKY-E201 if there is none."""
         for q in self.plan.queries:
             if q.name == name:
                 return q
@@ -71,7 +74,7 @@ class Reader:
         raise SkybandError("SKY-E201", f"the job has no query {name!r}", hint=did_you_mean(name, names) or f"its queries: {one_of(names)}")
 
     def read(self, table: str, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-        """Rows of one table. SkybandError SKY-E400 if it is not there, or is another one."""
+        """Return rows of one table. SkybandError SKY-E400 if it does not exist, or has other columns."""
         opened = delta_read.open_table(self.root, table)
         if table in self._schemas:
             need_columns(opened, table, self._schemas[table], columns)
@@ -82,11 +85,11 @@ class Reader:
         return {t.name: t.schema for t in tables(self.plan)}
 
     def as_of(self, name: str, at: datetime | None = None, key: Mapping[str, str] | None = None, newest: int | None = None) -> Answer:
-        """The result of query ``name`` after all events with time <= ``at`` (default: the last instant that is complete).
+        """Return the result of query ``name`` after all events with time <= ``at`` (default: the last instant that is complete).
 
-        Of items that are told once: the ``newest`` (default: ``NEWEST``) of those told by then.
+        For items that are reported once, return the ``newest`` (default: ``NEWEST``) reported by then.
 
-        SkybandError SKY-E402 if ``at`` is later than what has been processed.
+        SkybandError SKY-E402 if results are not complete up to ``at``.
         """
         query = self.query(name)
         chosen, member = self._chosen(query, key)
@@ -102,15 +105,15 @@ class Reader:
             raise SkybandError(
                 "SKY-E402",
                 f"results are complete only up to {_iso(complete)}; {_iso(at)} is later",
-                hint="ask for an earlier instant, or run the job on newer data",
+                hint="use an earlier instant, or run the job on newer data",
             )
         if not query.item.lasting:
-            return self._told(query, at, complete, _both(chosen, member), key, NEWEST if newest is None else newest)
+            return self._newest_reports(query, at, complete, _both(chosen, member), key, NEWEST if newest is None else newest)
         rows = self._intervals(query, _both(chosen, member))
         if at is not None:
             first = pc.min(rows["valid_from"]).as_py()
             if first is None or at < first:
-                note = f"before the first result{f' ({_iso(first)})' if first else ''}: nothing was in the result at {_iso(at)}"
+                note = f"before the first result{f' ({_iso(first)})' if first else ''}: the result was empty at {_iso(at)}"
             instant = pa.scalar(at, STAMP)
             alive = pc.and_(pc.less_equal(rows["valid_from"], instant), pc.fill_null(pc.greater(rows["valid_to"], instant), True))
         else:
@@ -123,14 +126,14 @@ class Reader:
         return Answer(found, at if at is not None else complete, portable.as_of(self.plan, query, at, key), note)
 
     def snapshot(self, name: str, k: int | None = None, window: Window | None = None, key: Mapping[str, str] | None = None) -> Answer:
-        """The best ``k`` of query ``name``'s shared state within ``window``, as of the last batch; default: the query's own k and window.
+        """Return the best ``k`` of the query's shared state in ``window``, as of the last batch; default: the query's own k and window.
 
-        SkybandError SKY-E201 if the state does not hold that much (k > K, or a window larger than N), or answers only its own K.
+        SkybandError SKY-E201 if the state does not have that much (k > K, or a window larger than N), or answers only its own K.
         """
         query = self.query(name)
         if not query.item.lasting:
-            said = f"query {name!r} tells of every arrival once and keeps no result that could be cut to another k or window"
-            raise SkybandError("SKY-E201", said, hint="leave out --k and --window; --at T --limit N shows the newest N told by T")
+            said = f"query {name!r} reports every arrival once: it keeps no result for another k or window"
+            raise SkybandError("SKY-E201", said, hint="omit --k and --window; --at T --limit N shows the newest N reported by T")
         operator = self.plan.operators[query.operator]
         own_k = query_type(query.type).own_k
         if k is None:
@@ -140,7 +143,7 @@ class Reader:
         window = query.window if window is None else window
         if own_k is not None and k != operator.k:
             said = f"the tables answer {name!r} for any window, but only for its own {own_k} ({operator.k})"
-            raise SkybandError("SKY-E201", said, hint=f"leave out --k, or add a query with {own_k}: {k}")
+            raise SkybandError("SKY-E201", said, hint=f"omit --k, or add a query with {own_k}: {k}")
         if k is None or k < 1 or k > operator.k:
             raise SkybandError(
                 "SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later"
@@ -171,15 +174,15 @@ class Reader:
         return Answer(found, one, portable.snapshot(self.plan, query, operator, k, effective, self.frontier, key))
 
     def _own(self, query: QueryNode, k: int | None, window: Window | None, key: Mapping[str, str] | None) -> Answer:
-        """The best ``k`` of the query's own result, for a state without a skyband; of a table, of the queries that are asked for."""
+        """Return the best ``k`` of the query's own result, for a state without a skyband."""
         named = (key or {}).get(QUERY_COLUMN)
-        asked = [a for a in query.asked if not query.members or named in (None, a.name)]
-        if window is not None and any(a.window != window for a in asked):
+        logical = [a for a in query.asked if not query.members or named in (None, a.name)]
+        if window is not None and any(a.window != window for a in logical):
             hint = "add a query with that window"
             raise SkybandError("SKY-E201", f"query {query.name!r} keeps no skyband: its tables answer only its own window", hint=hint)
-        least = min((a.k for a in asked if a.k is not None), default=None)
+        least = min((a.k for a in logical if a.k is not None), default=None)
         if k is not None and (k < 1 or (least is not None and k > least)):
-            whose = "" if least is None else f" to {least:,}, the " + ("least" if len(asked) > 1 else "k") + " it asks for"
+            whose = "" if least is None else f" to {least:,}, the " + ("least" if len(logical) > 1 else "k") + " it asks for"
             raise SkybandError("SKY-E201", f"k must be from 1{whose}")
         found = self.as_of(query.name, None, key)
         if k is None:
@@ -188,7 +191,7 @@ class Reader:
         return Answer(best, found.as_of, portable.best(self.plan, query, k, key), found.note)
 
     def complete(self, chosen: pc.Expression | None = None) -> datetime | None:
-        """The last instant up to which results are complete: the earliest of the chosen keys'; None if nothing has been processed."""
+        """Return the instant up to which the results of all chosen keys are complete; None if nothing has been processed."""
         heads = self.read("heads", where=chosen)
         if not heads.num_rows:
             return None
@@ -202,7 +205,7 @@ class Reader:
         return newest
 
     def _intervals(self, query: QueryNode, chosen: pc.Expression | None) -> pa.Table:
-        """Intervals up to the last complete batch: the table, and what has come since it was derived."""
+        """Return the intervals up to the last complete batch: those of the table, updated by later changes."""
         schema = results_schema(self.plan, query)
         derived, complete = self._versions(query)
         rows = to_schema(self.read(query.name, where=chosen), schema)
@@ -216,14 +219,14 @@ class Reader:
         return pa.concat_tables([rows.filter(pc.invert(rows["is_current"])), opened])
 
     def _as_of_instant(self, rows: pa.Table, query: QueryNode, at: datetime | None) -> pa.Table:
-        """Intervals with their moving values as of ``at`` (None: of the last instant that is complete for their key)."""
+        """Return the intervals with time-varying values as of ``at`` (None: the last instant that is complete for their key)."""
         varying = query.item.time_varying
         assert varying is not None
         if not rows.num_rows:
             return rows
         streams = stream_columns(self.plan, query)
         named = (*streams, *identity_columns(self.plan, query))
-        # An interval is a point where it begins.
+        # The start of an interval is a point of the trajectory itself.
         wanted = pc.field("valid_from") >= pc.min(rows["valid_from"])
         wanted = wanted if at is None else wanted & (pc.field("valid_from") <= pa.scalar(at, STAMP))
         points = self.read(trajectory_name(query.name), [*named, "valid_from", varying.value, varying.slope], wanted)
@@ -233,21 +236,21 @@ class Reader:
             micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
         return values_at(rows, points, varying, named, micros)
 
-    def _told(
+    def _newest_reports(
         self, query: QueryNode, at: datetime | None, complete: datetime, chosen: pc.Expression | None, key: portable.Key, newest: int
     ) -> Answer:
-        """The newest items that were told by ``at`` and up to the last complete batch."""
+        """Return the newest items reported by ``at``, up to the last complete batch."""
         last = pc.max(self.read("runs", ["batch_id"])["batch_id"]).as_py()
         streams = stream_columns(self.plan, query)
         done = pc.field("batch_id") <= (-1 if last is None else last)
         by_then = done if at is None else done & (pc.field("changed_at") <= pa.scalar(at, STAMP))
-        told = _both(by_then, chosen)
-        # The table has all that was ever told: only rows that may be shown are read whole.
-        at_of = self.read(changes_name(query.name), ["changed_at"], told)["changed_at"].cast(pa.int64()).to_numpy()
+        reported = _both(by_then, chosen)
+        # The table has all reports since the first run: all columns are read only of rows that may be shown.
+        at_of = self.read(changes_name(query.name), ["changed_at"], reported)["changed_at"].cast(pa.int64()).to_numpy()
         if 0 < newest < len(at_of):
             oldest = pa.scalar(int(np.partition(at_of, len(at_of) - newest)[len(at_of) - newest]), STAMP)
-            told = _both(told, pc.field("changed_at") >= oldest)
-        rows = self.read(changes_name(query.name), where=told)
+            reported = _both(reported, pc.field("changed_at") >= oldest)
+        rows = self.read(changes_name(query.name), where=reported)
         order = [("changed_at", "descending"), *((c, "ascending") for c in streams), ("step", "descending"), ("pos", "ascending")]
         found = rows.sort_by(order).slice(0, newest)
         note = f"the newest {found.num_rows:,} of {counted(len(at_of), 'row')}" if found.num_rows < len(at_of) else None
@@ -257,7 +260,7 @@ class Reader:
         return Answer(answer, complete if at is None else at, portable.newest_reports(self.plan, query, at, newest, key), note)
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
-        """(batch up to which results are derived, last complete batch), -1 for none."""
+        """Return (batch up to which results are derived, last complete batch), -1 for none."""
         kept = read_job_file_header(location(self.root) / "_skyband")
         if kept is None:
             return 0, 0
@@ -266,7 +269,7 @@ class Reader:
         return tuple(-1 if v is None else int(v) for v in found)  # type: ignore[return-value]
 
     def _chosen(self, query: QueryNode, key: Mapping[str, str] | None) -> tuple[pc.Expression | None, pc.Expression | None]:
-        """Filters for ``column=value`` pairs: one of key columns, one of the query of a table (``query=name``)."""
+        """Return filters for ``column=value`` pairs: of key columns, and of the query in a table of queries (``query=name``)."""
         own = dict(key or {})
         member = own.pop(QUERY_COLUMN, None) if query.members else None
         if member is not None and member not in query.members:
@@ -275,7 +278,7 @@ class Reader:
         return self._key_filter(own), None if member is None else pc.field(QUERY_COLUMN) == member
 
     def _key_filter(self, key: Mapping[str, str] | None) -> pc.Expression | None:
-        """An Arrow filter for ``column=value`` pairs; values are read as the column's type."""
+        """Return an Arrow filter for ``column=value`` pairs; values are read as the type of the column."""
         chosen: pc.Expression | None = None
         for name, text in (key or {}).items():
             if name not in self.keys:
@@ -305,7 +308,7 @@ class Reader:
 
 
 def first(plan: Plan, query: QueryNode, rows: pa.Table, limit: int | None) -> pa.Table:
-    """At most ``limit`` rows of an answer to ``query``: of several keys the best of each, then the second of each, and so on."""
+    """Return at most ``limit`` rows of an answer: of several keys the best of each, then the second of each, and so on."""
     streams = stream_columns(plan, query)
     if limit is None or not streams or not query.item.lasting:
         return rows.slice(0, limit)
@@ -317,18 +320,18 @@ def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | N
 
 
 def narrowed(window: Window, operator: OperatorNode) -> Window:
-    """``window`` within the state's. SkybandError SKY-E201 if it is larger, or of a kind the state does not have."""
+    """Return ``window`` limited to that of the state. SkybandError SKY-E201 if it is larger, or of another kind."""
     for misfit in window.misfits(operator.window):
         if misfit.most is None:
             said = f"the state has no window in {'rows' if misfit.kind == 'count' else 'time'}"
-            raise SkybandError("SKY-E201", said, hint="ask for a window of the kind the job's is")
+            raise SkybandError("SKY-E201", said, hint="use a window of the same kind as in the spec")
         limit = f"{counted(misfit.most, 'row')}" if misfit.kind == "count" else format_duration(misfit.most)
-        raise SkybandError("SKY-E201", f"the window must not be larger than {limit}, which is what the state holds")
+        raise SkybandError("SKY-E201", f"the window must not be larger than {limit}, the window of the state")
     return window.within(operator.window)
 
 
 def _alive(rows: pa.Table, query: QueryNode, window: Window, as_of: Any, last_seq: Any) -> Any:
-    """Items whose oldest row is in the window."""
+    """Return which items have their oldest row in the window."""
     alive = np.ones(rows.num_rows, bool)
     if not query.item.rows:
         return alive
@@ -342,13 +345,13 @@ def _alive(rows: pa.Table, query: QueryNode, window: Window, as_of: Any, last_se
 
 
 def _shown(rows: pa.Table, hidden_by: str, window: Window, as_of: Any, last_seq: Any) -> Any:
-    """Items that no row of the window keeps out of the result."""
-    gone = rows[hidden_by].is_null().to_numpy(zero_copy_only=False)
+    """Return which items no row of the window keeps out of the result."""
+    shown = rows[hidden_by].is_null().to_numpy(zero_copy_only=False)
     if window.count is not None:
-        gone |= rows[hidden_by].fill_null(-1).to_numpy() <= last_seq - window.count
+        shown |= rows[hidden_by].fill_null(-1).to_numpy() <= last_seq - window.count
     if window.micros is not None:
-        gone |= rows[f"{hidden_by}_time"].cast(pa.int64()).fill_null(0).to_numpy() <= as_of - window.micros
-    return gone
+        shown |= rows[f"{hidden_by}_time"].cast(pa.int64()).fill_null(0).to_numpy() <= as_of - window.micros
+    return shown
 
 
 def _iso(at: datetime) -> str:

@@ -1,7 +1,7 @@
-"""Values that move between changes: items with what they are worth at an instant, from the points of their trajectories.
+"""Compute time-varying values of items at an instant from the points of their trajectories.
 
-A point says a value, and its slope, from ``valid_from`` until the item's next point. Values are whole microseconds, told in seconds:
-reckoned as such they are the same whichever earlier point they are reckoned from.
+A point has a value and its slope, valid from ``valid_from`` until the item's next point. Values are stored in seconds but are whole
+microseconds. Computed in microseconds, a value is the same from whichever earlier point it is computed.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ I64 = npt.NDArray[np.int64]
 
 
 def values_at(rows: pa.Table, points: pa.Table, varying: TimeVarying, named: Sequence[str], at: I64) -> pa.Table:
-    """``rows`` of intervals with their moving values as of ``at`` (microseconds, one for each), from the latest of ``points`` by then.
+    """Return intervals with time-varying values as of ``at`` (microseconds, one per row), from the latest of ``points`` by then.
 
-    An interval itself says the values as of its ``valid_from``. ``named`` are the columns that tell items (and their streams) apart.
-    O(n log n). SkybandError SKY-E900 if an interval begins later than it is asked for.
+    An interval has the values as of its ``valid_from``. ``named``: the columns that identify items and their streams. O(n log n).
+    SkybandError SKY-E900 if an interval begins after its instant.
     """
     points = pa.concat_tables([rows.select(points.column_names).cast(points.schema), points])
     number, of_point = (
         key_numbers([rows, points], named) if named else (np.zeros(rows.num_rows, np.int64), np.zeros(points.num_rows, np.int64))
     )
     since = _micros(points)
-    # Points and questions in one order, a point before the question of its instant: the row before a question is its answer.
+    # Sort points and instants together, points first: the point before an instant gives its value.
     order = np.lexsort((np.repeat([0, 1], [len(since), len(at)]), np.append(since, at), np.append(of_point, number)))
     is_point = order < len(since)
     before = np.maximum.accumulate(np.where(is_point, np.arange(len(order)), -1))[~is_point]
-    asked = order[~is_point] - len(since)
+    of_row = order[~is_point] - len(since)
     found = np.empty(len(at), np.int64)
-    found[asked] = np.where(before < 0, -1, order[before]) if len(order) else -1
+    found[of_row] = np.where(before < 0, -1, order[before]) if len(order) else -1
     if (found < 0).any() or not np.array_equal(of_point[found], number) if len(at) else False:
-        raise SkybandError("SKY-E900", "the value of an item is asked for before it was in the result")
+        raise SkybandError("SKY-E900", "the value of an item is requested for an instant before it entered the result")
     slope = points[varying.slope].cast(pa.int64()).to_numpy()[found]
     value = points[varying.value].to_numpy()[found]
-    made = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])
-    columns = {varying.value: pa.array(made / 1e6), varying.slope: pa.array(slope).cast(rows.schema.field(varying.slope).type)}
+    micros = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])
+    columns = {varying.value: pa.array(micros / 1e6), varying.slope: pa.array(slope).cast(rows.schema.field(varying.slope).type)}
     for name, column in columns.items():
         rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
     return rows
 
 
 def latest_known(rows: pa.Table, points: pa.Table, streams: Sequence[str], at: I64) -> I64:
-    """``at``, the instants that rows of intervals are complete up to, or the latest one that something of their stream is known of.
+    """Return for each interval the later of ``at``, up to which it is complete, and the last known instant of its stream.
 
-    A key without rows of its own is told up to when it got some; its results may have moved on since. O(n log n).
+    For a key without new rows, ``at`` is that of its last rows; its results may have changed since. O(n log n).
     """
     known = np.append(_micros(rows), _micros(points))
     every = pa.concat_tables([rows.select(streams), points.select(streams).cast(rows.select(streams).schema)]) if streams else None
@@ -64,7 +64,7 @@ def latest_known(rows: pa.Table, points: pa.Table, streams: Sequence[str], at: I
 
 
 def latest_points(points: pa.Table, named: Sequence[str]) -> pa.Table:
-    """The last point of every item. O(n log n)."""
+    """Return the last point of every item. O(n log n)."""
     ordered = points.take(pa.array(np.argsort(_micros(points), kind="stable")))
     (number,) = key_numbers([ordered], named) if named else (np.zeros(ordered.num_rows, np.int64),)
     return ordered.take(pa.array(last_of_each(number)))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from skyband.framework.base.columns import changes_layout, fixed
 from skyband.framework.base.items import SCORE_VALUE, ItemShape, Part, by_score
 from skyband.framework.plan.model import Check, Field, IntakeNode, OperatorNode, Plan, QueryNode, SourceNode
 from skyband.framework.tables.schemas import changes_schema, heads_schema, skyband_schema
@@ -111,11 +112,16 @@ def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int =
     return made
 
 
+ROWS_HAVE = frozenset({"changed_at", "step", "pos", "change", "cause", "batch_id"})
+DEFAULTS = {c.name: "" if c.type == "string" else 0 for c in fixed(changes_layout(True), changes_layout(False)) if c.name not in ROWS_HAVE}
+"""A value for the columns of changes that the rows of these tests do not have, so that a new column needs no change here."""
+
+
 def to_table(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table; instants and dates are given as integers, decimals as text."""
+    """Rows as a table; instants and dates are given as integers, decimals as text. A column of changes that no row has is 0 or ""."""
     columns = []
     for f in schema:
-        values = [r[f.name] for r in rows]
+        values = [r[f.name] if f.name in r or f.name not in DEFAULTS else DEFAULTS[f.name] for r in rows]
         if pa.types.is_timestamp(f.type):
             columns.append(pa.array(values, pa.int64()).cast(f.type))
         elif pa.types.is_date(f.type):

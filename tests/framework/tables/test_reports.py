@@ -136,7 +136,7 @@ def test_the_newest_by_definition_and_in_duckdb(job: Job) -> None:
 
 def test_no_other_k_or_window_can_be_had(job: Job) -> None:
     for k, window in ((1, None), (None, Window(3)), (2, Window(3))):
-        with pytest.raises(SkybandError, match=r"tells of every arrival once") as e:
+        with pytest.raises(SkybandError, match=r"reports every arrival once") as e:
             Reader(job.plan).snapshot("near", k, window)
         assert e.value.code == "SKY-E201" and "--limit" in (e.value.hint or "")
     with pytest.raises(SkybandError, match=r"complete only up to"):
@@ -150,7 +150,7 @@ def test_the_command_prints_them(job: Job, capsys: pytest.CaptureFixture[str], m
     assert said.out.startswith("near: 3 rows, as of ") and "LIMIT 3;" in said.out
     assert f"the newest 3 of {len(job.rows):,} rows" in said.err
     assert main(["query", "spec.yaml", "near", "--k", "1"]) == 2
-    assert "SKY-E201 query 'near' tells of every arrival once" in capsys.readouterr().err
+    assert "SKY-E201 query 'near' reports every arrival once" in capsys.readouterr().err
 
 
 def replayed(plan: Plan) -> Replayed:
