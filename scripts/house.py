@@ -18,10 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("framework", "operators", "jobs")
 STREAMING = "framework/streaming"
 SOURCES = "framework/sources"
-ADAPTER = "framework/streaming/spark"
+ADAPTER = "framework/spark_adapter"
 """The package that may use private parts of PySpark."""
 PAGE_WORDS = 2500
-PRIVATE = re.compile(r"_j[a-z]\w*|_gateway|_sc|_ssql_ctx|_to_java\w*|_create_converter\w*")
+PRIVATE = re.compile(r"_jvm|_jsc|_jdf|_jspark\w*|_jc|_jq|_jsq|_jreader|_jwrite|_jschema|_gateway|_active_spark_context|_to_java\w*")
+"""Private attributes of PySpark's classes."""
 FORMATS = {"csv", "json", "parquet", "orc", "delta", "kafka", "rate"}
 
 
@@ -92,9 +93,9 @@ def private_accesses() -> list[str]:
             continue
         for node in ast.walk(tree(path)):
             private = isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr)
-            if isinstance(node, ast.ImportFrom):
-                spark = (node.module or "").split(".")[0] in ("pyspark", "py4j")
-                private = spark and ((node.module or "").startswith("py4j") or any(a.name.startswith("_") for a in node.names))
+            if isinstance(node, ast.ImportFrom) and node.module:
+                hidden = node.module == "pyspark.java_gateway" or any(a.name.startswith("_") for a in node.names)
+                private = node.module.split(".")[0] == "py4j" or (node.module.split(".")[0] == "pyspark" and hidden)
             if private:
                 found.append(f"{name_of(path)}:{node.lineno}")
     return found
