@@ -172,7 +172,7 @@ def test_workers_that_die(tmp_path: Path, left_alone: Path) -> None:
             os.kill(pid, signal.SIGKILL)
         code = run.ended()
     # Spark starts others if none was at work.
-    assert (code, run.rest()) == (0, []) or (code == 3 and run.rest()[0].startswith("SKY-E305 a Python worker of Spark's died")), run.lines
+    assert (code, run.rest()) == (0, []) or (code == 3 and run.rest()[0].startswith("SKY-E305 a Python worker of Spark died")), run.lines
     assert len(run.rest()) in (0, 2)
     goes_on(spec, left_alone)
 

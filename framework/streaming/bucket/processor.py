@@ -17,7 +17,7 @@ from skyband.framework.base.messages import ASIDE, COUNTS, WAKE, Tally, time_cou
 from skyband.framework.sources.structs import struct
 from skyband.framework.spark_adapter.workers import pickle_state_plainly
 from skyband.framework.streaming.bucket.state_values import StateValues
-from skyband.framework.streaming.spark.executors import as_the_driver
+from skyband.framework.streaming.spark.executors import require_driver_versions
 from skyband.framework.streaming.spark.worker_pools import freeze_loaded_objects
 from skyband.operators import threads
 
@@ -66,7 +66,7 @@ class HostProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
-        as_the_driver()
+        require_driver_versions()
         pickle_state_plainly(handle)
         self.handle = handle
         self.mark = handle.getValueState("mark", _MARK)

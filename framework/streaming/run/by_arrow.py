@@ -21,7 +21,7 @@ from skyband.framework.spark_adapter.driver import serialize_function
 from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.rows.arrow_intake import Readable, accepted_times, judged, said
-from skyband.framework.streaming.spark.executors import as_the_driver
+from skyband.framework.streaming.spark.executors import require_driver_versions
 from skyband.framework.streaming.spark.worker_pools import INTAKE, pool
 
 
@@ -87,7 +87,7 @@ class _Spans:
     exact: bool
 
     def __call__(self, urls: Iterable[str]) -> Iterator[tuple[str, Span]]:
-        as_the_driver()
+        require_driver_versions()
         for url in urls:
             try:
                 span = self._span(url)

@@ -11,7 +11,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.locations import location
-from skyband.framework.streaming.spark.executors import as_the_driver, told_by_executor
+from skyband.framework.streaming.spark.executors import error_from_executor, require_driver_versions
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.results.parts import Made, Make, Part, Spread
@@ -32,7 +32,7 @@ class _Task:
     make: Make
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Made | _Refused]:
-        as_the_driver()
+        require_driver_versions()
         sink = Sink(self.plan, DriverWriter(location(self.root)), self.generation)
         for part in parts:
             try:
@@ -55,7 +55,7 @@ def on_spark(spark: SparkSession) -> Spread:
             said = f"results could not be made: {first_cause(redact_values(str(e)))}"
             raise (
                 system_failure_error(e, root, log_file())
-                or told_by_executor(str(e))
+                or error_from_executor(str(e))
                 or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}")
             ) from e
         refused = [made for made in found if not isinstance(made, Made)]

@@ -59,7 +59,7 @@ from skyband.framework.streaming.run.kafka_sink import outlet_of
 from skyband.framework.streaming.run.pieces import Pieces
 from skyband.framework.streaming.run.query import run_batch, start
 from skyband.framework.streaming.run.received import Received
-from skyband.framework.streaming.spark.executors import Watch, told_by_executor
+from skyband.framework.streaming.spark.executors import Watch, error_from_executor
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.jvm import worker_failed
 from skyband.framework.streaming.spark.log import first_cause, log_file
@@ -284,7 +284,7 @@ class Runner:
         of_source = source_format(self.plan.source.format).failure(said, self.job.header, self.plan.source.path)
         hint = f"fix what it names, then run again: nothing that was committed is lost; Spark's log is {log}"
         of_checkpoint = lost_part(said, self.layout.checkpoint)
-        died = told_by_executor(said) or worker_failed(said, log)
+        died = error_from_executor(said) or worker_failed(said, log)
         failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redact_values(said))}", hint=hint)
         return self.failure or system_failure_error(e, self.layout.checkpoint, log) or of_source or of_checkpoint or died or failed
 

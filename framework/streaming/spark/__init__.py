@@ -1,1 +1,1 @@
-"""How Spark is started, spoken to and stopped. Knows nothing of jobs, but what the plan says of packages."""
+"""Start, configure and stop Spark. Knows nothing of jobs, except which packages a plan needs."""

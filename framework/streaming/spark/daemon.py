@@ -1,8 +1,8 @@
-"""The process that Spark forks its Python workers from: what they import, it has imported, once for all of them.
+"""The process from which Spark forks its Python workers. It imports the workers' modules once, before the forks.
 
-Spark's own daemon imports nothing, as what is imported may start threads, which do not survive a fork. What is imported here starts none
-(``THREADLESS``; a test counts them). Objects that are there before the fork are frozen: the garbage collector, which Spark has every
-worker run after every task, passes them over.
+PySpark's own daemon imports nothing, because imports may start threads, which do not survive a fork. The imports here start none
+(``THREADLESS``; a test counts the threads). Objects that exist before the fork are frozen, so that the garbage collection that Spark runs
+after every task skips them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from skyband.framework.streaming.spark.worker_pools import HOST
 from skyband.operators.jit import load_compiler
 
 THREADLESS: Final = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""Of the environment: libraries that are loaded start no threads (BLAS; the allocator in Arrow that is not used)."""
+"""Environment variables that keep BLAS, and an allocator of Arrow's that is not used, from starting threads."""
 
 _ALL: Final = (*WORKER_MODULES, "skyband.framework.streaming.rows.pack")
 _OF_HOST: Final = (*STATEFUL_MODULES, "skyband.framework.streaming.bucket.processor", "skyband.framework.streaming.bucket.kept_bucket")
 
 
 def prepare() -> None:
-    """Imports what this daemon's workers need. What cannot be imported is for the workers to tell of."""
+    """Import the modules that this daemon's workers need. Workers report modules that cannot be imported."""
     os.environ.update(THREADLESS)
     lean_arrow()
     of_host = os.environ.items() >= HOST.items()

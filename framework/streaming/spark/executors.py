@@ -1,6 +1,6 @@
-"""Executors of a cluster: they are there, have what the driver has, and see the directories that it sees.
+"""Check the executors of a cluster: there is one, it has the driver's versions, and it sees the driver's directories.
 
-All of them are asked before the first batch; those that come later look for themselves (``as_the_driver``).
+The driver checks all executors before the first batch. Executors that start later check themselves (``require_driver_versions``).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from skyband.framework.storage.locations import is_object, location
 from skyband.framework.storage.settings import reached_by_tasks
 
 COMPARED: Final = ("pyarrow", "numpy", "numba")
-"""Libraries whose versions are compared: what is computed, and in which order, may depend on them."""
+"""Libraries whose versions must be equal, because results and their order may depend on them."""
 WAIT: Final = "SKYBAND_EXECUTOR_WAIT"
-"""Seconds without any executor that are too many."""
+"""The environment variable with the seconds for which a run goes on without an executor."""
 DRIVER: Final = "SKYBAND_DRIVER"
 """The environment variable in which executors find the driver's versions."""
 _STEP: Final = 0.2
 _OBJECTS: Final = "give executors credentials where Python looks for them (docs/how-to/object-storage.md), then run again"
 
 Found = tuple[str, dict[str, str], list[str]]
-"""A machine, its versions, the files it does not see."""
+"""A host, its versions, and the files that it does not see."""
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, Skyband (with a hash of its code) and its libraries here; ``none`` for what is not there."""
+    """Return the versions of Python, Skyband (a hash of its code) and its libraries in this process; ``none`` for what is not installed."""
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for name in COMPARED:
         try:
@@ -54,16 +54,16 @@ def versions() -> dict[str, str]:
 
 
 @cache
-def as_the_driver() -> None:
-    """SkybandError SKY-E612 if this process is an executor's and has other versions than the driver. O(code), once a process."""
+def require_driver_versions() -> None:
+    """Raise SkybandError SKY-E612 if this is an executor's process and its versions differ from the driver's. O(code), once per process."""
     said = os.environ.get(DRIVER)
     if said is not None and (other := _differences(versions(), json.loads(said))):
         raise _another(platform.node(), other)
 
 
-def told_by_executor(said: str) -> SkybandError | None:
-    """The error of ``as_the_driver``, or of object storage, in what Spark says of a task."""
-    found = re.search(r"SKY-E612 the environment of executors on (\S+) is another: ([^\n]+)", said)
+def error_from_executor(said: str) -> SkybandError | None:
+    """Return the error of ``require_driver_versions``, or of object storage, that Spark's message about a task contains; else None."""
+    found = re.search(r"SKY-E612 the environment of executors on (\S+) differs: ([^\n]+)", said)
     if found is not None:
         return _another(found[1], found[2])
     stored = re.search(r"SkybandError: SKY-E630 ([^\n]+)", said)
@@ -76,11 +76,11 @@ def _differences(theirs: Mapping[str, str], driver: Mapping[str, str]) -> str:
 
 def _another(host: str, differences: str) -> SkybandError:
     hint = "install the same environment there (PYSPARK_PYTHON or --conf spark.pyspark.python=... names its Python)"
-    return SkybandError("SKY-E612", f"the environment of executors on {host} is another: {differences}", hint)
+    return SkybandError("SKY-E612", f"the environment of executors on {host} differs: {differences}", hint)
 
 
 def _code() -> str:
-    """The hash of all code that workers may run: a version's number says nothing of a checkout."""
+    """Return the hash of all code that workers may run: the version number of a checkout does not identify its code."""
     spec = find_spec("skyband")
     if spec is None or spec.origin is None:
         return "none"
@@ -93,13 +93,14 @@ def _code() -> str:
 
 
 def check(spark: SparkSession, home: Path | None) -> None:
-    """SkybandError SKY-E614 if no executor comes, SKY-E612 if one has other versions than the driver, SKY-E613 if it does not see ``home``.
+    """Check all executors by one small job, which looks for a file that the driver writes to ``home``, the sink's own directory.
 
-    One small job over all executors that are there; ``home``, a sink's own directory (or one of objects), is written to and looked at.
+    Raise SkybandError SKY-E614 if no executor starts, SKY-E612 if one has other versions than the driver, SKY-E613 if it does not see
+    ``home``.
     """
     _await(spark)
     with contextlib.ExitStack() as stack:
-        # An earlier command's directory may be one that this user can only read; credentials of a JVM's settings are not for Python there.
+        # An earlier command's directory may be read-only for this user; Python on executors has no credentials from Spark's settings.
         mark = None
         if home is not None and reached_by_tasks(str(home)):
             with contextlib.suppress(OSError, SkybandError):
@@ -114,7 +115,7 @@ def check(spark: SparkSession, home: Path | None) -> None:
 
 
 def see(spark: SparkSession, path: str) -> None:
-    """SkybandError SKY-E613 if an executor does not see the local ``path`` that the driver sees."""
+    """Raise SkybandError SKY-E613 if an executor does not see the local ``path`` that the driver sees."""
     local = local_path(path)
     if local is None or not os.path.exists(local):
         return
@@ -129,15 +130,15 @@ def _refuse_unseen(what: str, path: str, host: str) -> None:
 
 
 def unseen(paths: Sequence[str]) -> list[str]:
-    """Those of the files and objects that are not seen here, for whatever reason."""
+    """Return the files and objects that this process does not see, for whatever reason."""
 
-    def there(path: str) -> bool:
+    def visible(path: str) -> bool:
         try:
             return location(path).exists()
         except (SkybandError, OSError):
             return False
 
-    return [p for p in paths if not there(p)]
+    return [p for p in paths if not visible(p)]
 
 
 @contextlib.contextmanager
@@ -161,15 +162,15 @@ class Watch:
         self._since = clock.monotonic()
 
     def look(self) -> bool:
-        """Whether there is one (or none is needed). SkybandError SKY-E614 if there has been none for ``$SKYBAND_EXECUTOR_WAIT`` seconds."""
-        # The driver counts as one.
-        there = self._context is None or self._context.getExecutorMemoryStatus().size() > 1
-        if there:
+        """Return True if there is an executor, or none is needed. Raise SKY-E614 after ``$SKYBAND_EXECUTOR_WAIT`` seconds."""
+        # Spark counts the driver as one.
+        present = self._context is None or self._context.getExecutorMemoryStatus().size() > 1
+        if present:
             self._since = clock.monotonic()
         elif clock.monotonic() - self._since > self._limit or self._context.isStopped():
-            hint = f"has the cluster workers, with the cores and the memory that spark.executor.* asks for? {WAIT} says how long to wait"
+            hint = f"check that the cluster has workers with the cores and memory of spark.executor.*; {WAIT} sets how long to wait"
             raise SkybandError("SKY-E614", f"there has been no executor for {self._limit:g} s", hint)
-        return there
+        return present
 
 
 def _await(spark: SparkSession) -> None:
@@ -181,19 +182,19 @@ def _await(spark: SparkSession) -> None:
 def _ask(spark: SparkSession, paths: Sequence[str]) -> list[Found]:
     context = spark.sparkContext
     many = max(4, 2 * context.defaultParallelism)
-    asked = _question(list(paths))
+    task = _report_of(list(paths))
     try:
-        answers = context.parallelize(range(many), many).mapPartitions(asked).collect()
+        answers = context.parallelize(range(many), many).mapPartitions(task).collect()
     except Exception as e:
-        told = _without_python(str(e))
-        if told is None:
+        unusable = _python_error(str(e))
+        if unusable is None:
             raise
-        raise told from e
+        raise unusable from e
     return sorted({host: (host, theirs, unseen) for host, theirs, unseen in answers}.values(), key=lambda f: f[0])
 
 
-def _without_python(said: str) -> SkybandError | None:
-    """SKY-E612 if what Spark says is that executors' Python is another one, or none."""
+def _python_error(said: str) -> SkybandError | None:
+    """Return SKY-E612 if Spark's message says that executors have another version of Python, or none; else None."""
     hint = "PYSPARK_PYTHON, or --conf spark.pyspark.python=..., names a Python that all machines have, with Skyband"
     if differs := re.search(r"PYTHON_VERSION_MISMATCH\][^:]*: *([0-9.]+)[^0-9]*([0-9.]+)", said):
         return SkybandError("SKY-E612", f"the Python of executors is {differs[1]}, the driver's {differs[2]}", hint)
@@ -202,8 +203,8 @@ def _without_python(said: str) -> SkybandError | None:
     return None
 
 
-def _question(paths: list[str]) -> Any:
-    """What executors run. Sent by value: they may have no Skyband to take it from, and that is an answer, too."""
+def _report_of(paths: list[str]) -> Any:
+    """Return the function that executors run. It is pickled by value, because executors may lack Skyband; the function reports that too."""
 
     def answer(_: Iterable[int]) -> Iterator[Found]:
         import platform

@@ -1,4 +1,4 @@
-"""The error that ended a command, as the user reads it, and its exit code. Imports no Spark."""
+"""Turn the exception that ended a command into the user's error and an exit code. Does not import Spark."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from skyband.framework.streaming.spark.stop_signal import STOP
 
 DEFECT: Final = "SKY-E900"
 _OF_A_NAME: Final = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS)
-"""Errors of the operating system about a file that somebody has named, or may not use."""
-_ON_THE_WAY: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620", "SKY-E630", "SKY-E631", "SKY-E640", "SKY-E651")
+"""Errors of the operating system about a file's name or permissions."""
+_DURING_A_RUN: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620", "SKY-E630", "SKY-E631", "SKY-E640", "SKY-E651")
 
 
 def failure(e: Exception) -> SkybandError | None:
-    """The error that is told of ``e``: of a JVM's death, its own, or a defect. None: it is that a signal stopped the command.
+    """Return the error to show for ``e``: the death of the JVM, its own error, or a defect. None if a signal stopped the command.
 
-    May wait for a JVM that is about to die (``SparkJvm.death``).
+    This may wait for a JVM that is about to end (``SparkJvm.death``).
     """
     if isinstance(e, SpecErrors):
         return e.errors[0]
@@ -32,14 +32,14 @@ def failure(e: Exception) -> SkybandError | None:
 
 
 def _refused(e: Exception) -> SkybandError | None:
-    """SKY-E306 if the operating system refused what nobody expected it to refuse."""
+    """Return SKY-E306 for a full disk, a quota or an I/O error; else None."""
     what = system_failure(e) if isinstance(e, OSError) else None
-    place = f"{e.filename} cannot be written" if isinstance(e, OSError) and e.filename else "the machine refuses"
-    return None if what is None else SkybandError("SKY-E306", f"{place}: {what}", hint=SYSTEM_FAILURE_HINT)
+    subject = f"{e.filename} cannot be written" if isinstance(e, OSError) and e.filename else "the operating system failed"
+    return None if what is None else SkybandError("SKY-E306", f"{subject}: {what}", hint=SYSTEM_FAILURE_HINT)
 
 
 def _unusable_name(e: Exception) -> SkybandError | None:
-    """SKY-E203 if a file's name is one that the operating system takes none of."""
+    """Return SKY-E203 if the operating system does not accept a file's name or denies access; else None."""
     if isinstance(e, OSError) and e.errno in _OF_A_NAME and e.filename is not None:
         return SkybandError("SKY-E203", f"{e.filename} cannot be used: {(e.strerror or 'unknown error').lower()}")
     return None
@@ -47,16 +47,16 @@ def _unusable_name(e: Exception) -> SkybandError | None:
 
 def _defect(e: Exception) -> SkybandError:
     said = f"a defect of Skyband itself: {type(e).__name__}: {e}"
-    return SkybandError(DEFECT, said, hint="set SKYBAND_DEBUG=1 for the whole story")
+    return SkybandError(DEFECT, said, hint="set SKYBAND_DEBUG=1 to see the traceback, and report it")
 
 
 def exit_code(shown: SkybandError) -> int:
-    """2: the user's mistake; 3: the run failed."""
-    return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code in _ON_THE_WAY else 2
+    """Return 2 for a mistake of the user's, 3 if the run failed."""
+    return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code in _DURING_A_RUN else 2
 
 
-def whole_story(e: BaseException) -> str:
-    """What ``e`` and all its causes say, a line or more each: Spark's own message often ends before the cause that counts."""
+def error_texts(e: BaseException) -> str:
+    """Return the texts of ``e`` and all its causes, one per line: Spark's own message often omits the root cause."""
     said: list[str] = []
     cause: BaseException | None = e
     while cause is not None and len(said) < 50:
@@ -67,7 +67,7 @@ def whole_story(e: BaseException) -> str:
 
 def system_failure_error(e: BaseException, place: Path | str, log: Path | None) -> SkybandError | None:
     """SKY-E306 if the operating system's refusal is a cause of ``e``, else None. O(text)."""
-    what = system_failure_of_jvm(whole_story(e))
+    what = system_failure_of_jvm(error_texts(e))
     if what is None:
         return None
     said = f"Spark could not write {place}, or its scratch directory: {what}"

@@ -78,7 +78,7 @@ def spark_log(home: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def log_to_come() -> Iterator[None]:
+def log_buffered() -> Iterator[None]:
     """As ``spark_log``, before it is known where the log is: what is written waits in a pipe for the first ``spark_log``."""
     _fill()
     read, write = os.pipe()

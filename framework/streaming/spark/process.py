@@ -49,7 +49,7 @@ class Start:
         # The directory is this user's alone: what Spark says in it is how to command it.
         self._early = Path(tempfile.mkdtemp(dir=scratch_directory()))
         env = {**os.environ, "SPARK_CONNECT_MODE": "0", CONNECTION_FILE: str(self._early / "told")}
-        self._open(self._asked(), {"stdin": PIPE, "env": env, "preexec_fn": _deaf})
+        self._open(self._asked(), {"stdin": PIPE, "env": env, "preexec_fn": _ignore_sigint})
 
     def ahead(self) -> None:
         """As ``begin``, for one that is not asked for yet."""
@@ -136,5 +136,5 @@ def _end() -> None:
     SPARK_JVM.end()
 
 
-def _deaf() -> None:
+def _ignore_sigint() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -27,7 +27,7 @@ from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.settings import EXCLUDED_JARS, SPARK_JARS, executors_env, spark_conf, workers_env
 from skyband.framework.streaming.spark import cluster, launch
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
-from skyband.framework.streaming.spark.log import log_to_come, spark_log
+from skyband.framework.streaming.spark.log import log_buffered, spark_log
 from skyband.framework.streaming.spark.packages import resolver, with_provider
 from skyband.framework.streaming.spark.process import Start
 from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_directory
@@ -132,7 +132,7 @@ def start_ahead(app_name: str, packages: tuple[str, ...], extra: Mapping[str, st
     wanted = _wanted(app_name, None, None, packages, extra, True, None, False, lambda: None)
     if wanted.local and not has_context():
         SPARK_JVM.scratch = wanted.scratch
-        with log_to_come():
+        with log_buffered():
             wanted.start.ahead()
 
 
@@ -225,7 +225,7 @@ def _wanted(
     settings = {"spark.app.name": app_name} | cluster.merged(settings, asked.conf) | dict(extra or {}) | {"spark.master": chosen}
     settings = with_provider(settings, resolver(java, spark_home), warning_to_stderr)
     env = workers_env() if on_s3 and local else {}
-    stands = None if local else cluster.stand_in(os.environ["PYSPARK_PYTHON"], scratch)
+    stands = None if local else cluster.jvm_directory(os.environ["PYSPARK_PYTHON"], scratch)
     start = Start(settings, java, spark_home, known, make, asked.secrets(), env, stands, meanwhile)
     return _Wanted(start, local, plain, packages, excludes, scratch)
 

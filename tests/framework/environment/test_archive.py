@@ -15,7 +15,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.environment import archive, contents
 from skyband.framework.environment.contents import Environment, left_out, needed, own_files, own_fingerprint
-from skyband.framework.streaming.spark.cluster import stand_in
+from skyband.framework.streaming.spark.cluster import jvm_directory
 from skyband.jobs.cli import main
 from tests.spark.jobs import write_spec
 
@@ -245,14 +245,14 @@ def test_the_engine_stands_where_the_executors_path_leads_to_this_environment(tm
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     for _ in range(2):
-        assert stand_in("./environment/bin/python", scratch) == scratch
+        assert jvm_directory("./environment/bin/python", scratch) == scratch
         assert os.path.samefile(scratch / "environment" / "bin", Path(sys.prefix) / "bin")
     for python in ("python3", "/usr/bin/python3", sys.executable, "../there/bin/python"):
-        assert stand_in(python, scratch) is None
+        assert jvm_directory(python, scratch) is None
     # One that is here, too, is left to be found from here.
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "python").touch()
-    assert stand_in("here/python", scratch) is None
+    assert jvm_directory("here/python", scratch) is None
     assert [p.name for p in scratch.iterdir()] == ["environment"]
 
 

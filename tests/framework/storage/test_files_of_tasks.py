@@ -119,7 +119,7 @@ def test_a_store_that_cannot_be_written_is_told_as_the_store_s(directory: str, t
         elsewhere(REJECTED, blocks.table_bytes(bad_rows(2)))
     assert e.value.code == "SKY-E630"
     # As Spark tells it.
-    heard = executors.told_by_executor(f"Job aborted:\nskyband.framework.errors.SkybandError: {e.value.render()}\n\tat a.b")
+    heard = executors.error_from_executor(f"Job aborted:\nskyband.framework.errors.SkybandError: {e.value.render()}\n\tat a.b")
     assert heard is not None and heard.code == "SKY-E630" and "s3://nobucket/x/rejected/part-" in heard.message
 
 

@@ -15,7 +15,7 @@ from skyband.framework.streaming.spark import executors
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> None:
-    executors.as_the_driver.cache_clear()
+    executors.require_driver_versions.cache_clear()
 
 
 def test_versions_name_python_the_code_and_what_results_depend_on() -> None:
@@ -28,28 +28,28 @@ def test_versions_name_python_the_code_and_what_results_depend_on() -> None:
 def test_on_one_machine_nothing_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(executors.DRIVER, raising=False)
     monkeypatch.setattr(executors, "versions", lambda: pytest.fail("looked at"))
-    executors.as_the_driver()
+    executors.require_driver_versions()
 
 
 def test_an_executor_that_is_as_the_driver_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(executors.DRIVER, json.dumps(executors.versions()))
-    executors.as_the_driver()
+    executors.require_driver_versions()
 
 
 def test_an_executor_that_is_not_says_so_and_the_driver_hears_it(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = executors.versions()
     monkeypatch.setenv(executors.DRIVER, json.dumps({**theirs, "numpy": "0.1", "skyband": "abc"}))
     with pytest.raises(SkybandError) as e:
-        executors.as_the_driver()
+        executors.require_driver_versions()
     assert e.value.code == "SKY-E612"
     for said in ("numpy " + theirs["numpy"] + " (here 0.1)", f"skyband {theirs['skyband']} (here abc)", f"on {platform.node()} is"):
         assert said in e.value.message
     # As it comes back: in the middle of a task's traceback.
-    heard = executors.told_by_executor(
+    heard = executors.error_from_executor(
         f"Job aborted: Traceback:\n  File x\nskyband.framework.errors.SkybandError: {e.value.render()}\n\tat a.b"
     )
     assert heard is not None and heard.render() == e.value.render()
-    assert executors.told_by_executor("Job aborted: Traceback:\nValueError: SKY-E612") is None
+    assert executors.error_from_executor("Job aborted: Traceback:\nValueError: SKY-E612") is None
 
 
 @pytest.mark.parametrize(

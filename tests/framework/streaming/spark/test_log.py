@@ -163,7 +163,7 @@ def test_what_the_engine_prints_and_a_closed_descriptor(tmp_path: Path) -> None:
 
 def test_what_is_written_before_there_is_a_log_comes_into_it(write: Write, tmp_path: Path) -> None:
     conceal("S", "hunter3")
-    with log.log_to_come():
+    with log.log_buffered():
         subprocess.run([sys.executable, "-S", "-c", r"import os; os.write(2, b'early hunter3\n')"], check=True)
     path = write(tmp_path, b"late\n")
     assert sorted(path.read_text().splitlines()) == ["early ${S}", "late"]
