@@ -8,22 +8,22 @@ SKYBAND_SHARED ?= ../shared
 export PYTHON SKYBAND_SHARED
 BIN := .venv/bin
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-setup: ## .venv with everything pinned, and a Java for Spark
+setup: ## make .venv with pinned packages, and check that there is a Java
 	@sh scripts/setup.sh
 
 demo: setup ## set everything up and run the demo job: a year of real flights
 	@$(BIN)/skyband demo
 
-quick: setup ## the tests without Spark and with few random cases: some minutes
+quick: setup ## run the tests without Spark and with few random cases: some minutes
 	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real or airflow)"
 
 test: lint ## set everything up, check style and types, run the tests (two processes)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow and not chaos and not airflow"
 
-test-all: lint ## also the slow tests, those that kill processes, and those on more real data
+test-all: lint ## also run the slow tests, those that kill processes, and those on more real data
 	@$(BIN)/python -m pytest --durations=20
 
 fuzz: setup ## damage 20,000 specs and 300 sinks, send 3,000 statements to serve; more: make fuzz cases=100000 sinks=3000 statements=50000
@@ -35,47 +35,47 @@ fuzz: setup ## damage 20,000 specs and 300 sinks, send 3,000 statements to serve
 kills: setup ## kill jobs of every kind 200 times at random moments; fewer: make kills count=20 [seed=7] [out=figures.json]
 	@$(BIN)/python -m tests.spark.kills --count $(or $(count),200) --seed $(or $(seed),7) $(if $(out),--out $(out))
 
-lint: setup ## style, types and spelling
+lint: setup ## check style, types and spelling
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/codespell
 
-format: setup ## put the source in its standard form
+format: setup ## format the source
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
 
-bench: setup ## benchmarks; one of them: make bench only=topk_pairs
+bench: setup ## run the benchmarks; one of them: make bench only=topk_pairs
 	@$(BIN)/python -m bench $(only)
 
 PIN := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras --allow-unsafe
 
-requirements: setup ## pin all requirements anew, of the image, the documentation and Airflow too (needs pip-tools on PATH)
+requirements: setup ## pin all requirements again, also those of the image, the docs and Airflow (needs pip-tools on PATH)
 	@$(PIN) requirements.in
 	@$(PIN) -c requirements.txt requirements-image.in
 	@cd docs && $(PIN) requirements.in
 	@cd airflow_dags && $(PIN) requirements.in
 
-docs: ## the documentation as a site, in build/site
+docs: ## build the docs as a site, in build/site
 	@sh scripts/docs.sh
 
-wheel: setup ## the package, in build/dist
+wheel: setup ## build the package, in build/dist
 	@rm -rf build/lib build/bdist.* && $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir build/dist .
 
-image: ## an image with the command, by Docker
+image: ## build an image with the command, by Docker
 	@docker build --tag skyband .
 
-airflow: setup ## .venv-airflow: Airflow 3.3, in an environment of its own
+airflow: setup ## make .venv-airflow with Airflow 3.3
 	@sh scripts/airflow.sh setup
 
 airflow-ui: airflow ## run Airflow at http://127.0.0.1:8080 with a DAG per spec, until Ctrl-C
 	@sh scripts/airflow.sh ui
 
-airflow-test: airflow ## the tests that need Airflow
+airflow-test: airflow ## run the tests that need Airflow
 	@$(BIN)/python -m pytest --durations=20 -m airflow tests/airflow
 
-editor-test: setup ## what an editor shows of specs, by the real yaml-language-server (needs Node.js and npm)
+editor-test: setup ## test what editors show for specs, by yaml-language-server (needs Node.js and npm)
 	@npm install --no-audit --no-fund --no-save --prefix build/editor yaml-language-server@1.25.0
 	@$(BIN)/python -m pytest --durations=20 tests/framework/spec/test_editor.py
 
-clean: ## remove what was built, and the environment
+clean: ## remove build results and environments
 	@rm -rf build .venv .venv-airflow .venv-site

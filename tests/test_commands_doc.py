@@ -18,7 +18,7 @@ COMMANDS = {p.prog.removeprefix("skyband "): p for p in leaves(command_line())}
 
 
 def rows() -> dict[str, list[str]]:
-    """Command -> the cells of its row."""
+    """Return the cells of each command's row."""
     section = (ROOT / PAGE).read_text(encoding="utf-8").split("## All commands\n", 1)[1].split("\n## ", 1)[0]
     cells = [[c.strip() for c in re.split(r"(?<!\\)\|", line.strip("|"))] for line in section.splitlines() if line.startswith("| `")]
     assert all(len(row) == 4 and all(row) for row in cells), f"{PAGE}: every row is | `command` | what it does | fields | `file::test` |"
@@ -42,20 +42,20 @@ def test_the_test_of_every_row_exists(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_examples_that_the_command_takes_and_exit_codes(command: str) -> None:
-    told = COMMANDS[command].epilog or ""
-    assert "examples:\n" in told, f"`skyband {command} --help` has no examples: help_page(description, *examples) takes them"
-    assert "exit codes: 0 " in told.replace("\n", " "), f"`skyband {command} --help` has no exit codes: see described"
-    lines = [line for line in told.split("exit codes:")[0].splitlines() if f"skyband {command} " in f"{line} "]
+def test_help_has_valid_examples_and_exit_codes(command: str) -> None:
+    text = COMMANDS[command].epilog or ""
+    assert "examples:\n" in text, f"`skyband {command} --help` has no examples: help_page(description, *examples) takes them"
+    assert "exit codes: 0 " in text.replace("\n", " "), f"`skyband {command} --help` has no exit codes: see described"
+    lines = [line for line in text.split("exit codes:")[0].splitlines() if f"skyband {command} " in f"{line} "]
     assert lines, f"no example of `skyband {command} --help` calls it"
     for line in lines:
-        # What a shell takes for itself stands before and behind.
+        # Leave out the shell's redirections.
         words = shlex.split(line[line.index("skyband ") :], comments=True)[1:]
         end = next((i for i, w in enumerate(words) if w in ("<", ">", ">>", "2>>", "|")), len(words))
         try:
             command_line().parse_args(words[:end])
         except Exception as e:
-            raise AssertionError(f"an example is not taken: {line.strip()}: {e}") from e
+            raise AssertionError(f"an example is invalid: {line.strip()}: {e}") from e
 
 
 @pytest.mark.parametrize("command", COMMANDS)

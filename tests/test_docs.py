@@ -1,4 +1,4 @@
-"""References to documents: every one resolves, in code, specs, tests and documents alike; none points outside of the repository."""
+"""References to docs in code, specs, tests and docs resolve, and none points outside of the repository."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PAGES = {
 }
 """``docs/semantics 12`` in a comment is section 12 of one of these pages below docs/."""
 TOKENS = {SEMANTICS: r"\d+(?:\.\d+)*(?:-\d+)?|[A-Z][a-z]+", ALGORITHMS: r"[DE]\d+(?:\.\d+)?(?:-[DE]\d+(?:\.\d+)?)?|Theorem [A-Z]"}
-"""What may follow a document's name: numbers, ranges and headings, with commas between."""
+"""Labels that may follow a document's name: numbers, ranges and headings, separated by commas."""
 
-# In pieces, so that this file has none of them.
+# Split, so that this file does not match.
 OLD = (
     "architecture" + r",? (?:\d|sections?|page)", r"docs/(?:algorithms|semantics)" + r"\.md", "DEVELOPERS" + r"\b",
     r"\bdesign" + "/", r"shared/(?:design|papers)",
@@ -25,7 +25,7 @@ OLD = (
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """(name, text) of every text file that people write."""
+    """Yield (name, text) of every text file that people write."""
     for path in tracked_files():
         name = path.relative_to(ROOT).as_posix()
         if path.suffix in (".py", ".md", ".yaml", ".toml", ".sh", "") and name != "tests/test_docs.py":
@@ -48,20 +48,20 @@ def labels(document: str) -> set[str]:
 
 
 def spelled_out(token: str) -> set[str]:
-    """The labels a reference names: the ends of a range and, of numbers, what lies between."""
+    """Return the labels of a reference: the ends of a range and, for numbers, all between."""
     if ends := re.fullmatch(r"(\d+)-(\d+)", token):
         return {str(i) for i in range(int(ends[1]), int(ends[2]) + 1)}
     return set(token.split("-")) if re.match(r"[DE]\d", token) else {token}
 
 
 def unresolved(name: str, text: str) -> Iterator[str]:
-    """References of a text that lead nowhere, with their lines."""
+    """Yield the broken references of a text, with their lines."""
     known = {document: labels(document) for document in TOKENS}
     joined = re.sub(r"\n[ #]*", lambda m: " " * len(m[0]), text)  # a reference may go on in the next line
     for m in re.finditer(r"docs/[\w./-]*\w", joined):
-        place = f"{name}:{text.count(chr(10), 0, m.start()) + 1}: {m[0]}"
+        where = f"{name}:{text.count(chr(10), 0, m.start()) + 1}: {m[0]}"
         if m[0] not in TOKENS and not (ROOT / m[0]).exists():
-            yield f"{place}: no such file"
+            yield f"{where}: no such file"
         elif m[0] in TOKENS:
             one = f"(?:{TOKENS[m[0]]})(?![\\w(])"
             listed = re.match(rf" +({one}(?:, {one})*)", joined[m.end() :])
@@ -69,14 +69,14 @@ def unresolved(name: str, text: str) -> Iterator[str]:
                 plain = token.isalpha() and token not in known[m[0]]  # a word of the sentence
                 for label in () if plain else spelled_out(token):
                     if label not in known[m[0]]:
-                        yield f"{place} {label}: no such heading"
+                        yield f"{where} {label}: no such heading"
     for m in re.finditer(r"\b(?:paper \d|Theorem [A-Z])\b", joined):
         if m[0] not in known[ALGORITHMS]:
             yield f"{name}:{text.count(chr(10), 0, m.start()) + 1}: {m[0]}: not in {ALGORITHMS}"
 
 
 def anchors(path: Path) -> set[str]:
-    """Anchors of a Markdown file's headings, the way viewers make them."""
+    """Return the anchors of a Markdown file's headings, as viewers make them."""
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     headings = re.findall(r"^#+ (.*)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
@@ -86,7 +86,7 @@ def test_every_reference_to_a_document_resolves() -> None:
     assert [line for name, text in texts() for line in unresolved(name, text)] == []
 
 
-def test_references_are_looked_at() -> None:
+def test_references_are_checked() -> None:
     assert {"1", "12", "Sharing"} <= labels(SEMANTICS)
     assert {"D0", "D6", "E0", "E4.10", "Theorem A", "Theorem C", "paper 4"} <= labels(ALGORITHMS)
     directory = "docs" + "/"
@@ -96,7 +96,7 @@ def test_references_are_looked_at() -> None:
     assert len(list(unresolved("x", bad))) == 8
 
 
-def test_no_reference_of_the_old_kind_is_left() -> None:
+def test_no_old_reference_is_left() -> None:
     old = re.compile("|".join(OLD))
     assert [f"{name}: {m[0]}" for name, text in texts() for m in old.finditer(text)] == []
 

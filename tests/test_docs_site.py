@@ -1,4 +1,4 @@
-"""The documentation as a site: every page has its place, and it builds strictly and loads nothing from elsewhere."""
+"""The docs as a site: every page is in the menu, the site builds strictly and loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 
 
 def pages(nav: Any) -> Iterator[str]:
-    """The pages of a menu, in order."""
+    """Yield the pages of a menu, in order."""
     for part in nav:
         yield from pages(next(iter(part.values()))) if isinstance(part, dict) else [part]
 
 
-def test_every_page_stands_in_the_menu_once() -> None:
+def test_every_page_is_in_the_menu_once() -> None:
     assert sorted(pages(CONFIG["nav"])) == sorted(
         ["index.md", *(p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md"))]
     )
 
 
-def test_what_builds_it_is_pinned_and_no_part_of_an_installation() -> None:
+def test_its_requirements_are_pinned_and_not_part_of_an_installation() -> None:
     text = (ROOT / "docs" / "requirements.txt").read_text(encoding="utf-8")
     assert "://" not in text and re.search(r"^mkdocs-material==\S+ \\\n +--hash=sha256:", text, re.MULTILINE)
     for other in ("requirements.txt", "requirements-image.txt", "pyproject.toml"):

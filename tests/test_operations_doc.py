@@ -21,11 +21,11 @@ SET_BY_SPARK = {
     "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET", "PYTHON_WORKER_FACTORY_SOCK_PATH",
     "SPARK_BUFFER_SIZE", "SPARK_PREFER_IPV6",
 }  # fmt: skip
-"""Variables by which Spark says to its Python workers how to connect: no user sets them."""
+"""Variables by which Spark tells its Python workers how to connect; no user sets them."""
 
 
 def first_cells(heading: str) -> list[str]:
-    """The first column of the first table under a heading."""
+    """Return the first column of the first table under a heading."""
     section = DOC.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("|")]
     assert len(rows) > 2 and all(len(row) == len(rows[0]) for row in rows[2:])
@@ -34,7 +34,7 @@ def first_cells(heading: str) -> list[str]:
 
 
 def source() -> str:
-    """All code of the command."""
+    """Return all code of the command."""
     files = [p for part in ("framework", "jobs", "operators") for p in sorted((ROOT / part).rglob("*.py"))]
     return "\n".join(p.read_text(encoding="utf-8") for p in files)
 
@@ -47,15 +47,15 @@ def test_every_variable_that_the_code_knows_is_listed() -> None:
 
 
 def variables_read() -> set[str]:
-    """The environment variables that the code asks for by their names."""
-    asked = set()
+    """Return the environment variables that the code reads by name."""
+    names = set()
     files = [p for part in ("framework", "jobs", "operators", "airflow_dags") for p in (ROOT / part).rglob("*.py")]
     for node in (n for p in files for n in ast.walk(ast.parse(p.read_text(encoding="utf-8")))):
         if isinstance(node, ast.Call) and re.fullmatch(r"os\.(environ\.\w+|getenv)", ast.unparse(node.func)):
-            asked |= {a.value for a in node.args[:1] if isinstance(a, ast.Constant)}
+            names |= {a.value for a in node.args[:1] if isinstance(a, ast.Constant)}
         elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ" and isinstance(node.ctx, ast.Load):
-            asked |= {node.slice.value} if isinstance(node.slice, ast.Constant) else set()
-    return {str(name) for name in asked}
+            names |= {node.slice.value} if isinstance(node.slice, ast.Constant) else set()
+    return {str(name) for name in names}
 
 
 def test_every_exit_code_is_listed() -> None:

@@ -1,4 +1,4 @@
-"""The pictures of the documentation are those the script draws, and are legible on light and dark pages alike."""
+"""The pictures of the docs are those that the scripts draw, and are legible on light and dark pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_first_shows_the_definitions_top_3() -> None:
     assert [t for t in texts if t.startswith("score ")] == ["score 52", "score 35", "score 29"]
 
 
-def test_the_comparison_is_of_the_figures_that_are_kept_and_every_answer_was_right() -> None:
+def test_the_comparison_has_the_stored_figures_and_every_answer_was_right() -> None:
     rows = alternatives.figures()
     text = alternatives.PAGE.read_text(encoding="utf-8")
     assert alternatives.page(rows, text) == text, "run: python -m scripts.alternatives"
@@ -40,7 +40,7 @@ def test_the_comparison_is_of_the_figures_that_are_kept_and_every_answer_was_rig
 
 
 def contrast(one: str, other: str) -> float:
-    """Of two colours, as WCAG 2 defines it: from 1 to 21."""
+    """Return the contrast of two colours by WCAG 2, from 1 to 21."""
 
     def light(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -52,7 +52,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("path", IMAGES, ids=lambda p: p.stem)
-def test_they_say_what_they_show_load_nothing_and_can_be_read(path: Path) -> None:
+def test_they_have_a_description_load_nothing_and_are_legible(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     root = ET.fromstring(text)
     assert root.get("role") == "img" and root.findtext(f"{SVG}title") and len(root.findtext(f"{SVG}desc") or "") > 50

@@ -1,4 +1,4 @@
-"""What the pages for users promise: every YAML block is a good spec; commands and SQL run, in the pages' order, after a small demo."""
+"""Blocks of the pages: every YAML block is a valid spec; commands and SQL run after a small demo, in the pages' order."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ PAGES = (
         "follow-a-delta-table", "kafka", "generate-rows",
     )),
 )  # fmt: skip
-"""In the order in which they are read."""
+"""In the order of reading."""
 COOKBOOK = "docs/how-to/query-results.md"
-"""Its SQL is for `skyband sql`."""
+"""Its SQL is run by `skyband sql`."""
 PYTHON = "docs/reference/python.md"
 EVERY_PAGE = ("README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md")))
 OTHERS = tuple(page for page in EVERY_PAGE if page not in (*PAGES, COOKBOOK, PYTHON))
 """Pages whose commands run after those."""
 ELSEWHERE = {"ssh", "pip", "pipx", "docker", "airflow"}
-"""Commands in pages that are not run here: another machine's, or those that need a wheel or an image first."""
+"""Commands that are not run here: they belong to another machine, or need a wheel or an image."""
 DAYS = 14
 
 
@@ -73,7 +73,7 @@ def blocks(pages: Sequence[str] = PAGES) -> list[Block]:
 
 
 def merged(base: Any, part: Any) -> Any:
-    """``part`` laid over ``base``: mappings are merged, everything else replaced."""
+    """Return ``base`` with ``part`` merged into it; values other than mappings are replaced."""
     if isinstance(base, Mapping) and isinstance(part, Mapping):
         return {**base, **{k: merged(base.get(k), v) for k, v in part.items()}}
     return part
@@ -87,7 +87,7 @@ def test_blocks_have_a_known_kind() -> None:
     assert {b.info for b in blocks(EVERY_PAGE)} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python", "toml"}
 
 
-def test_toml_blocks_are_good_engine_settings(tmp_path: Path) -> None:
+def test_toml_blocks_are_valid_spark_settings(tmp_path: Path) -> None:
     found = [b for b in blocks(EVERY_PAGE) if b.info == "toml"]
     for block in found:
         (tmp_path / NAME).write_text(block.text)
@@ -97,7 +97,7 @@ def test_toml_blocks_are_good_engine_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", SPECS, ids=str)
-def test_yaml_blocks_are_good_specs(block: Block) -> None:
+def test_yaml_blocks_are_valid_specs(block: Block) -> None:
     env = {"LANDING": "in", "WAREHOUSE": "out"}
     base = yaml.safe_load(DEMO.text)
     text = block.text if block.text.startswith("job:") else yaml.safe_dump(merged(base, yaml.safe_load(block.text)), sort_keys=False)
@@ -107,7 +107,7 @@ def test_yaml_blocks_are_good_specs(block: Block) -> None:
     assert job is not None
 
 
-def test_the_first_spec_for_authors_is_the_demos() -> None:
+def test_the_tutorials_spec_is_the_demos() -> None:
     whole = yaml.safe_load((ROOT / "specs" / "flights.yaml").read_text(encoding="utf-8"))
     assert yaml.safe_load(DEMO.text) == {name: value for name, value in whole.items() if name != "tests"}
 

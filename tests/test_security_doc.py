@@ -1,4 +1,4 @@
-"""The table of docs/reference/spec-text.md against the code: who hands text of a spec to which library."""
+"""The table of docs/reference/spec-text.md against the code: which modules pass text of a spec to which library."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ROWS = [
 
 
 def holders(pattern: str) -> set[str]:
-    """Modules of the framework whose code matches."""
+    """Return the modules of the framework whose code matches."""
     found = re.compile(pattern, re.MULTILINE)
     return {str(p.relative_to(ROOT)) for p in (ROOT / "framework").rglob("*.py") if found.search(p.read_text(encoding="utf-8"))}
 
 
-def test_every_row_says_why_and_names_modules_that_are_there() -> None:
+def test_every_row_has_a_reason_and_existing_modules() -> None:
     assert len(ROWS) >= 10
     for row in ROWS:
         assert len(row) == 5 and all(row), row
@@ -49,7 +49,7 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
     assert holders(r"read_cells\(") == {f"{lists}/cells.py", f"{lists}/compile.py", f"{lists}/list_check.py"}
 
 
-def test_what_is_promised_of_checks_is_in_the_code() -> None:
+def test_checks_are_rebuilt_from_checked_values() -> None:
     checks = (ROOT / "framework" / "quality" / "checks.py").read_text(encoding="utf-8")
     assert "arguments(check.expectation, given)" in checks and "kind(**checked)" in checks
     assert "condition_parser" not in checks and "kind(**json" not in checks
