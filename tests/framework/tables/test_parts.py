@@ -12,7 +12,7 @@ import pytest
 from skyband.framework.plan.model import Field, Plan
 from skyband.framework.tables.results import parts
 from skyband.framework.tables.results.derive import derive
-from skyband.framework.tables.results.parts import Made, Make, Part, cut, here
+from skyband.framework.tables.results.parts import Made, Make, Part, cut, in_process
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
@@ -30,7 +30,7 @@ def test_parts_come_to_the_same_tables(tmp_path: Path, monkeypatch: pytest.Monke
 
     def counted(sink: Sink, make: Make, of: list[Part]) -> list[Made]:
         spread.append(len(of))
-        return here(sink, make, of)
+        return in_process(sink, make, of)
 
     sinks = []
     for name in ("parts", "whole"):
