@@ -1,7 +1,6 @@
-"""Great Expectations, and expectations of other packages, on the job's tables: one outcome a check, whatever another one does.
+"""Evaluate Great Expectations, and expectations of other packages, on the job's tables: one outcome per check, also if another fails.
 
-Great Expectations is imported only when a spec asks it something. It runs on pandas frames in this process: no files, no telemetry,
-no network.
+Great Expectations is imported only if a spec uses it. It runs on pandas frames in this process, without files, telemetry or network.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The batches, ``first`` to ``last``, whose rows have not been looked at."""
+    """The batches, ``first`` to ``last``, that have not been checked."""
 
     first: int
     last: int
 
 
-def written(plan: Plan, number: int) -> str:
-    """The arguments of a check as they are stored and told: what came from the environment as the spec writes it."""
+def stored_arguments(plan: Plan, number: int) -> str:
+    """Return the arguments of a check as they are stored and shown: values from the environment as the spec writes them."""
     written = {path[3:]: text for path, text in plan.variables if path[:3] == ("quality", "tables", number)}
     given = plan.checks[number].arguments
     return json.dumps(_written(json.loads(given), (), written), sort_keys=True, separators=(",", ":")) if written else given
@@ -54,16 +53,17 @@ def _written(value: Any, path: tuple[str | int, ...], written: Mapping[tuple[str
 
 
 def evaluate(plan: Plan, writer: Writer, span: Span) -> Iterator[tuple[Outcome, Any]]:
-    """Every check of the plan, with the library's own result (None if it has none: it failed before, or was asked piece by piece)."""
-    library = import_gx() if any(asks_library(c) for c in plan.checks) else None
+    """Yield the outcome of every check, with the library's own result (None if it failed before that, or ran in pieces)."""
+    library = import_gx() if any(uses_library(c) for c in plan.checks) else None
     context = None if library is None else _context(library)
     for i, check in enumerate(plan.checks):
         began = clock.perf_counter()
-        found, result = _look(library, context, f"check{i}", check, writer, span)
+        found, result = _evaluate_one(library, context, f"check{i}", check, writer, span)
         first = span.first if check.scope == "new" and append_only(check.table) else None
         yield (
             Outcome(
-                check.table, found.get("version"), first, check.expectation, written(plan, i), check.severity, bool(found["success"]),
+                check.table, found.get("version"), first, check.expectation, stored_arguments(plan, i), check.severity,
+                bool(found["success"]),
                 found.get("observed_value"), found.get("element_count"), found.get("unexpected_count"), found.get("unexpected_percent"),
                 found.get("partial_unexpected_list") or (), found.get("error"), 1000 * (clock.perf_counter() - began),
             ),
@@ -71,13 +71,13 @@ def evaluate(plan: Plan, writer: Writer, span: Span) -> Iterator[tuple[Outcome, 
         )  # fmt: skip
 
 
-def asks_library(check: Check) -> bool:
-    """Whether Great Expectations is asked, and not an expectation of another package's."""
+def uses_library(check: Check) -> bool:
+    """Return True if Great Expectations evaluates the check, not an expectation of another package."""
     return check.expectation in EXPECTATIONS or OWN.get(check.expectation) is None
 
 
 def import_gx() -> Any:
-    """Great Expectations, with telemetry off. SkybandError SKY-E200 if it cannot be imported."""
+    """Import Great Expectations with telemetry off. SkybandError SKY-E200 if that fails."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     for name in ("great_expectations", "posthog", "backoff"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -91,7 +91,7 @@ def import_gx() -> Any:
 
 
 def expectation_class(gx: Any, name: str) -> Any:
-    """The class of an expectation by its own name, e.g. ``expect_column_values_to_not_be_null``, or None."""
+    """Return the class of an expectation by its own name, e.g. ``expect_column_values_to_not_be_null``, or None."""
     return getattr(gx.expectations, "".join(part.capitalize() for part in name.split("_")), None)
 
 
@@ -101,10 +101,10 @@ def _context(gx: Any) -> Any:
     return context
 
 
-def _look(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: Span) -> tuple[dict[str, Any], Any]:
-    """What one check finds, as the library calls it, and the table's ``version``; ``error`` instead of a failure."""
+def _evaluate_one(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: Span) -> tuple[dict[str, Any], Any]:
+    """Return the result of one check in the library's terms, with the table's ``version``; an exception becomes ``error``."""
     made: dict[str, Any] = {"success": False}
-    own = None if asks_library(check) else OWN.get(check.expectation)
+    own = None if uses_library(check) else OWN.get(check.expectation)
     kind = expectation_class(gx, check.expectation) if check.expectation in EXPECTATIONS else None
     if kind is None and own is None:
         return made | {"error": f"Great Expectations has no {check.expectation}"}, None
@@ -121,22 +121,24 @@ def _look(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: 
                 return made | {"error": _too_large(check)}, None
             if not piece.num_rows and first is not None and check.expectation not in SHAPE and named(check.expectation, given):
                 return made | {"success": True, "element_count": 0}, None
-            found.append(_ask(context, f"{name}_{i}", expectation, piece) if own is None else (_ask_own(own, checked, piece), None))
-        one = found[0][0] if len(found) == 1 else _together([f for f, _ in found], given.get("mostly", 1.0))
+            found.append(
+                _validate(context, f"{name}_{i}", expectation, piece) if own is None else (_evaluate_own(own, checked, piece), None)
+            )
+        one = found[0][0] if len(found) == 1 else _combine([f for f, _ in found], given.get("mostly", 1.0))
         return made | one, found[0][1] if len(found) == 1 else None
     except Wrong as e:
         return made | {"error": str(e)}, None
     except Exception as e:
-        # Whatever a third-party expectation does, the other checks still run, and this one is seen to have failed.
+        # If a third-party expectation raises, the other checks still run, and this one is reported as failed.
         return made | {"error": f"{type(e).__name__}: {e}"}, None
 
 
 def _too_large(check: Check) -> str:
     how = f"{ROW_CONDITION} chooses rows" + (", scope: new looks at what is new" if append_only(check.table) else "")
-    return f"it needs more than {MOST:,} values (rows times columns) at once, and is not asked: {how}"
+    return f"it needs more than {MOST:,} values (rows times columns) at once, so it was not evaluated: {how}"
 
 
-def _ask_own(own: OwnExpectation, arguments: Mapping[str, Any], rows: pa.Table) -> dict[str, Any]:
+def _evaluate_own(own: OwnExpectation, arguments: Mapping[str, Any], rows: pa.Table) -> dict[str, Any]:
     found = own.look(rows, arguments)
     percent = 100 * found.unexpected / rows.num_rows if found.unexpected is not None and rows.num_rows else None
     return {
@@ -145,7 +147,7 @@ def _ask_own(own: OwnExpectation, arguments: Mapping[str, Any], rows: pa.Table) 
     }  # fmt: skip
 
 
-def _ask(context: Any, name: str, expectation: Any, rows: pa.Table) -> tuple[dict[str, Any], Any]:
+def _validate(context: Any, name: str, expectation: Any, rows: pa.Table) -> tuple[dict[str, Any], Any]:
     frame = rows.to_pandas(date_as_object=False)
     source = context.data_sources.add_pandas(name)
     try:
@@ -153,36 +155,36 @@ def _ask(context: Any, name: str, expectation: Any, rows: pa.Table) -> tuple[dic
         with _quiet():
             result = batch.validate(expectation)
     finally:
-        # What is asked in pieces, again and again, leaves none of them behind.
+        # The pieces of a table must not pile up in the context.
         context.data_sources.delete(name)
     found = result.to_json_dict()
     error = _raised(found.get("exception_info") or {})
     return {**(found.get("result") or {}), "success": bool(found["success"]), **({"error": error} if error else {})}, result
 
 
-def _together(found: Sequence[Mapping[str, Any]], mostly: float) -> dict[str, Any]:
-    """What an expectation about single rows finds in all pieces."""
+def _combine(found: Sequence[Mapping[str, Any]], mostly: float) -> dict[str, Any]:
+    """Combine the results of an expectation about single rows over all pieces."""
     error = next((f["error"] for f in found if f.get("error")), None)
     if error is not None:
         return {"success": False, "error": error}
     rows, missing, wrong = (sum(f.get(n) or 0 for f in found) for n in ("element_count", "missing_count", "unexpected_count"))
-    there = rows - missing
+    present = rows - missing
     examples = [x for f in found for x in f.get("partial_unexpected_list") or ()][:EXAMPLES]
     return {
-        "success": not there or (there - wrong) / there >= mostly, "element_count": rows, "unexpected_count": wrong,
-        "unexpected_percent": 100 * wrong / there if there else None, "partial_unexpected_list": examples,
+        "success": not present or (present - wrong) / present >= mostly, "element_count": rows, "unexpected_count": wrong,
+        "unexpected_percent": 100 * wrong / present if present else None, "partial_unexpected_list": examples,
     }  # fmt: skip
 
 
 def _raised(info: dict[str, Any]) -> str | None:
-    """What went wrong inside an expectation: told for the whole, or metric by metric."""
+    """Return the message of an exception inside an expectation, which is given for the whole or by metric."""
     parts: Sequence[Any] = [info] if "raised_exception" in info else list(info.values())
-    told = [str(p["exception_message"]) for p in parts if isinstance(p, dict) and p.get("raised_exception")]
-    return told[0] if told else None
+    messages = [str(p["exception_message"]) for p in parts if isinstance(p, dict) and p.get("raised_exception")]
+    return messages[0] if messages else None
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Progress bars and warnings of others stay off the user's screen."""
+    """Hide the progress bars and warnings of libraries from the user."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
         yield

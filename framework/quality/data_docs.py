@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from skyband.framework.base.errors import redacted
 from skyband.framework.base.extras import extra
-from skyband.framework.quality.outcome import Outcome, said
+from skyband.framework.quality.outcome import Outcome, describe
 from skyband.framework.storage import durable
 
 Found = Sequence[tuple[Outcome, Any]]
@@ -98,7 +98,7 @@ def _index(job: str, found: Found, pages: Mapping[str, str]) -> str:
     for o, _ in found:
         link = f'<a href="{o.table}.html">{o.table}</a>' if f"{o.table}.html" in pages else o.table
         state = "ok" if o.success else f"FAILED ({o.severity})"
-        lines.append(f"<tr><td>{link}</td><td>{state}</td><td>{html.escape(said(o.row('', 0)))}</td></tr>")
+        lines.append(f"<tr><td>{link}</td><td>{state}</td><td>{html.escape(describe(o.row('', 0)))}</td></tr>")
     title = f"Data quality of {html.escape(job)}"
     return (
         f"<!DOCTYPE html><html><head>{_POLICY}<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>"

@@ -1,7 +1,7 @@
-"""The gate at the end of a run: checks of tables, rules over runs, what always holds. What passes is published.
+"""The gate at the end of a run: checks of tables, rules over runs, invariants. Results that pass are published.
 
-Everything found is rows of table ``checks``, once: asked again for the same batch, the gate reports what it found the first time, and
-adds nothing (unless time alone has broken a rule since). ``published`` moves on if nothing critical failed.
+Every outcome is one row of table ``checks``. If the gate runs again for the same batch, it reports the recorded outcomes and adds none,
+unless a rule has failed since by time alone. If nothing critical failed, ``published`` gets the new versions.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from skyband.framework.tables.writing.sink import Sink
 
 FAILED: Final = 1
-"""Exit code of a run after which something critical failed."""
+"""The exit code of a run with a critical failure."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MOST_TOLD: Final = 20
-"""Rows of ``checks`` about broken results of a query that are recorded at a time."""
+MOST_RECORDED: Final = 20
+"""The most rows of ``checks`` recorded at a time about violated invariants of a query."""
 
 Row = Mapping[str, Any]
 
 
 class Gate:
-    """Of one run. ``code``: the exit code so far, 0 or ``FAILED``; of a continuous run that passes the gate more than once the worst."""
+    """The gate of one run. ``code``: the exit code so far, 0 or ``FAILED``; the worst one if the gate is passed several times."""
 
     def __init__(self, plan: Plan, lines: Lines) -> None:
         self.plan = plan
@@ -50,10 +50,10 @@ class Gate:
         self.code = 0
 
     def look(self, sink: Sink, run: RunRows | None) -> int:
-        """Looks at what the tables hold up to the last complete batch, tells of what failed, and publishes or not. Returns ``code``.
+        """Check the tables up to the last complete batch, report failures, and publish if nothing critical failed. Return ``code``.
 
-        ``run``: what this run has read, None if it had no batch. Reads the columns that checks name, of tables that are only added to only
-        the rows since the last look; O(that).
+        ``run``: what this run has read, None if it had no batch. The gate reads the columns that checks name, and only new rows of
+        append-only tables. O(these rows).
         """
         last = sink.last_run()
         if last is None:
@@ -63,9 +63,9 @@ class Gate:
         rows = self._rows(sink, batch_id, run)
         rows += broken(sink, batch_id)
         # The run reports rejected and unusable rows itself, with the reasons.
-        wrong = [r for r in failed(rows) if r["expectation"] not in run_rules.REPORTED]
-        if wrong:
-            self.lines.errors([error_of(r) for r in wrong])
+        failures = [r for r in failed(rows) if r["expectation"] not in run_rules.REPORTED]
+        if failures:
+            self.lines.errors([error_of(r) for r in failures])
         critical = failed(rows, "critical")
         if any(r["expectation"] not in run_rules.REPORTED for r in critical):
             self.code = FAILED
@@ -76,16 +76,16 @@ class Gate:
         return self.code
 
     def _rows(self, sink: Sink, batch_id: int, run: RunRows | None) -> list[Row]:
-        """The rows of this look: those of the first time, if there was one."""
-        asked = _asked(self.plan, sink.generation)
-        run_id = f"{sink.generation}-{batch_id}-{asked}"
-        app_id = sink.app_id(f"checks/{asked}")
+        """Return the rows of ``checks`` for this gate: the recorded ones if it ran before."""
+        digest = _digest(self.plan, sink.generation)
+        run_id = f"{sink.generation}-{batch_id}-{digest}"
+        app_id = sink.app_id(f"checks/{digest}")
         done = sink.writer.version("checks", app_id)
         if done is not None and done >= batch_id:
             mine = (pc.field("run_id") == run_id) & (pc.field("batch_id") == batch_id)
             recorded = sink.writer.read("checks", where=mine).sort_by("checked_at").to_pylist()
             return self._as_of_now(sink, recorded, run_id, batch_id)
-        span = unseen(sink, batch_id)
+        span = unchecked(sink, batch_id)
         for query in (q for q in self.plan.queries if not q.item.lasting):
             _check_reports(sink, query, span)
         found = [o for o, _ in checks.evaluate(self.plan, sink.writer, span)]
@@ -96,30 +96,30 @@ class Gate:
         return rows
 
     def _as_of_now(self, sink: Sink, recorded: list[Row], run_id: str, batch_id: int) -> list[Row]:
-        """What was recorded, but of the rules that time alone may break, as they are now: without a batch they are broken, too.
+        """Return the recorded rows, with the rules that can fail by time alone, without a new batch, evaluated again.
 
-        An outcome that is another one than the last is recorded.
+        A changed outcome is recorded.
         """
         now = _now()
         fresh = [o.row(run_id, batch_id) for o in run_rules.evaluate(self.plan, sink.writer, Span(batch_id, batch_id), None, now)]
         fresh = [r for r in fresh if r["expectation"] == run_rules.MIN_ROWS]
         last = {r["arguments"]: r["success"] for r in recorded if r["expectation"] == run_rules.MIN_ROWS}
-        turned = [r for r in fresh if r["success"] != last.get(r["arguments"])]
-        if turned:
+        changed = [r for r in fresh if r["success"] != last.get(r["arguments"])]
+        if changed:
             version = (now - EPOCH) // timedelta(microseconds=1)
-            sink.writer.append("checks", pa.Table.from_pylist(turned, fixed_schema("checks")), sink.app_id("checks/now"), version)
+            sink.writer.append("checks", pa.Table.from_pylist(changed, fixed_schema("checks")), sink.app_id("checks/now"), version)
         return [*(r for r in recorded if r["expectation"] != run_rules.MIN_ROWS), *fresh]
 
     def _tell(self, rows: list[Row], critical: list[Row], batch_id: int, seconds: float) -> None:
         if not (self.plan.checks or self.plan.run_rules or critical):
             return
-        looked = [r for r in rows if r["expectation"] not in run_rules.REPORTED]
-        said = f"quality: {counted(len(looked), 'check')} in {seconds:.1f} s, {len(failed(looked))} failed"
+        evaluated = [r for r in rows if r["expectation"] not in run_rules.REPORTED]
+        text = f"quality: {counted(len(evaluated), 'check')} in {seconds:.1f} s, {len(failed(evaluated))} failed"
         names = ", ".join(dict.fromkeys(str(r["expectation"]) for r in critical))
-        said += f"; not published: critical {names}" if critical else f"; the results up to batch {batch_id} are published"
+        text += f"; not published: critical {names}" if critical else f"; the results up to batch {batch_id} are published"
         self.lines.tell(
-            "info", "quality", said, checks=len(looked), failed=len(failed(looked)), critical=len(critical), seconds=round(seconds, 3),
-            published=not critical,
+            "info", "quality", text, checks=len(evaluated), failed=len(failed(evaluated)), critical=len(critical),
+            seconds=round(seconds, 3), published=not critical,
         )  # fmt: skip
 
 
@@ -127,38 +127,38 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def unseen(sink: Sink, batch_id: int) -> Span:
-    """The batches up to ``batch_id`` whose rows no look has seen; those that the look at that batch saw, if there was one."""
-    before = pc.max(sink.writer.read("checks", ["batch_id"], (pc.field("batch_id") < batch_id) & ~_of_results())["batch_id"]).as_py()
+def unchecked(sink: Sink, batch_id: int) -> Span:
+    """Return the batches up to ``batch_id`` that no earlier gate has checked."""
+    before = pc.max(sink.writer.read("checks", ["batch_id"], (pc.field("batch_id") < batch_id) & ~_invariant_rows())["batch_id"]).as_py()
     return Span(0 if before is None else before + 1, batch_id)
 
 
-def _of_results() -> pc.Expression:
-    """Rows that are told when results are derived, which may be before the tables are looked at."""
+def _invariant_rows() -> pc.Expression:
+    """Return a filter for the rows about invariants, which are recorded when results are derived."""
     return pc.starts_with(pc.field("expectation"), BROKEN)
 
 
 def broken(sink: Sink, batch_id: int) -> list[Row]:
-    """Rows of ``checks``: what results have broken since the last batch that was published. It is in the tables still."""
+    """Return the rows of ``checks`` about invariants violated since the last published batch: the tables still have these results."""
     last = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
     since = pc.field("batch_id") > (-1 if last is None else last)
-    rows = sink.writer.read("checks", where=since & _of_results() & (pc.field("batch_id") <= batch_id))
+    rows = sink.writer.read("checks", where=since & _invariant_rows() & (pc.field("batch_id") <= batch_id))
     found = failed(rows.to_pylist())
-    made = {t: invariants.identity(sink, t) for t in {str(r["table_name"]) for r in found} if t in sink.specs}
-    return [r for r in found if str(r["run_id"]).rsplit("-", 1)[-1] == made.get(str(r["table_name"]))]
+    incarnations = {t: invariants.identity(sink, t) for t in {str(r["table_name"]) for r in found} if t in sink.specs}
+    return [r for r in found if str(r["run_id"]).rsplit("-", 1)[-1] == incarnations.get(str(r["table_name"]))]
 
 
 def _check_reports(sink: Sink, query: QueryNode, span: Span) -> None:
-    """Records what the rows of a query whose items are told once, of which nothing is derived, break."""
+    """Check and record the invariants of a query whose items are reported once, since nothing is derived from them."""
     table = changes_name(query.name)
     where = (pc.field("batch_id") >= span.first) & (pc.field("batch_id") <= span.last)
     read = dataset(sink.writer.opened(table)).to_batches(columns=invariants.columns(sink.plan, query), filter=where)
     found = [o for piece in read for o in invariants.broken_by_reports(sink.plan, query, pa.Table.from_batches([piece]))]
-    invariants.record(sink, table, found[:MOST_TOLD], span.first, span.last)
+    invariants.record(sink, table, found[:MOST_RECORDED], span.first, span.last)
 
 
-def _asked(plan: Plan, salt: str) -> str:
-    """A name for what is asked, from which nothing that came from the environment can be looked up."""
+def _digest(plan: Plan, salt: str) -> str:
+    """Return a digest of the checks. With ``salt``, values from the environment cannot be guessed from it."""
     hidden = any(path[:2] == ("quality", "tables") for path, _ in plan.variables)
-    asked = (plan.checks, plan.run_rules, plan.max_rejected, *(() if plan.max_unusable is None else (plan.max_unusable,)))
-    return hashlib.sha256(((salt if hidden else "") + repr(asked)).encode()).hexdigest()[:8]
+    content = (plan.checks, plan.run_rules, plan.max_rejected, *(() if plan.max_unusable is None else (plan.max_unusable,)))
+    return hashlib.sha256(((salt if hidden else "") + repr(content)).encode()).hexdigest()[:8]

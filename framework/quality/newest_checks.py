@@ -1,4 +1,4 @@
-"""What the checks found of the tables as they are: the rows of table ``checks`` that belong to the last complete batch."""
+"""Read the outcomes of the last gate: the rows of table ``checks`` for the last complete batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.framework.tables.schemas import fixed_schema
 
 
 def newest_checks(root: Path) -> list[dict[str, Any]]:
-    """What the last gate wrote of the last batch, rules over runs too; none if it has not been there. SKY-E400 if a table is unreadable."""
+    """Return what the last gate wrote for the last batch; none if it has not run. SKY-E400 if a table is unreadable."""
     runs, checks = open_table(root, "runs"), open_table(root, "checks")
     need_columns(runs, "runs", fixed_schema("runs"), ["batch_id"])
     need_columns(checks, "checks", fixed_schema("checks"), ["batch_id", "run_id", "checked_at"])

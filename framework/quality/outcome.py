@@ -1,4 +1,4 @@
-"""What a look found: a row of table ``checks``, and what is told of it."""
+"""The outcome of a check: its row in table ``checks``, and its error message."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
 
 EXAMPLES: Final = 5
-"""Values that do not meet an expectation, of those that are stored and shown."""
+"""The most unexpected values that are stored and shown."""
 OWN: Final = "skyband_"
-"""Begins the names of rules over runs and of invariants, which are no expectations of the library's."""
+"""Prefix of the names of rules over runs and of invariants, which are not expectations of Great Expectations."""
 BROKEN: Final = "skyband_result_"
-"""Begins the names of what always holds of results."""
+"""Prefix of the names of invariants of results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One look at a table. ``arguments`` is JSON as it may be stored; ``first``: the first batch looked at, None: the whole table."""
+    """The outcome of one check. ``arguments``: JSON without secrets. ``first``: the first batch checked, None: the whole table."""
 
     table: str
     version: int | None
@@ -40,7 +40,7 @@ class Outcome:
     ms: float = 0.0
 
     def row(self, run_id: str, batch_id: int) -> dict[str, Any]:
-        """The row of ``checks``."""
+        """Return the row of ``checks``."""
         return {
             "run_id": run_id, "batch_id": batch_id, "first_batch_id": self.first, "checked_at": datetime.now(UTC),
             "table_name": self.table, "table_version": self.version, "expectation": self.expectation, "arguments": self.arguments,
@@ -56,29 +56,29 @@ def _json(value: Any) -> str | None:
 
 
 def failed(rows: Sequence[Mapping[str, Any]], *severities: str) -> list[Mapping[str, Any]]:
-    """The rows of ``checks`` that did not succeed, of these severities (any, if none is named)."""
+    """Return the rows of ``checks`` that failed, of these severities (default: any)."""
     return [r for r in rows if not r["success"] and (not severities or r["severity"] in severities)]
 
 
 def error_of(row: Mapping[str, Any]) -> SkybandError:
-    """A row that did not succeed, as an error: SKY-E500, of rules over runs SKY-E504, of what always holds SKY-E503."""
+    """Return a failed row as an error: SKY-E500, SKY-E504 for rules over runs, SKY-E503 for invariants."""
     if row["expectation"].startswith(BROKEN):
-        hint = "a defect, or a table that was changed by another hand: skyband run SPEC --rebuild-results, skyband verify SPEC; report it"
-        return SkybandError("SKY-E503", f"table {row['table_name']} breaks {said(row)}", hint=hint)
+        hint = "the table was changed, or this is a defect: run skyband run SPEC --rebuild-results, then skyband verify SPEC, and report it"
+        return SkybandError("SKY-E503", f"table {row['table_name']} violates {describe(row)}", hint=hint)
     if row["expectation"].startswith(OWN):
-        return SkybandError("SKY-E504", f"{row['severity']} rule over runs broken: {said(row)}")
-    return SkybandError("SKY-E500", f"{row['severity']} check failed on table {row['table_name']}: {said(row)}")
+        return SkybandError("SKY-E504", f"{row['severity']} rule over runs failed: {describe(row)}")
+    return SkybandError("SKY-E500", f"{row['severity']} check failed on table {row['table_name']}: {describe(row)}")
 
 
-def said(row: Mapping[str, Any]) -> str:
-    """A row in words: what was asked, and what was found."""
-    asked = f"{row['expectation']} {row['arguments']}"
+def describe(row: Mapping[str, Any]) -> str:
+    """Return a row in words: the check and what it found."""
+    check = f"{row['expectation']} {row['arguments']}"
     if row["error"]:
-        return f"{asked}: {row['error']}"
+        return f"{check}: {row['error']}"
     if row["unexpected"]:
         some = f", such as {row['examples']}" if row["examples"] else ""
         value = "" if row["observed"] is None else f"found {row['observed']}; "
         of = None if row["rows_checked"] is None else counted(row["rows_checked"], "row")
         bad = counted(row["unexpected"], "row") if of is None else f"{row['unexpected']:,} of {of}"
-        return f"{asked}: {value}{bad}{some}"
-    return asked if row["observed"] is None else f"{asked}: found {row['observed']}"
+        return f"{check}: {value}{bad}{some}"
+    return check if row["observed"] is None else f"{check}: found {row['observed']}"

@@ -1,6 +1,6 @@
-"""Table ``rejected`` to act on: its reasons with figures and examples, and its raw rows as a file to mend.
+"""Summarize table ``rejected`` by reason, with figures and examples, and export its rows to a file, to fix them.
 
-The table is read a piece at a time: it may be large.
+The table may be large, so it is read in pieces.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from skyband.framework.tables.delta.delta_read import dataset
 from skyband.framework.tables.writing.writer import Writer
 
 EXAMPLES: Final = 3
-"""Rows of a reason that are shown."""
+"""The most rows of a reason that are shown."""
 LONGEST: Final = 200
-"""Characters of an example that are shown."""
+"""The most characters of an example that are shown."""
 FORMS: Final = (".csv", ".jsonl")
-"""Endings of files to export to."""
+"""File name extensions for an export."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The rows rejected for one reason: how many, in which batches (and when those were written, if ``runs`` still says), a few of them."""
+    """The rows rejected for one reason: their number, batches (with their times, if ``runs`` still has them), and examples."""
 
     reason: str
     rows: int
@@ -48,12 +48,12 @@ class Group:
     examples: tuple[str, ...]
 
     def shown(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the group for JSON."""
         return asdict(self)
 
 
 def groups(writer: Writer) -> list[Group]:
-    """Every reason, the most frequent first. O(rows of ``rejected``), of which it has one piece and ``EXAMPLES`` a reason in memory."""
+    """Return every reason, the most frequent first. O(rows of ``rejected``), one piece at a time in memory."""
     opened = writer.opened("rejected")
     counted: pa.Table | None = None
     for batch in dataset(opened).to_batches(columns=["reason", "batch_id"]):
@@ -76,7 +76,7 @@ def groups(writer: Writer) -> list[Group]:
 
 
 def _counted(rows: pa.Table, how: list[Any]) -> pa.Table:
-    """``rows`` grouped by reason, with the columns reason, count_all, batch_id_min, batch_id_max."""
+    """Return ``rows`` grouped by reason, with the columns reason, count_all, batch_id_min, batch_id_max."""
     names = ("count_all", "batch_id_min", "batch_id_max")
     return rows.group_by("reason").aggregate(how).select(["reason", *_made(how)]).rename_columns(["reason", *names])
 
@@ -86,19 +86,19 @@ def _made(how: list[Any]) -> list[str]:
 
 
 def export(plan: Plan, header: Sequence[str] | None, writer: Writer, reason: str, target: Path) -> int:
-    """Writes the rows rejected for ``reason`` (or a class: ``rule`` for every ``rule:...``) as they came, to be mended; how many.
+    """Write the rows rejected for ``reason`` (or a class: ``rule`` for every ``rule:...``) to a file, and return their number.
 
-    Texts that did not parse are written as they were, other rows with the source's own columns. Raises SkybandError SKY-E201 for what no
-    such file can hold. O(rows of ``rejected``), a piece at a time.
+    Rows that did not parse are written as their original text, others with the source's own columns. Raises SkybandError SKY-E201 for rows
+    that cannot be written to such a file. O(rows of ``rejected``), one piece at a time in memory.
     """
     if target.suffix not in FORMS:
-        raise SkybandError("SKY-E201", f"--export {target.name} says no format", hint="name it FILE.csv or FILE.jsonl")
+        raise SkybandError("SKY-E201", f"--export {target.name} has no known extension", hint="name it FILE.csv or FILE.jsonl")
     if reason == reasons.BAD_FILE:
-        raise SkybandError("SKY-E201", "bad_file is said of whole files: there are no rows of theirs to export", hint="mend the files")
+        raise SkybandError("SKY-E201", "bad_file is a reason for whole files, which have no rows to export", hint="fix the files")
     text = source_format(plan.source.format).export_ending
     if reason == reasons.PARSE and text != target.suffix:
         said = f"rows that do not parse are texts of {plan.source.format} files"
-        raise SkybandError("SKY-E201", said, hint=f"name it FILE{text}" if text else "see column text of table rejected")
+        raise SkybandError("SKY-E201", said, hint=f"name it FILE{text}" if text else "read column text of table rejected")
     mine = pc.field("reason") == reason
     if ":" not in reason:
         mine = mine | pc.starts_with(pc.field("reason"), f"{reason}:")
@@ -113,7 +113,7 @@ def export(plan: Plan, header: Sequence[str] | None, writer: Writer, reason: str
 
 
 def _put(source: SourceNode, header: Sequence[str] | None, reason: str, form: str, out: IO[str]) -> Callable[[str], object]:
-    """Writes one row's text into ``out``, where the header stands already."""
+    """Write the header to ``out``; return a function that writes one row."""
     names = list(header) if header is not None else [str(f.source_name) for f in source.fields]
     if reason == reasons.PARSE:
         if form == ".csv" and header is not None:
@@ -130,7 +130,7 @@ def _put(source: SourceNode, header: Sequence[str] | None, reason: str, form: st
 
 
 def _cells(source: SourceNode, out: IO[str]) -> Any:
-    """Writes cells as the source's files have them: Spark takes a quote within quotes for one if its escape stands before it."""
+    """Return a CSV writer with the source's quotes and escapes: Spark reads a quote within quotes only after an escape."""
     options = source_format(source.format).csv_options(source)
     escape = options.get("escape", "\\")[:1]
     quote = options.get("quote", '"')[:1] or '"'
@@ -139,7 +139,7 @@ def _cells(source: SourceNode, out: IO[str]) -> Any:
 
 
 def _row(text: str, names: Mapping[str, str]) -> dict[str, Any]:
-    """The source's columns of a row of ``rejected``, numbers as they are spelled there."""
+    """Return the source's columns of a row of ``rejected``, with numbers spelled as in the source."""
     row = json.loads(text, parse_float=Decimal, strict=False)
     return {source: row.get(name) for name, source in names.items()}
 
@@ -161,11 +161,11 @@ def _value(value: Any) -> str:
 
 
 def lines_of(found: Sequence[Group], why: Callable[[Group], str]) -> Iterator[str]:
-    """Every reason in words: the figures, why, and its examples below it."""
+    """Yield every reason in words: figures and explanation, then its examples."""
     for g in found:
         when = f"batch {g.first_batch:,}" if g.first_batch == g.last_batch else f"batches {g.first_batch:,} to {g.last_batch:,}"
         times = [f"{t:%Y-%m-%d %H:%M:%S}" for t in dict.fromkeys((g.first_time, g.last_time)) if t is not None]
         at = f" ({' to '.join(times)})" if times else ""
         yield f"{g.reason}: {counted(g.rows, 'row')}, {when}{at}: {why(g)}"
-        # A text may have lines of its own.
+        # As JSON, since a text may contain line breaks.
         yield from (f"  {json.dumps(e, ensure_ascii=False)}" for e in g.examples)

@@ -1,4 +1,4 @@
-"""Why an item is not in a result at an instant, by definition: not there yet, gone, unusable, out of bounds, or others before it."""
+"""Explain by definition why an item is not in a result at an instant: not arrived, expired, unusable, out of bounds, or outranked."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skyband.framework.why.item import Item
 from skyband.operators.base import NEVER
 
 SHOWN: Final = 5
-"""Items that are named of those that keep another out."""
+"""The most items named among those that keep another out of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """An item that keeps another out: its rank (None: dominance has none), its rows' columns, and what it is worth."""
+    """An item that keeps another out: its rank (None: a skyline has none), the columns of its rows, and its score."""
 
     rank: int | None
     named: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``said``: what holds of the item at ``at``, in words. ``inside``: it is in the result. ``beside``: some of what keeps it out."""
+    """The state of an item at ``at``, in words (``said``). ``inside``: it is in the result. ``beside``: items that keep it out."""
 
     at: int
     said: str
@@ -45,7 +45,7 @@ class Verdict:
 
 
 class Answers:
-    """The accepted rows of the keys that an item's rows are of, and what the definition says of it."""
+    """The accepted rows of the keys of an item, and the item's state by the definition."""
 
     def __init__(self, plan: Plan, query: QueryNode, rows: pa.Table, rejected: pa.Table, until: Mapping[Key, int]) -> None:
         self.plan = plan
@@ -55,14 +55,14 @@ class Answers:
         self._known: dict[Key, tuple[Accepted, Objects]] = {}
 
     def accepted(self, key: Key) -> tuple[Accepted, Objects]:
-        """A key's objects, as far as results are complete."""
+        """Return a key's objects, as far as results are complete."""
         if key not in self._known:
             found = accepted(with_deletions(self.plan, self._rows), self.plan.intake, self.plan.window, {key: self.until[key]})[key]
             self._known[key] = found, objects(self.plan, found)
         return self._known[key]
 
     def rows(self, item: Item) -> list[tuple[Key, list[int]]]:
-        """Of every key that has them, the numbers of the accepted rows by any of the item's names. O(rows)."""
+        """Return, by key, the seqs of the accepted rows that have one of the item's names. O(rows)."""
         keys = self.plan.intake.partition_by
         found: dict[Key, None] = {}
         mine = self._matching(self._rows, item)
@@ -70,26 +70,26 @@ class Answers:
         for i, name in enumerate(mine):
             if name is not None:
                 found[tuple(v[i] for v in values)] = None
-        made = []
+        rows_by_key = []
         for key in found:
             if key in self.until:
                 seqs = [s for s, name in enumerate(self.names(key, item)) if name is not None]
-                made.append((key, seqs))
-        return made
+                rows_by_key.append((key, seqs))
+        return rows_by_key
 
     def names(self, key: Key, item: Item) -> list[int | None]:
-        """Of every accepted row of a key the number of the item's name that it has, None if none."""
+        """Return for every accepted row of a key the index of the item's name that it has, None if it has none."""
         return self._matching(self.accepted(key)[0].rows, item)
 
     def _matching(self, rows: pa.Table, item: Item) -> list[int | None]:
-        """Of every row the number of the name that it has, None if none."""
+        """Return for every row the index of the item's name that it has, None if it has none."""
         columns = list(item.names[0])
         values = [[plain_value(v, rows.schema.field(c).type) for v in rows[c].to_pylist()] for c in columns]
-        wanted = {tuple(name.values()): n for n, name in enumerate(item.names)}
-        return [wanted.get(v) for v in zip(*values, strict=True)]
+        indexes = {tuple(name.values()): n for n, name in enumerate(item.names)}
+        return [indexes.get(v) for v in zip(*values, strict=True)]
 
     def waiting(self, item: Item) -> list[int]:
-        """Event times of rows by the item's names that wait behind the watermark."""
+        """Return the event times of rows with the item's names that wait behind the watermark."""
         keys = zip(*[self._rows[k].to_pylist() for k in self.plan.intake.partition_by], strict=True)
         names = list(keys) if self.plan.intake.partition_by else [()] * self._rows.num_rows
         time = self._rows[self.plan.intake.event_time].cast(pa.int64()).to_pylist()
@@ -97,24 +97,24 @@ class Answers:
         mine = self._matching(self._rows, item)
         return [t for t, k, m in zip(time, names, mine, strict=True) if m is not None and t > self.until.get(k, last)]
 
-    def verdict(self, key: Key, parts: Sequence[Any], at: int, asked: LogicalQuery | None) -> Verdict:
-        """Of the item with the identity ``parts`` (of rows their seqs; of a pair of which one row is known, that one alone)."""
+    def verdict(self, key: Key, parts: Sequence[Any], at: int, logical: LogicalQuery | None) -> Verdict:
+        """Return the state of an item. ``parts``: its identity (seqs of rows); one seq stands for all pairs of that row."""
         mine, data = self.accepted(key)
-        question = Question(self.plan, self.query, data, at, asked)
-        window = asked.window if asked is not None else self.query.window
+        question = Question(self.plan, self.query, data, at, logical)
+        window = logical.window if logical is not None else self.query.window
         if self.query.item.rows:
-            gone = _gone(question, window, mine, [int(p) for p in parts])
-            if gone is not None:
-                return Verdict(at, gone)
+            absence = _absence(question, window, mine, [int(p) for p in parts])
+            if absence is not None:
+                return Verdict(at, absence)
         kind = query_type(self.query.type)
         result = kind.brute_force(question)
         if result is None:
-            return Verdict(at, "not known: the window is too large for brute force")
-        place = _place(result, parts)
-        if place is not None:
-            worth = self._worth(result[place][1])
-            return Verdict(at, f"in the result, at rank {place + 1:,} of {len(result):,}{worth}", inside=True)
-        no_part = "it takes no part: no score (a null, a NaN or a short set), its condition `where` is not true, or it has no partner"
+            return Verdict(at, "unknown: the window is too large for brute force")
+        position = _position(result, parts)
+        if position is not None:
+            score_text = self._score_text(result[position][1])
+            return Verdict(at, f"in the result, at rank {position + 1:,} of {len(result):,}{score_text}", inside=True)
+        no_part = "not ranked: no score (a null, a NaN or a short set), its condition `where` is not true, or it has no partner"
         every = kind.ranked(question)
         if every is None:
             beating = kind.beating(question, tuple(parts))
@@ -122,25 +122,25 @@ class Answers:
                 return Verdict(at, no_part)
             beside = tuple(self._beside(mine, None, b) for b in beating[:SHOWN])
             return Verdict(at, f"{len(beating):,} alive in the window {agree(len(beating), 'beats', 'beat')} it", beside=beside)
-        found = _place(every, parts)
+        found = _position(every, parts)
         if found is None:
             return Verdict(at, no_part)
         score = every[found][1]
-        for _, least, greatest in kind.limits(self.plan, self.query, asked).bounds if self.query.item.scored else ():
+        for _, least, greatest in kind.limits(self.plan, self.query, logical).bounds if self.query.item.scored else ():
             if (least is not None and score < least) or (greatest is not None and score > greatest):
                 bound = f"at least {least:g}" if least is not None and score < least else f"at most {greatest:g}"
-                return Verdict(at, f"out of bounds: the query takes {bound}{self._worth(score)}")
+                return Verdict(at, f"out of bounds: the query takes {bound}{self._score_text(score)}")
         first = {item for item, _ in every[:found]}
         better = [r for r in result if r[0] in first]
         keeping = kind.keeping_out(self.plan, self.query, every[found][0], better)
         if keeping:
             beside = tuple(self._beside(mine, result.index(b) + 1, b) for b in keeping[:SHOWN])
-            said = f"passed over: one of its rows is in {counted(len(keeping), 'pair')} before it already"
-            return Verdict(at, f"{said}{self._worth(score)}", beside=beside)
+            said = f"skipped: one of its rows is already in {counted(len(keeping), 'pair')} ranked before it"
+            return Verdict(at, f"{said}{self._score_text(score)}", beside=beside)
         beside = tuple(self._beside(mine, n, b) for n, b in enumerate(result[:SHOWN], 1))
-        return Verdict(at, f"all {len(result):,} of the result rank before it{self._worth(score)}", beside=beside)
+        return Verdict(at, f"all {len(result):,} of the result rank before it{self._score_text(score)}", beside=beside)
 
-    def _worth(self, score: float) -> str:
+    def _score_text(self, score: float) -> str:
         if self.query.item.time_varying is not None:
             return f"; {self.query.item.time_varying.value} {score:g}"
         return f"; score {score:g}" if self.query.item.scored else ""
@@ -157,39 +157,39 @@ class Answers:
         return Beside(rank, named, score if self.query.item.scored or self.query.item.varies else None)
 
     def instants(self, key: Key, seq: int) -> Iterator[int]:
-        """When a row came, and the last instant at which it is there, as far as results are complete."""
+        """Yield the arrival of a row, and the last complete instant if the row is still in the window."""
         mine, data = self.accepted(key)
         yield mine.time[seq]
         until = self.until[key]
         question = Question(self.plan, self.query, data, until)
-        if _gone(question, self.query.window, mine, [seq]) is None:
+        if _absence(question, self.query.window, mine, [seq]) is None:
             yield until
 
 
-def _place(found: Found, parts: Sequence[Any]) -> int | None:
-    """The first item of ``found`` that has all of ``parts``."""
-    whole = [n for n, (item, _) in enumerate(found) if item == tuple(parts)]
-    if whole:
-        return whole[0]
+def _position(found: Found, parts: Sequence[Any]) -> int | None:
+    """Return the position of the first item in ``found`` that has all of ``parts``."""
+    exact = [n for n, (item, _) in enumerate(found) if item == tuple(parts)]
+    if exact:
+        return exact[0]
     return next((n for n, (item, _) in enumerate(found) if set(parts) <= set(item)), None)
 
 
-def _gone(question: Question, window: Any, mine: Accepted, seqs: Sequence[int]) -> str | None:
-    """Why one of the rows is not in the window; None if all are."""
+def _absence(question: Question, window: Any, mine: Accepted, seqs: Sequence[int]) -> str | None:
+    """Return why one of the rows is not in the window; None if all are."""
     first, end, at = window_of(question.query, window, question.data, question.at)
     boundary = f" (as of the last boundary, {instant(at)})" if at != question.at else ""
     for seq in sorted(seqs):
-        came = mine.time[seq]
+        arrived = mine.time[seq]
         if seq >= end:
-            return f"its row is of {instant(came)}: it had not come yet{boundary}"
+            return f"its row is of {instant(arrived)}, so it had not arrived yet{boundary}"
         if question.data.deleted[seq] <= at and question.data.deleted[seq] < NEVER:
             return f"its row was deleted at {instant(int(question.data.deleted[seq]))}{boundary}"
         if seq < first:
             ends = []
             if window.micros:
-                ends.append((came + window.micros, f"the window holds {format_duration(window.micros)}"))
+                ends.append((arrived + window.micros, f"the window holds {format_duration(window.micros)}"))
             if window.count and seq + window.count < len(mine.time):
                 ends.append((mine.time[seq + window.count], f"the window holds {counted(window.count, 'row')}"))
             when, why = min(ends)
-            return f"expired at {instant(when)}: its row is of {instant(came)}, and {why}{boundary}"
+            return f"expired at {instant(when)}: its row is of {instant(arrived)}, and {why}{boundary}"
     return None

@@ -1,4 +1,4 @@
-"""The whole story of an item in a query's results, in the order of time: what ``skyband why`` says, line by line."""
+"""Write the history of an item in a query's results, in the order of time: the output of ``skyband why``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skyband.framework.why.wording import MOST, Moment, in_order, of_rejected, o
 
 
 def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: Layout, job: JobFile, member: str | None) -> Iterator[str]:
-    """The lines. ``at``: what holds at that instant (microseconds); ``member``: the query of a table of queries.
+    """Yield the lines. ``at``: only the state at that instant (microseconds). ``member``: the query in a table of queries.
 
     Raises SkybandError as ``Stored``; SKY-E201 for an instant that is not complete yet.
     """
@@ -35,7 +35,7 @@ def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: La
     except SkybandError as e:
         if e.code != "SKY-E301":
             raise
-        unknown.append(f"what it was worth is not known any more: {e.message}")
+        unknown.append(f"its scores cannot be recomputed: {e.message}")
     yield from (*in_order(moments), *unknown)
 
 
@@ -43,7 +43,7 @@ def _from_tables(stored: Stored, query: QueryNode, item: Item, member: str | Non
     stream = stream_of(stored, query)
     found = [s for s in stays(stored.plan, stream, item) if member is None or s.stream[0] == member]
     if not found:
-        yield Moment(None, ("never in the result" if query.item.lasting else "never told",))
+        yield Moment(None, ("never in the result" if query.item.lasting else "never reported",))
     for stay in islice(found, MOST):
         yield from of_stay(stream, stay)
     if len(found) > MOST:
@@ -51,27 +51,27 @@ def _from_tables(stored: Stored, query: QueryNode, item: Item, member: str | Non
 
 
 def definition(answers: Answers, item: Item, at: int | None, member: str | None) -> Iterator[Moment]:
-    """What the rows of the source say: at ``at``, or when the item came and at the end."""
+    """Yield the states of the item by the source: at ``at``, or at its arrival and at the end."""
     plan, query = answers.plan, answers.query
     waiting = answers.waiting(item) if at is None else []
     if waiting:
         many = f"{counted(len(waiting), 'row')} of this name {agree(len(waiting), 'waits', 'wait')}"
         yield Moment(min(waiting), (f"{instant(min(waiting))}  {many}: results are not complete up to here yet",))
-    asked = _asked(query, member)
+    logical = _logical(query, member)
     found = answers.rows(item)
     if not found:
-        yield Moment(None, ("no row of this name has been accepted: it never came, or `transform` drops it",))
+        yield Moment(None, ("no row of this name has been accepted: it never arrived, or `transform` drops it",))
     for key, seqs in found:
         if at is not None and at > answers.until[key]:
             yield Moment(at, (f"results are complete up to {instant(answers.until[key])} only{_of(query, plan, key)}",))
             continue
         for parts, instants in islice(_items(answers, item, key, seqs), MOST):
             for when in [at] if at is not None else instants:
-                yield of_verdict(plan, query, answers.verdict(key, parts, when, asked))
+                yield of_verdict(plan, query, answers.verdict(key, parts, when, logical))
 
 
 def _items(answers: Answers, item: Item, key: Key, seqs: list[int]) -> Iterator[tuple[list[Any], list[int]]]:
-    """(identity, instants to look at) of what is meant within a key, the newest first."""
+    """Yield (identity, instants to explain) of the items meant within a key, the newest first."""
     query = answers.query
     if not query.item.rows:
         of_key = dict(zip(answers.plan.intake.partition_by, key, strict=True))
@@ -86,17 +86,17 @@ def _items(answers: Answers, item: Item, key: Key, seqs: list[int]) -> Iterator[
     first, second = ([s for s in seqs if names[s] == n] for n in (0, 1))
     for b in reversed(second):
         for a in reversed(first):
-            # The pair is there from its newer row on.
+            # The pair exists from the arrival of its newer row.
             yield sorted((a, b)), sorted(set(answers.instants(key, max(a, b))))
 
 
 def _native(answers: Answers, item: Item, key: Key, seqs: list[int]) -> dict[str, Any]:
-    """The values that name an object, as its rows have them."""
+    """Return the values that name an object, as its rows have them."""
     rows = answers.accepted(key)[0].rows.slice(seqs[0], 1)
     return {c: rows[c][0].as_py() for c in answers.query.item.parts[0].columns}
 
 
-def _asked(query: QueryNode, member: str | None) -> LogicalQuery | None:
+def _logical(query: QueryNode, member: str | None) -> LogicalQuery | None:
     if not query.asked:
         return None
     return next(a for a in query.asked if member is None or a.name == member)

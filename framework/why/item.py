@@ -1,4 +1,4 @@
-"""The item that is asked about: a row by its id, a pair by two ids, an object by the columns that name it."""
+"""Parse the item to explain: a row by its id, a pair by two ids, an object by the columns that name it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from skyband.framework.spec_tests.tables import plain_value
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """``names``: of each row or object that is asked about, its columns and their values (see ``plain_value``), in the order given."""
+    """The item to explain. ``names``: of each of its rows or objects, columns and values (see ``plain_value``), in the order given."""
 
     names: tuple[Mapping[str, Any], ...]
 
-    def said(self) -> str:
-        """As a reader knows it again."""
+    def text(self) -> str:
+        """Return the item in words."""
         return " and ".join(", ".join(f"{c} {v}" for c, v in name.items()) for name in self.names)
 
 
 def item_of(plan: Plan, query: QueryNode, texts: Sequence[str]) -> Item:
-    """The item of one text a row or object: ``value,value`` in the order of the columns that name it, or ``column=value,...``.
+    """Parse one text per row or object: ``value,value`` in the order of the columns that name it, or ``column=value,...``.
 
-    Of a pair one text is enough: then all pairs of that row are meant. SkybandError SKY-E201 for what names none.
+    One text of a pair means all pairs of that row. SkybandError SKY-E201 for a text that names no item.
     """
     parts = query.item.parts
     columns = plan.intake.id if parts[0].is_row else parts[0].columns
@@ -48,7 +48,7 @@ def _name(plan: Plan, columns: Sequence[str], text: str) -> Mapping[str, Any]:
     missing = [c for c in columns if c not in given]
     if missing:
         hint = did_you_mean(named[0][0], columns) if cells and named[0][1] else None
-        said = f"{text!r} does not say {one_of(missing)}"
+        said = f"{text!r} has no value for {one_of(missing)}"
         raise SkybandError("SKY-E201", said, hint=hint or f"write {','.join(columns)}, or {columns[0]}=... for each of them")
     return {c: _value(plan, c, given[c]) for c in columns}
 
@@ -66,4 +66,6 @@ def _value(plan: Plan, column: str, text: str) -> Any:
             value = cell(text.replace("T", " ") if field.kind == "time" else text, field.kind)
         return plain_value(value, arrow_type(field.type))
     except (ValueError, KeyError) as e:
-        raise SkybandError("SKY-E201", f"{column} is {field.type}: {text!r} is no value of it", hint="as the tables show it") from e
+        raise SkybandError(
+            "SKY-E201", f"{text!r} is not a value of {column}, which is {field.type}", hint="write the value as the tables show it"
+        ) from e

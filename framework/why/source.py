@@ -1,4 +1,4 @@
-"""The rows that a job has taken so far, read again: without Spark where that is certain, else through it."""
+"""Read the rows that a job has processed so far again, without Spark where the result is certain to be the same."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify.brute_force.accepted import source_rows
 
 MOST: Final = 2_000_000
-"""Rows that are read without Spark, which reads more of them faster."""
+"""The most rows read without Spark, which is faster for more."""
 
 
 def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
-    """Every row taken that the intake passes. Raises SkybandError SKY-E301 if the source is gone, or a part of it."""
-    found = _here(plan, layout)
+    """Return every processed row that the intake passes. Raises SkybandError SKY-E301 if the source or a part of it is gone."""
+    found = _without_spark(plan, layout)
     if found is not None:
         return found
     return source_rows(get_session(plan.job, packages=packages(plan), home=layout.home), plan, layout, job)
 
 
-def _here(plan: Plan, layout: Layout) -> pa.Table | None:
-    """The same without Spark; None where only Spark can say."""
+def _without_spark(plan: Plan, layout: Layout) -> pa.Table | None:
+    """Return the same rows without Spark; None where only Spark can read them."""
     if not source_format(plan.source.format).of_files or pruned(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
@@ -47,7 +47,7 @@ def _here(plan: Plan, layout: Layout) -> pa.Table | None:
 
 
 def rows_of(plan: Plan, paths: list[str]) -> pa.Table | None:
-    """Every row of the files that the intake passes; None where Spark may read one otherwise, or there are too many. O(rows)."""
+    """Return every row of the files that the intake passes; None if Spark may read one differently, or if there are too many. O(rows)."""
     try:
         found = first_rows(plan.source, MOST + 1, paths)
         if found.doubtful or len(found.rows) > MOST:

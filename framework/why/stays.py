@@ -1,4 +1,4 @@
-"""When an item was in the result: from the table of changes, replayed step by step, so with the rank that it had in between."""
+"""Find when an item was in the result, and at which ranks, by replaying the table of changes step by step."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from skyband.framework.why.item import Item
 
 @dataclass(slots=True)
 class Stay:
-    """One time in the result: row ``enters`` of the changes to row ``leaves`` (None: it is still in).
+    """A stay in the result, from row ``enters`` of the changes to row ``leaves`` (None: it is still in).
 
-    ``first``, ``best`` and ``last``: its rank when it entered, the best one, and the one before it left; None where values move with time.
-    ``instead``: rows of the changes that entered at the step that it left at.
+    ``first``, ``best`` and ``last``: the rank at which it entered, the best one, and the last one; None for time-varying values.
+    ``instead``: the rows of the changes that entered at the step at which it left.
     """
 
     stream: Key
@@ -35,17 +35,17 @@ class Stay:
 
 
 def matching(plan: Plan, query: QueryNode, rows: pa.Table, item: Item) -> list[bool]:
-    """Which rows of a table of the query are about ``item``. O(rows)."""
+    """Return which rows of a table of the query are about ``item``. O(rows)."""
     parts = [_part(plan, query, rows, p.prefix, item) for p in query.item.parts]
     found = []
     for of_row in zip(*parts, strict=True) if parts else ():
-        # Each name has to be that of another part, in any order.
+        # Each name must belong to a different part, in any order.
         found.append(_all_named(of_row, len(item.names)))
     return found
 
 
 def _part(plan: Plan, query: QueryNode, rows: pa.Table, prefix: str, item: Item) -> list[set[int]]:
-    """Of every row, the numbers of the names that its part with ``prefix`` has."""
+    """Return for every row the indexes of the names that its part with ``prefix`` has."""
     keys = plan.intake.partition_by
     values: dict[str, list[Any]] = {}
     for column in item.names[0]:
@@ -53,8 +53,8 @@ def _part(plan: Plan, query: QueryNode, rows: pa.Table, prefix: str, item: Item)
         assert name in rows.column_names or column in keys
         type_ = rows.schema.field(name).type
         values[column] = [plain_value(v, type_) for v in rows[name].to_pylist()]
-    wanted = [tuple(name.values()) for name in item.names]
-    return [{n for n, w in enumerate(wanted) if w == mine} for mine in zip(*values.values(), strict=True)]
+    names = [tuple(name.values()) for name in item.names]
+    return [{n for n, w in enumerate(names) if w == mine} for mine in zip(*values.values(), strict=True)]
 
 
 def _all_named(of_row: Sequence[set[int]], names: int) -> bool:
@@ -64,7 +64,7 @@ def _all_named(of_row: Sequence[set[int]], names: int) -> bool:
 
 
 def stays(plan: Plan, stream: Stream, item: Item) -> list[Stay]:
-    """Every stay of ``item`` (of every pair of it), in the order of time. O(changes * log of the result)."""
+    """Return every stay of ``item`` (of all its pairs), in the order of time. O(changes * log of the result)."""
     mine = matching(plan, stream.query, stream.rows, item)
     found = [s for key, rows in stream.streams() if any(mine[i] for i in rows) for s in _of_stream(stream, key, rows, mine)]
     return sorted(found, key=lambda s: (stream.at[s.enters], stream.step[s.enters], s.enters))

@@ -1,4 +1,4 @@
-"""The history of an item for a reader: moments, each with its lines."""
+"""Format the history of an item: moments, each with its lines of text."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from skyband.framework.why.stays import Stay
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MOST = 20
-"""Stays, rejected rows and verdicts that are shown."""
+"""The most stays, rejected rows and verdicts that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is said about an instant (microseconds; None: about no instant): the first of ``lines``, and details below it."""
+    """The text about an instant (microseconds; None: about no instant): the first of ``lines``, then details."""
 
     at: int | None
     lines: tuple[str, ...]
 
 
 def in_order(moments: Iterable[Moment]) -> Iterator[str]:
-    """The lines of ``moments`` in the order of time; what is about no instant comes first. O(n log n)."""
+    """Yield the lines of ``moments`` in the order of time, those about no instant first. O(n log n)."""
     for moment in sorted(moments, key=lambda m: (m.at is not None, m.at or 0)):
         yield from moment.lines
 
 
 def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
-    """When it entered, at which ranks it was; when it left and what came instead."""
+    """Yield when an item entered, its ranks, when it left, and what replaced it."""
     plan, query = stream.stored.plan, stream.query
     row = stream.rows.slice(stay.enters, 1).to_pylist()[0]
     key = "".join(f" of {n} {cell_text(v)}" for n, v in zip(stream.names, stay.stream, strict=True))
@@ -48,7 +48,7 @@ def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
     names = _named(plan, query, row)
     entered = stream.at[stay.enters]
     if not query.item.lasting:
-        yield Moment(entered, (f"{instant(entered)}  told{key}: {names}; {values}",))
+        yield Moment(entered, (f"{instant(entered)}  reported{key}: {names}; {values}",))
         return
     at_rank = f" at rank {stay.first:,}" if stay.first is not None else ""
     lines = [f"{instant(entered)}  entered{at_rank} ({stream.cause[stay.enters]}){key}: {names}" + (f"; {values}" if values else "")]
@@ -64,12 +64,12 @@ def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
     for i in stay.instead[:MOST] if stream.cause[stay.leaves] in ("displaced", "crossing") else ():
         other = stream.rows.slice(i, 1).to_pylist()[0]
         values = ", ".join(f"{v.name} {cell_text(other[v.name])}" for v in query.item.values)
-        lines.append(f"    came instead: {_named(plan, query, other)}" + (f"; {values}" if values else ""))
+        lines.append(f"    replaced by: {_named(plan, query, other)}" + (f"; {values}" if values else ""))
     yield Moment(left, tuple(lines))
 
 
 def of_verdict(plan: Plan, query: QueryNode, verdict: Verdict) -> Moment:
-    """What holds of it at an instant."""
+    """Return the moment of a verdict."""
     lines = [f"{instant(verdict.at)}  {verdict.said}"]
     for b in verdict.beside:
         rank = f"rank {b.rank}: " if b.rank is not None else "beaten by "

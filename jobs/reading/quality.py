@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> Answer:
     """Code 0 if nothing critical failed, 1 if something did. SkybandError for everything a user can mend."""
     plan = load_plan(args.spec)
     from skyband.framework.quality import checks, run_rules
-    from skyband.framework.quality.gate import broken, unseen
-    from skyband.framework.quality.outcome import failed, said
+    from skyband.framework.quality.gate import broken, unchecked
+    from skyband.framework.quality.outcome import describe, failed
     from skyband.framework.storage.outputs import output_directory
     from skyband.framework.tables.writing.published import PUBLISHED
     from skyband.jobs.spec import last_run
@@ -44,11 +44,11 @@ def run(args: argparse.Namespace) -> Answer:
     if args.docs is not None:
         output_directory(Path(args.docs), "--docs", (plan.source.path, plan.sink))
     batch = int(last["batch_id"])
-    span = unseen(sink, batch)
+    span = unchecked(sink, batch)
     found = [*checks.evaluate(plan, sink.writer, span), *((o, None) for o in run_rules.evaluate(plan, sink.writer, span, None))]
     rows = [*(o.row("", batch) for o, _ in found), *broken(sink, batch)]
     published = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
-    lines = [f"{'ok' if r['success'] else 'FAILED (' + r['severity'] + ')'} {r['table_name']}: {said(r)}" for r in rows]
+    lines = [f"{'ok' if r['success'] else 'FAILED (' + r['severity'] + ')'} {r['table_name']}: {describe(r)}" for r in rows]
     state = "nothing is published" if published is None else f"the results up to batch {published} are published"
     lines.append(f"{counted(len(rows), 'check')} after batch {batch}, {len(failed(rows))} failed; {state}")
     if args.docs is not None:

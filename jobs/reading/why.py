@@ -58,5 +58,5 @@ def run(args: argparse.Namespace) -> Answer:
         args.lines.doing = "reading the tables and the source's rows, and computing results by their definition"
     with tables_of(plan):
         lines = list(history(plan, query, item, micros, left.layout, left.job, member or None))
-    text = "\n".join([f"{args.query}: {item.said()}", *(f"  {line}" for line in lines)])
-    return Answer({"query": args.query, "item": item.said(), "history": lines}, text)
+    text = "\n".join([f"{args.query}: {item.text()}", *(f"  {line}" for line in lines)])
+    return Answer({"query": args.query, "item": item.text(), "history": lines}, text)

@@ -205,9 +205,9 @@ def opened(args: argparse.Namespace, anew: bool = False) -> tuple[Plan, Layout]:
 def libraries_there(plan: Plan) -> None:
     """SkybandError SKY-E200 if the gate would ask a library that is not installed."""
     from skyband.framework.base.extras import need
-    from skyband.framework.quality.checks import asks_library
+    from skyband.framework.quality.checks import uses_library
 
-    if any(asks_library(c) for c in plan.checks):
+    if any(uses_library(c) for c in plan.checks):
         need("quality", "quality.tables")
 
 

@@ -16,7 +16,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Check
 from skyband.framework.quality import checks
-from skyband.framework.quality.checks import Span, asks_library, evaluate
+from skyband.framework.quality.checks import Span, evaluate, uses_library
 from skyband.framework.quality.own_expectations import OWN, Found
 from skyband.framework.sources.files import spark_reader
 from skyband.framework.sources.registry import SOURCES
@@ -143,7 +143,7 @@ def test_an_expectation_is_named_and_checked_like_the_librarys() -> None:
     job, errors = validate_text(text, {})
     assert job is not None, [e.render() for e in errors]
     (check,) = compile_job(job).checks
-    assert (check.expectation, check.severity) == ("expect_column_sorted", "warning") and not asks_library(check)
+    assert (check.expectation, check.severity) == ("expect_column_sorted", "warning") and not uses_library(check)
     for old, new, said in (
         ("expect_column_sorted", "expect_column_sortd", "did you mean 'expect_column_sorted'?"),
         ("by: 1", "by: one", "SKY-E112 by takes a number"),

@@ -65,7 +65,7 @@ def test_the_story_of_a_job_that_has_run(spark: SparkSession, tmp_path: Path, ca
         "  2020-01-01 00:00:00 UTC  entered at rank 1 (arrival): id 1; score 2",
         "      best rank 1, before it left 2",
         "  2020-01-01 00:02:00 UTC  left (displaced)",
-        "      came instead: id 3; score 3",
+        "      replaced by: id 3; score 3",
     ]
     assert told[-3:] == [
         "  2020-01-01 01:00:00 UTC  all 2 of the result rank before it; score 2",
@@ -79,4 +79,4 @@ def test_the_story_of_a_job_that_has_run(spark: SparkSession, tmp_path: Path, ca
     assert "in the result, at rank" in capsys.readouterr().out
     (tmp_path / "in" / "0.csv").unlink()
     assert main(["why", str(spec), "best", "1"]) == 0
-    assert "what it was worth is not known any more: 1 of the 2 source files are gone" in capsys.readouterr().out
+    assert "its scores cannot be recomputed: 1 of the 2 source files are gone" in capsys.readouterr().out

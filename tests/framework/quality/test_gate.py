@@ -209,7 +209,7 @@ def test_no_batch_may_be_written_later_than_allowed_after_the_newest_event(tmp_p
     (third,) = rules(job.sink.plan, job.sink.writer, Span(2, 3), None, NOW)
     assert (third.success, third.observed) == (True, None)
     code, told = job.gate()
-    assert code == 0 and "SKY-E504 warning rule over runs broken: skyband_max_delay" in told and len(job.published()) == 6
+    assert code == 0 and "SKY-E504 warning rule over runs failed: skyband_max_delay" in told and len(job.published()) == 6
 
 
 @pytest.mark.parametrize("seen, success", [(timedelta(hours=23), True), (timedelta(days=1), True), (timedelta(hours=25), False)])

@@ -110,7 +110,7 @@ def test_texts_that_did_not_parse_go_out_as_they_came(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "reason, name, said",
-    [("parse", "x.jsonl", "texts of csv files"), ("late", "x.txt", "says no format"), ("bad_file", "x.csv", "whole files")],
+    [("parse", "x.jsonl", "texts of csv files"), ("late", "x.txt", "has no known extension"), ("bad_file", "x.csv", "whole files")],
 )
 def test_what_no_file_can_hold_is_refused(tmp_path: Path, reason: str, name: str, said: str) -> None:
     plan = plan_of(tmp_path / "out")

@@ -174,7 +174,7 @@ def test_a_broken_result_is_recorded_written_and_not_published_until_it_is_made_
     assert sum(r["to_step"] is None for r in job.sink.writer.read("near").to_pylist()) > 1
     for _ in range(2):
         code, told = job.gate()
-        assert code == 1 and 'SKY-E503 table near breaks skyband_result_at_most_k {"most": 1}' in told and "not published" in told
+        assert code == 1 and 'SKY-E503 table near violates skyband_result_at_most_k {"most": 1}' in told and "not published" in told
     (row,) = job.broken()
     assert (row["table_name"], row["severity"], row["batch_id"], row["first_batch_id"]) == ("near", "critical", 1, 1) and row[
         "unexpected"

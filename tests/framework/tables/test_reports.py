@@ -221,6 +221,6 @@ def test_more_than_was_asked_for_is_seen_at_the_gate(job: Job, k: int | None) ->
     if k is None:
         assert (code, err.getvalue(), wrong) == (0, "", [])
         return
-    assert code == 1 and 'SKY-E503 table near_changes breaks skyband_result_at_most_k {"most": 1}' in err.getvalue()
+    assert code == 1 and 'SKY-E503 table near_changes violates skyband_result_at_most_k {"most": 1}' in err.getvalue()
     assert sum(r["unexpected"] for r in wrong) == sum(r["pos"] > 0 for r in job.rows) > 0
     assert not job.sink.writer.read("published").num_rows

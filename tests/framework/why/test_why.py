@@ -118,13 +118,13 @@ def test_the_verdict_on_every_row_at_every_minute_is_that_of_the_definition(job:
                 assert verdict.inside == (row[0] in result)
                 here = dict(alive(mine, at, count))
                 if minutes_of(row) > at:
-                    said = "had not come yet"
+                    said = "had not arrived yet"
                 elif seq not in here:
                     said = "expired at"
                 elif row[0] in result:
                     said = f"at rank {result.index(row[0]) + 1} of {len(result)}"
                 elif row[3] == "":
-                    said = "takes no part"
+                    said = "not ranked"
                 elif name == "front":
                     better = [o[0] for o in reversed(here.values()) if beats(o, row)]
                     said = f"{len(better)} alive in the window {'beats' if len(better) == 1 else 'beat'} it"
@@ -213,7 +213,7 @@ def test_verdicts_on_pairs(job: tuple[Job, list[Row]]) -> None:
             for s, a in here:
                 for t, b in here:
                     if s < t and a[5] == b[5]:
-                        assert "takes no part" in answers.verdict((grp,), [s, t], BEGIN + at * MINUTE, None).said
+                        assert "not ranked" in answers.verdict((grp,), [s, t], BEGIN + at * MINUTE, None).said
 
 
 def test_a_story_is_told_in_the_order_of_time(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_rows_that_were_rejected_say_why(tmp_path: Path) -> None:
     assert {i for i, lines in told.items() if lines} == {5, 6}
     assert "of 2020-01-01 00:05 was rejected, reason late" in told[6][0] and "reason duplicate_id" in told[5][0]
     lines = list(in_order(definition(job.answers("best"), job.item("best", 7), None, None)))
-    assert lines == ["no row of this name has been accepted: it never came, or `transform` drops it"]
+    assert lines == ["no row of this name has been accepted: it never arrived, or `transform` drops it"]
     lines = list(in_order(definition(job.answers("best"), job.item("best", 3), BEGIN + 31 * MINUTE, None)))
     assert lines == ["2020-01-01 00:31:00 UTC  in the result, at rank 1 of 2; score 5"]
     lines = list(in_order(definition(job.answers("best"), job.item("best", 3), BEGIN + 600 * MINUTE, None)))
