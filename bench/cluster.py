@@ -110,14 +110,16 @@ def _driver(spec: str) -> dict[str, Any]:
 
     # As the command does, first.
     lean_arrow()
-    from skyband.framework.streaming.run import runner
+    from skyband.framework.streaming.run import commit, results
+    from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.received import Received
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.streaming.spark.session import get_session
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     plan, sent = load_plan(spec), []
-    of, derive = Received.of, runner.derive
+    of, derive = commit.Received.of, results.derive
     parts = {"deriving": 0.0, "in batches": 0.0}
 
     def counting(messages: Any) -> Received:
@@ -130,12 +132,12 @@ def _driver(spec: str) -> dict[str, Any]:
         derive(*args)
         parts["deriving"] += time.perf_counter() - before
 
-    setattr(runner.Received, "of", staticmethod(counting))  # noqa: B010 - a class method of a class with slots
-    runner.derive = timed
+    setattr(commit.Received, "of", staticmethod(counting))  # noqa: B010 - a class method of a class with slots
+    results.derive = timed
     spark = get_session("skyband-bench", quick=False)
-    batches: list[runner.Batch] = []
+    batches: list[Batch] = []
     start = time.perf_counter()
-    runner.Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
+    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
     seconds = time.perf_counter() - start
     parts["in batches"] = sum(b.seconds for b in batches)
     assert spark._jvm is not None

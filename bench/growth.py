@@ -49,7 +49,8 @@ run: {{trigger: once, max_files: 1, buckets: 4}}
 
 
 def run() -> Iterator[dict[str, Any]]:
-    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.streaming.spark.session import get_session
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan

@@ -90,7 +90,8 @@ def _measured(spark: Any, running: Broker, sources: dict[str, str], sinks: dict[
 
 def _once(spark: Any, running: Broker, job: str, source: str, sink: str, more: str) -> dict[str, float]:
     """One run over everything with a finish into fresh tables."""
-    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 

@@ -55,7 +55,8 @@ def run() -> Iterator[dict[str, Any]]:
 
 def _once(spark: Any, plan: Any) -> dict[str, float]:
     """One run over everything with a finish into fresh tables: rows, seconds, CPU seconds of the driver, Spark and the workers."""
-    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
 
     shutil.rmtree(plan.sink, ignore_errors=True)

@@ -111,7 +111,8 @@ def _job(spark: Any, job: str, query: str) -> Iterator[dict[str, Any]]:
 
 def _once(spark: Any, plan: Any) -> dict[str, float]:
     """One run over everything with a finish into fresh tables."""
-    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
 
     shutil.rmtree(plan.sink, ignore_errors=True)

@@ -62,7 +62,8 @@ def run() -> Iterator[dict[str, Any]]:
 def _job(spark: Any, kind: str, query: str, rows: int, arrow: bool) -> tuple[float, float]:
     """Seconds of processor time and by the clock of one run over fresh files into fresh tables."""
     from skyband.framework.streaming.run import query as building
-    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 

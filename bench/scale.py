@@ -66,7 +66,8 @@ def run() -> Iterator[dict[str, Any]]:
 def _job(
     spark: Any, name: str, rows: int, keys: int, window: str, k: int, query: str = "topk_pairs", form: str = "parquet"
 ) -> dict[str, Any]:  # fmt: skip
-    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 

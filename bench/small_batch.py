@@ -133,7 +133,8 @@ def _engine(spark: Any, landing: Path, steps: bool) -> dict[str, list[float]]:
 
 def _job(spark: Any, plan: Any) -> dict[str, list[float]]:
     """The demo job, a file a batch, with the job's own figures of its parts."""
-    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
 
     shutil.rmtree(plan.sink, ignore_errors=True)

@@ -74,7 +74,8 @@ def _micros(column: Any) -> Any:
 
 def everything(spark: Any, query: str, files: Path, directory: Path) -> tuple[int, float, Path]:
     """(rows accepted, seconds, sink) of one run over ``files`` into fresh tables, with a finish."""
-    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 

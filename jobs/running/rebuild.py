@@ -10,8 +10,9 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.locations import require_local
 from skyband.jobs.parser import help_page
-from skyband.jobs.running.added import added
-from skyband.jobs.running.run import add_arguments, begin, libraries_there, look, opened, quick, stream, unread, waits, watch, what
+from skyband.jobs.running.opening import CheckSource, begin, check_libraries, open_job, summary, waiting_notice, watch_tables
+from skyband.jobs.running.run import add_arguments
+from skyband.jobs.running.streaming import StreamJob, is_quick
 
 if TYPE_CHECKING:
     from skyband.framework.console.lines import Lines
@@ -54,21 +55,21 @@ def run(args: argparse.Namespace) -> int:
     """As ``run`` of jobs/run.py; SkybandError SKY-E510 if the source no longer has what the job has read."""
     began = clock.monotonic()
     begin(args)
-    plan, layout = opened(args, anew=not args.added)
+    plan, layout = open_job(args, anew=not args.added)
     require_local(plan.sink, "rebuild")
     from skyband.framework.streaming.job.generations import staged
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.job.locks import one_run
     from skyband.jobs.running.recorded import recorded
 
-    built, wait = Layout(staged(plan, layout).sink), waits(args.lines)
+    built, wait = Layout(staged(plan, layout).sink), waiting_notice(args.lines)
     with one_run(layout, plan.job, wait):
         if args.undo or args.drop_old:
             return _of_before(args, layout)
-        libraries_there(plan)
+        check_libraries(plan)
         if args.added:
             with recorded(args, "rebuild", layout) as record:
-                return record.ended(added(args, plan, layout, record, began))
+                return record.ended(_add_queries(args, plan, layout, record, began))
         # A JVM that a killed rebuild has left may still write there.
         with recorded(args, "rebuild", layout, built) as record, one_run(built, plan.job, wait):
             return record.ended(_rebuilt(args, plan, layout, built, record, began))
@@ -102,16 +103,15 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     if not on:
         drop(layout, NEXT)
         built.home.mkdir(parents=True)
-    look(plan.source, first=True)
-    unread(told, plan.source)
+    CheckSource(plan.source, True, told).run()
     record.begin()
     if not args.quiet:
         how = "going on with the interrupted rebuild of" if on else "rebuilding"
-        told.tell("info", "starting", f"{how} {what(plan)}; its tables stay as they are meanwhile")
-    watch(outcome, plan, layout)
+        told.tell("info", "starting", f"{how} {summary(plan)}; its tables stay as they are meanwhile")
+    watch_tables(outcome, plan, layout)
     swapped = False
     try:
-        code = stream(args, new, built, layout.home, began, quick(waiting(new.source, built)))
+        code = StreamJob(args, new, built, layout.home, began, is_quick(waiting(new.source, built))).run()
         if code == 0 or (code in (1, 4) and args.anyway):
             swap(layout)
             swapped = True
@@ -137,3 +137,39 @@ def _all_there(layout: Layout) -> None:
         hint = "put them back, or --partial: without their rows"
         said = f"{gone:,} of the {counted(known, 'file')} that the job has read are gone: a new generation would not have their rows"
         raise SkybandError("SKY-E510", said, hint=hint)
+
+
+def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded, began: float) -> int:
+    """Makes them and swaps them in, then runs the job once, which takes them up: that run's exit code. For who holds the job's lock.
+
+    Killed, it is called again, or ``run`` is: before the swap nothing has happened, after it nothing is left to be made. SkybandErrors of
+    ``addable`` and ``add``.
+    """
+    from skyband.framework.quality.newest_checks import newest_checks
+    from skyband.framework.streaming.job.edits import addable
+    from skyband.framework.streaming.spark.packages import packages
+    from skyband.framework.streaming.spark.session import get_session
+
+    told: Lines = args.lines
+    job = layout.known()
+    found = addable(plan, layout, job)
+    CheckSource(plan.source, False).run()
+    record.begin()
+    watch_tables(args.recorded, plan, layout)
+    try:
+        if found is not None:
+            names = ", ".join(found.queries)
+            told.tell("info", "starting", f"making {names} of the rows so far; the tables of job {plan.job} stay as they are meanwhile")
+            spark = get_session(plan.job, packages=packages(plan), home=layout.home)
+            from skyband.framework.streaming.job.locks import jvm_lock
+            from skyband.framework.streaming.job.sent import Sent
+            from skyband.framework.streaming.rebuild.add_queries import add
+
+            # Of a query that takes the place of another of its name, all is to be sent.
+            Sent(layout, job).forget(found.queries)
+            with jvm_lock(spark, layout):
+                rows = add(spark, plan, layout, job, found)
+            told.tell("info", "added", f"{names}: {counted(rows, 'row')} told so far; swapped in", rows=rows)
+        return StreamJob(args, plan, layout, layout.home, began, found is not None).run()
+    finally:
+        args.recorded.look(lambda: newest_checks(layout.root))

@@ -7,7 +7,8 @@ import argparse
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings.spark import spark_settings
 from skyband.jobs.parser import help_page
-from skyband.jobs.running import run as running
+from skyband.jobs.running import run as run_job
+from skyband.jobs.running.opening import begin
 from skyband.jobs.spec import load_plan
 
 _PYTHON, _ARCHIVES = "spark.pyspark.python", "spark.archives"
@@ -22,17 +23,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             "Run a job on a Spark cluster whose machines lack Skyband: packs this Python environment once, and gives it to executors.",
             "skyband submit flights.yaml --master spark://head:7077",
             "skyband submit flights.yaml --profile prod --once --quiet",
-            codes=running.EXIT_CODES,
+            codes=run_job.EXIT_CODES,
         ),
     )
-    running.add_arguments_of_runs(p)
+    run_job.add_arguments_of_runs(p)
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """As ``run``'s. SkybandError SKY-E611 without a cluster, and as ``packed``."""
     # Receivers are told of what fails on the way to the run, too.
-    running.begin(args)
+    begin(args)
     args.plan = load_plan(args.spec)
     asked = spark_settings()
     if asked.local:
@@ -53,4 +54,4 @@ def run(args: argparse.Namespace) -> int:
 
     archives = [a for a in (asked.conf.get(_ARCHIVES), packed(say)) if a]
     args.conf = [*args.conf, f"{_ARCHIVES}={','.join(archives)}", f"{_PYTHON}=./{ENVIRONMENT}/bin/python"]
-    return running.run(args)
+    return run_job.run(args)

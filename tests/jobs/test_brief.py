@@ -11,7 +11,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.spark import session
 from skyband.jobs.cli import _Command, main
-from skyband.jobs.running import run
+from skyband.jobs.running import run, streaming
 from tests.spark.cuts import stream, write
 from tests.spark.jobs import write_spec
 
@@ -46,7 +46,7 @@ def test_who_is_brief(
         raise SkybandError("SKY-E300", "there is none here")
 
     monkeypatch.setattr(session, "get_session", no_spark)
-    monkeypatch.setattr(run, "QUICK_BYTES", 1 << 20 if little else 0)
+    monkeypatch.setattr(streaming, "QUICK_BYTES", 1 << 20 if little else 0)
     assert main(["run", str(spec), how]) == 3 and "there is none here" in capsys.readouterr().err
     assert asked == [brief]
 
@@ -61,7 +61,7 @@ def test_whose_engine_may_be_started_ahead(how: str, ahead: bool, tmp_path: Path
         raise SkybandError("SKY-E300", "there is none here")
 
     monkeypatch.setattr(session, "get_session", no_spark)
-    monkeypatch.setattr(run, "start_spark_ahead", started.append)
+    monkeypatch.setattr(streaming, "start_spark_ahead", started.append)
     monkeypatch.setattr(run, "lean_arrow", lambda: None)
     assert _Command(sys.stderr, alone=True).run(["run", str(spec), how]) == 2
     assert started == ([str(spec)] if ahead else [])

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyband.framework.streaming.run.runner import Batch
+    from skyband.framework.streaming.run.batch import Batch
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 COLUMNS = ("id", "ts", "grp", "x", "y", "side")

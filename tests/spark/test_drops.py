@@ -17,7 +17,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.files.backlog import FileBacklog
 from skyband.framework.sources.logs import watermark
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.run.backlog import Drops
+from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.by_arrow import spans
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import stream
@@ -27,7 +27,7 @@ from tests.spark.jobs import run, run_apart, table, write_file, write_spec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyband.framework.streaming.run.runner import Batch
+    from skyband.framework.streaming.run.batch import Batch
 
 pytestmark = pytest.mark.spark
 
@@ -194,7 +194,7 @@ sink: {{path: {tmp_path}/out}}
 """)
     plan = load_plan(str(spec))
     layout, job = Layout(plan.sink), JobFile("spans", "g", {}, 2, ["id", "ts", "x"])
-    drops = Drops(spark, plan, layout, job, lambda text: None)
+    drops = BacklogCaps(spark, plan, layout, job, lambda text: None)
     assert isinstance(drops.lying, FileBacklog)
     urls = sorted(drops.lying.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
@@ -218,9 +218,9 @@ def test_only_a_drop_out_of_order_is_looked_at_closely(
         asked.append(exact)
         return by_arrow(self, urls, exact)
 
-    by_arrow = Drops._by_arrow
-    monkeypatch.setattr(Drops, "_by_arrow", noted)
-    monkeypatch.setattr(Drops, "_looked_at", lambda self, lying, urls: pytest.fail("read by Spark") if urls else {})
+    by_arrow = BacklogCaps._by_arrow
+    monkeypatch.setattr(BacklogCaps, "_by_arrow", noted)
+    monkeypatch.setattr(BacklogCaps, "_looked_at", lambda self, lying, urls: pytest.fail("read by Spark") if urls else {})
     spec = write_spec(tmp_path, watermark="0 seconds", max_files=1)
     text = spec.read_text()
     spec.write_text(text.replace(text[text.index("quality:") : text.index("window:")], ""))

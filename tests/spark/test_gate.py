@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.streaming.run.runner import Runner
+from skyband.framework.streaming.run.results import GateSchedule
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.cli import main
@@ -70,18 +71,17 @@ def test_a_run_whose_gate_fails_writes_all_and_publishes_nothing(
     assert held[0]["n"] == before
 
 
-def test_a_continuous_run_passes_the_gate_every_so_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_continuous_run_passes_the_gate_every_so_many_batches(tmp_path: Path) -> None:
     plan = dataclasses.replace(load_plan(str(write_spec(tmp_path))), check_every=3)
     done: list[str] = []
-    runner = Runner(None, plan, writer_for(plan.sink), lambda _: None, gate=lambda _: done.append("gate"))  # type: ignore[arg-type]
-    runner.sink = Sink(plan, runner.writer, "g")
-    monkeypatch.setattr(runner, "_derive", lambda: done.append("derive"))
-    runner.gate_at = 5 + 3
+    context: Any = SimpleNamespace(phase=lambda _: None, gate=lambda _: done.append("gate"))
+    opened: Any = SimpleNamespace(plan=plan, sink=Sink(plan, writer_for(plan.sink), "g"))
+    results: Any = SimpleNamespace(derive=lambda: done.append("derive"))
+    gate = GateSchedule(context, opened, results, plan.check_every, 5)
     passed = []
     for batch in range(6, 16):
-        runner._pass_gate(batch)
+        gate.batch_done(batch)
         passed.append(len(done))
     assert done == ["derive", "gate"] * 3 and passed == [0, 0, 2, 2, 2, 4, 4, 4, 6, 6]
-    runner.gate_at = None
-    runner._pass_gate(20)
+    GateSchedule(context, opened, results, None, 5).batch_done(20)
     assert len(done) == 6

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.streaming.run import runner
+from skyband.framework.streaming.run import batch as batch_module
+from skyband.framework.streaming.run import stages
+from skyband.framework.streaming.run import stream as stream_module
+from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.jobs.cli import main
 from tests.spark.cuts import stream, verified, write
@@ -228,7 +231,7 @@ def test_a_continuous_run_waits_for_its_first_file(skyband: Command, tmp_path: P
     job = spec.parent
     (job / "in").mkdir()
     begun = threading.Event()
-    start = runner.start
+    start = stream_module.start
 
     def started(*arguments: Any) -> Any:
         query = start(*arguments)
@@ -239,15 +242,15 @@ def test_a_continuous_run_waits_for_its_first_file(skyband: Command, tmp_path: P
         assert begun.wait(240)
         json_file(job, "1.json", GOOD)
 
-    original = runner.Runner._commit
+    original = CommitBatch.__call__
 
-    def commit(self: runner.Runner, df: Any, batch_id: int) -> None:
+    def commit(self: CommitBatch, df: Any, batch_id: int) -> None:
         original(self, df, batch_id)
         if table(job, "runs").num_rows and sum(r["rows_in"] for r in table(job, "runs").to_pylist()):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(runner, "start", started)
-    monkeypatch.setattr(runner.Runner, "_commit", commit)
+    monkeypatch.setattr(stream_module, "start", started)
+    monkeypatch.setattr(CommitBatch, "__call__", commit)
     later = threading.Thread(target=first_file)
     later.start()
     code, said = skyband(spec, "--continuous")
@@ -274,7 +277,8 @@ def test_clocks_that_jump_change_nothing(spark: SparkSession, tmp_path: Path, mo
     write(steady.parent, rows, 4)
     run(spark, steady)
     wall = time.time
-    monkeypatch.setattr(runner, "datetime", Jumping)
+    for module in (batch_module, stages):
+        monkeypatch.setattr(module, "datetime", Jumping)
     monkeypatch.setattr(time, "time", lambda: wall() + 365 * 86_400 * Jumping.years)
     # Forward, then back by sixty years; each file's stamp is as wrong as the clock, and later than all that the next ones have.
     for i, (years, stamped) in enumerate([(0, 4_000_000_000), (30, 16_000_000_000), (-30, 1), (0, 1_000_000_000)]):

@@ -9,7 +9,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import last_batch, owed
-from skyband.framework.streaming.run.runner import Runner
+from skyband.framework.streaming.run.stream import Stream
 from tests.spark.cuts import write
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import run, table
@@ -30,16 +30,16 @@ class Ends:
 
     def run(self, spark: SparkSession, spec: Path, finish: bool) -> bool:
         """Whether the run got there."""
-        as_it_is = Runner._on_batch
+        original = Stream._on_batch
 
-        def then_no_more(runner: Runner, df: DataFrame, batch_id: int) -> None:
-            as_it_is(runner, df, batch_id)
+        def then_no_more(stream: Stream, df: DataFrame, batch_id: int) -> None:
+            original(stream, df, batch_id)
             if batch_id == self.batch:
-                self.in_the_way = runner.layout.checkpoint / "offsets" / str(batch_id + 1)
+                self.in_the_way = stream._context.layout.checkpoint / "offsets" / str(batch_id + 1)
                 self.in_the_way.mkdir()
 
         with self.patch.context() as patch:
-            patch.setattr(Runner, "_on_batch", then_no_more)
+            patch.setattr(Stream, "_on_batch", then_no_more)
             try:
                 run(spark, spec, finish)
             except SkybandError:

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.row_rules.rules import demoted
-from skyband.framework.streaming.run.runner import Batch, Runner
+from skyband.framework.streaming.run.batch import Batch
+from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import verified

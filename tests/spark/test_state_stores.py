@@ -10,7 +10,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.spark_adapter import jvm
-from skyband.framework.streaming.run import runner
+from skyband.framework.streaming.run import stream
 from skyband.framework.streaming.spark import state_stores
 from skyband.framework.tables.writing.sink import Sink
 from tests.spark.jobs import run, stamp, write_file, write_spec
@@ -72,7 +72,7 @@ def test_no_state_is_open_after_a_run(spark: SparkSession, tmp_path: Path, monke
         queries.append(query)
         return state_stores.closed_after(session, query, checkpoint, tasks)
 
-    monkeypatch.setattr(runner, "closed_after", closed_after)
+    monkeypatch.setattr(stream, "closed_after", closed_after)
     a_file(tmp_path, 0)
     run(spark, write_spec(tmp_path))
     with pytest.raises(SkybandError, match="SKY-E306"), monkeypatch.context() as patch:

@@ -32,7 +32,7 @@ from skyband.framework.streaming.run.by_arrow import spans as spans_by_arrow
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Drops:
+class BacklogCaps:
     """The drops of one run. ``warn`` is told if rows have to wait for files that come out of order."""
 
     def __init__(self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> None:
@@ -41,42 +41,42 @@ class Drops:
         self.layout = layout
         self.job = job
         self.warn = warn
-        self.drop = WatermarkCaps.load(layout.home)
-        self.lying = source_format(plan.source.format).backlog(plan.source, job.header, layout.home)
+        self.caps = WatermarkCaps.load(layout.home)
+        self.backlog = source_format(plan.source.format).backlog(plan.source, job.header, layout.home)
 
     @property
     def capped(self) -> WatermarkCaps | None:
         """What the next query has to count with, None if no file has a cap."""
-        return self.drop if self.drop.capped else None
+        return self.caps if self.caps.capped else None
 
     def begin(self) -> bool:
         """Plans, durably, for the query that is about to start: whether it has to end with what lies there now.
 
         O(files there); reads them (footers, where these say enough) only if one batch does not take them.
         """
-        if self.lying is None:
+        if self.backlog is None:
             return False
         source = self.plan.source
-        begun, pieces = self.lying.unread(self.spark, source.max_files_per_batch, batch_bytes(source))
-        found, others = self._caps(self.lying, pieces)
-        if self.drop.plan(begun, found, others):
-            self.drop.save()
+        begun, pieces = self.backlog.unread(self.spark, source.max_files_per_batch, batch_bytes(source))
+        found, others = self._caps(self.backlog, pieces)
+        if self.caps.plan(begun, found, others):
+            self.caps.save()
             failpoint("drop.planned")
-        return self.drop.capped or self.drop.greatest is not None
+        return self.caps.capped or self.caps.greatest is not None
 
     def read(self, counts: Tally) -> None:
         """Notes, durably, what rows read under caps have kept from the watermark; takes it out of ``counts``."""
         greatest = counts.pop(GREATEST, None)
-        if greatest is not None and greatest > (self.drop.greatest or -1):
-            self.drop.greatest = greatest
-            self.drop.save()
+        if greatest is not None and greatest > (self.caps.greatest or -1):
+            self.caps.greatest = greatest
+            self.caps.save()
 
     def done(self) -> bool:
         """All that the query was planned for has been read: no file has a cap any more, and a row is ordered that moves the watermark to
 
         where it would be without. Whether that is needed; the next query does it.
         """
-        drop, delay_ms = self.drop, self.plan.intake.delay_ms
+        drop, delay_ms = self.caps, self.plan.intake.delay_ms
         due_ms = 0 if drop.greatest is None else drop.greatest // 1000
         held = due_ms - delay_ms > watermark(self.layout.checkpoint)
         if held:

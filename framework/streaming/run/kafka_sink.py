@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _JSON: Final = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
 
 
-class Outlet:
+class KafkaSink:
     """Sends the changes of ``plan``'s job, of one generation, as ``kafka`` says."""
 
     def __init__(self, spark: SparkSession, plan: Plan, kafka: KafkaNode, layout: Layout, job: JobFile, sink: Sink) -> None:
@@ -95,11 +95,6 @@ def _failed(said: str) -> SkybandError | None:
     return SkybandError(
         "SKY-E640", f"changes cannot be sent to Kafka: {what}", hint=f"{hint}; they are in the tables, and the next run sends them"
     )
-
-
-def outlet_of(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink) -> Outlet | None:
-    """What sends the plan's changes, if they are sent anywhere."""
-    return None if plan.kafka is None else Outlet(spark, plan, plan.kafka, layout, job, sink)
 
 
 def _column(name: str) -> Column:

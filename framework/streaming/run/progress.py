@@ -22,7 +22,7 @@ from skyband.framework.streaming.bucket.kernels import compiled_since
 from skyband.framework.streaming.spark.log import log_file
 
 if TYPE_CHECKING:
-    from skyband.framework.streaming.run.runner import Batch
+    from skyband.framework.streaming.run.batch import Batch
 
 _LOOK: Final = 1.0
 """Seconds between looks for kernels that are being compiled."""

@@ -29,8 +29,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def progress(told: Lines, quiet: bool = False) -> None:
+    from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.progress import Progress
-    from skyband.framework.streaming.run.runner import Batch
 
     seen = Progress(told, quiet)
     seen.phase("reading")

@@ -16,8 +16,8 @@ from skyband.framework.console.live import LiveLines, on_terminal
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket import kernels
+from skyband.framework.streaming.run.batch import Batch
 from skyband.framework.streaming.run.progress import Progress
-from skyband.framework.streaming.run.runner import Batch
 
 MINUTE = 60_000_000
 NEWEST = 1_577_836_800_000_000  # 2020-01-01

@@ -114,17 +114,14 @@ def test_a_gate_that_fails_between_batches_is_told_once_and_the_run_goes_on(tmp_
     passed: list[int] = []
 
     class Continuous:
-        sink = None
-        job = SimpleNamespace(header=None)
-
         def __init__(self, *_: Any, gate: Callable[[Any], None], **__: Any) -> None:
             self.gate = gate
 
-        def run(self, **_: Any) -> bool:
+        def run(self, **_: Any) -> Any:
             for _ in range(4):
-                self.gate(self.sink)
+                self.gate(None)
                 passed.append(len(told))
-            return True
+            return SimpleNamespace(completed=True, sink=None, header=None)
 
     def look(gate: Gate, *_: Any) -> int:
         # The third look finds something, the last of all finds nothing new.

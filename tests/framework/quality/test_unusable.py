@@ -18,8 +18,8 @@ from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.run.batch import Batch
 from skyband.framework.streaming.run.progress import Progress
-from skyband.framework.streaming.run.runner import Batch
 from tests.specs import plan_of_text, spec_text
 
 SPEC = spec_text(

@@ -20,7 +20,7 @@ from skyband.framework.sources.drift import compare, updated
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.models.job import kind_of
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.run.drifts import Drifts
+from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
 from tests.specs import spec_text
@@ -128,7 +128,7 @@ class Job:
         pieces: Any = SimpleNamespace(files=lambda batch: [(self.directory / "in" / f"{batch}.{kind}").as_uri()])
         job = self.layout.load()
         assert job is not None
-        drifts, found = Drifts(self.plan, self.layout, job, pieces, self.warned.append), []
+        drifts, found = DriftCheck(self.plan, self.layout, job, pieces, self.warned.append), []
         for batch in batches:
             found.append(drifts.before_commit(batch))
             drifts.committed()

@@ -12,7 +12,7 @@ import pytest
 from skyband.framework.base.messages import GREATEST, Tally
 from skyband.framework.sources.watermark_caps import UNKNOWN, Span, UnreadFile, WatermarkCaps
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.run.backlog import Drops
+from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
 from tests.spark.jobs import write_spec
@@ -54,7 +54,7 @@ class Lying:
 
 def drops(
     directory: Path, monkeypatch: pytest.MonkeyPatch, lying: Lying, reject: bool = False, rules: bool = True
-) -> tuple[Drops, list[str]]:
+) -> tuple[BacklogCaps, list[str]]:
     told: list[str] = []
     spec = write_spec(directory, max_files=2, watermark="1 minute")
     text = spec.read_text().replace("format: csv", "format: csv\n  on_bad_file: " + ("reject" if reject else "stop"))
@@ -62,7 +62,7 @@ def drops(
     plan = load_plan(str(spec))
     layout = Layout(plan.sink)
     layout.home.mkdir(parents=True, exist_ok=True)
-    made = Drops(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append)
+    made = BacklogCaps(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append)
     made.lying = lying
     monkeypatch.setattr(made, "_spans", lambda frame, urls: frame)
     return made, told

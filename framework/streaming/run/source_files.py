@@ -17,7 +17,7 @@ from skyband.framework.streaming.run.by_arrow import look
 from skyband.framework.tables.writing.sink import Sink
 
 
-class Pieces:
+class SourceFiles:
     """``committed``: tables have rows of a batch that an earlier run did not finish. ``warn`` gets what a user has to know."""
 
     def __init__(

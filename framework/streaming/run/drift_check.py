@@ -16,21 +16,21 @@ from skyband.framework.sources.logs import local_path, taken
 from skyband.framework.sources.protocol import Columns
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.run.pieces import Pieces
+from skyband.framework.streaming.run.source_files import SourceFiles
 
 _LOOKED: Final = 100
 """Files that are looked at before the first batch."""
 _TOLD: Final = 20
-"""Drifts of one batch that are told and kept."""
+"""DriftCheck of one batch that are told and kept."""
 
 
-class Drifts:
+class DriftCheck:
     """Raises SkybandError SKY-E308 when it is made, if what lies there shows already that the source is not what it was.
 
     ``warn`` is told of what is accepted: harmless, or as ``source.on_drift`` says. What is accepted becomes what is compared with.
     """
 
-    def __init__(self, plan: Plan, layout: Layout, job: JobFile, pieces: Pieces, warn: Warn) -> None:
+    def __init__(self, plan: Plan, layout: Layout, job: JobFile, pieces: SourceFiles, warn: Warn) -> None:
         self.source = plan.source
         self.format = source_format(plan.source.format)
         self.layout = layout

@@ -1,0 +1,114 @@
+"""The figures of one micro-batch, and the totals that a job carries from batch to batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from skyband.framework.base.messages import ACCEPTED, CHANGED, FRONTIER, NEWEST, PENDING, ROWS_IN, TIMES, Tally, time_count
+from skyband.framework.base.reasons import CONTROL, FILTERED, REASONS
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one micro-batch did: the figures of its ``runs`` row; ``newest`` and ``frontier`` in microseconds.
+
+    ``reasons`` counts rejected rows by the reason in table ``rejected``; ``changes`` counts changes by query, if there are any.
+    """
+
+    number: int
+    counts: Tally = field(default_factory=Tally)
+    seconds: float = 0.0
+    pending: int = 0
+    newest: int | None = None
+    frontier: int | None = None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+    def get(self, name: str) -> int:
+        """Return a count, 0 if nothing was counted under that name."""
+        return self.counts[name]
+
+    def rejected(self) -> dict[str, int]:
+        """Return the number of rejected rows by class of reason: the classes that ``runs`` has columns for."""
+        return {c.name: sum(self.counts[n] for n in c.counts) for c in REASONS}
+
+    def runs_row(self, seconds: float, drift: list[str]) -> dict[str, Any]:
+        """Return the batch's row of table ``runs``. ``seconds``: what Spark took for its tasks."""
+        counts, rejected = self.counts, self.rejected()
+        row: dict[str, Any] = {
+            "batch_id": self.number, "batch_time": datetime.now(UTC), "rows_in": counts[ROWS_IN], "filtered": counts[FILTERED],
+            "rejected": sum(rejected.values()), "accepted": counts[ACCEPTED], "pending": self.pending,
+            "pending_change": counts[PENDING], "changes": counts[CHANGED],
+            "frontier": _instant(self.frontier), "newest": _instant(self.newest),
+            "unusable": json.dumps(counts.unusable(), sort_keys=True), "warned": json.dumps(counts.warned(), sort_keys=True),
+            "drift": json.dumps(drift),
+            "counters": json.dumps(counts.counters(), sort_keys=True), "engine_ms": 1000 * seconds,
+        }  # fmt: skip
+        row |= {f"rejected_{name}": n for name, n in rejected.items()}
+        return row | {f"{name}_ms": counts[time_count(name)] / 1000 for name in TIMES}
+
+
+Report = Callable[[Batch], None]
+
+
+class _Total(NamedTuple):
+    pending: int = 0
+    newest: int | None = None
+    frontier: int | None = None
+    controlled: bool = False
+    """Whether the batch read a row of the control source."""
+
+
+class Totals:
+    """The rows pending, the newest event time and the frontier after each of the last batches.
+
+    ``last_runs``: rows of table ``runs``. Two are enough: the last batch is repeated if it was not marked done.
+    """
+
+    def __init__(self, last_runs: list[dict[str, Any]]) -> None:
+        self._after = {
+            int(row["batch_id"]): _Total(
+                int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), CONTROL in json.loads(row["counters"])
+            )
+            for row in last_runs
+        }
+        self.last_batch = int(last_runs[-1]["batch_id"]) if last_runs else -1
+        self.newest = self._after[self.last_batch].newest if last_runs else None
+
+    def add(self, batch: Batch, passed: Callable[[], list[int]]) -> None:
+        """Set the totals of ``batch`` from those of the batch before: a repeated batch gets the same figures.
+
+        ``passed``: the frontiers that rows of the control source asked for and that Spark's watermark has reached.
+        """
+        earlier = [b for b in self._after if b < batch.number]
+        pending, newest, frontier, controlled = self._after[max(earlier)] if earlier else _Total()
+        pending += batch.counts[PENDING]
+        if NEWEST in batch.counts:
+            newest = max(newest or batch.counts[NEWEST], batch.counts[NEWEST])
+        if FRONTIER in batch.counts:
+            frontier = max(frontier or batch.counts[FRONTIER], batch.counts[FRONTIER])
+        if controlled:
+            # The batch before read a row of the control source. If a finish or a release ordered it, the watermark has arrived by now.
+            frontier = max([*passed(), *([] if frontier is None else [frontier])], default=None)
+        self.newest = newest
+        batch.pending, batch.newest, batch.frontier = pending, newest, frontier
+        self._after[batch.number] = _Total(pending, newest, frontier, CONTROL in batch.counts)
+        self._after = {b: t for b, t in self._after.items() if b >= batch.number - 2}
+
+    def committed(self, batch_id: int) -> None:
+        """Note that the tables have the rows of ``batch_id``."""
+        self.last_batch = max(self.last_batch, batch_id)
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else EPOCH + timedelta(microseconds=micros)
+
+
+def _micros(instant: datetime | None) -> int | None:
+    return None if instant is None else (instant - EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,65 @@
+"""Commit one micro-batch: run its tasks, check what they send, and write the tables exactly once."""
+
+from __future__ import annotations
+
+import time as clock
+
+from pyspark.sql import DataFrame
+
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.messages import REJECTED, RUNS, STOPPING
+from skyband.framework.row_rules.rules import stopped_by_rule
+from skyband.framework.sources.logs import watermark
+from skyband.framework.streaming.run.batch import Batch, Totals
+from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
+from skyband.framework.streaming.run.kafka_sink import KafkaSink
+from skyband.framework.streaming.run.query import run_batch
+from skyband.framework.streaming.run.received import Received
+from skyband.framework.streaming.run.results import Results
+
+
+class CommitBatch:
+    """Commits the batches of one run."""
+
+    def __init__(
+        self, context: RunContext, opened: OpenedJob, source: OpenedSource, totals: Totals, results: Results, kafka: KafkaSink | None
+    ) -> None:
+        self._context = context
+        self._opened = opened
+        self._source = source
+        self._totals = totals
+        self._results = results
+        self._kafka = kafka
+
+    def __call__(self, df: DataFrame, batch_id: int) -> None:
+        """Run the batch and commit it. Raises SkybandError SKY-E502 for a row that breaks a rule of severity ``fail``."""
+        sink, layout = self._opened.sink, self._context.layout
+        started = clock.perf_counter()
+        sent = run_batch(df, batch_id, layout)
+        ran = clock.perf_counter()
+        failpoint("state.after")
+        received = Received.of(sent)
+        counts, stopping = received.counts, received.tables().get(STOPPING)
+        if stopping is not None:
+            # Nothing of the batch has been written anywhere yet.
+            raise stopped_by_rule(self._opened.plan, batch_id, stopping, counts[STOPPING])
+        received.put(REJECTED, self._source.files.before_commit(batch_id, counts))
+        drift = self._source.drift.before_commit(batch_id)
+        self._source.backlog.read(counts)
+        batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes())
+        self._totals.add(batch, self._passed_frontiers)
+        runs = {RUNS: sink.runs_row(batch.runs_row(ran - started, drift))}
+        sink.commit(batch_id, received.tables() | runs, received.files)
+        self._source.drift.committed()
+        if self._kafka is not None:
+            self._kafka.send(batch_id)
+        batch.seconds = clock.perf_counter() - started
+        self._totals.committed(batch_id)
+        self._results.derive_if_due()
+        self._context.report(batch)
+
+    def _passed_frontiers(self) -> list[int]:
+        """Return the frontiers of the last finish and of the last release of a backlog that Spark's watermark has reached."""
+        at, released = watermark(self._context.layout.checkpoint), self._source.backlog.caps.released or 0
+        ordered = [*self._opened.job.finishes[-1:], (released // 1000, released)]
+        return [frontier for due, frontier in ordered if frontier and due <= at]

@@ -1,0 +1,53 @@
+"""Derive the tables of results while a run goes on, and pass the tables of a continuous run to the gate."""
+
+from __future__ import annotations
+
+import time as clock
+
+from skyband.framework.streaming.run.batch import Totals
+from skyband.framework.streaming.run.context import OpenedJob, RunContext
+from skyband.framework.streaming.run.deriving import on_spark
+from skyband.framework.tables.results.derive import derive
+
+
+class Results:
+    """The tables of results, derived from the tables of changes up to the last committed batch."""
+
+    def __init__(self, context: RunContext, opened: OpenedJob, totals: Totals) -> None:
+        self._context = context
+        self._sink = opened.sink
+        self._totals = totals
+        self._derived_at = clock.monotonic()
+
+    def derive(self) -> None:
+        """Derive the results now. Does nothing before the first batch."""
+        if self._totals.last_batch >= 0:
+            self._context.phase("making the tables of results")
+            derive(self._sink, self._totals.last_batch, on_spark(self._context.spark))
+        self._derived_at = clock.monotonic()
+
+    def derive_if_due(self) -> None:
+        """Derive the results if the interval of the run has passed since the last time."""
+        if clock.monotonic() - self._derived_at > self._context.derive_seconds:
+            self.derive()
+
+
+class GateSchedule:
+    """Passes the tables to the gate ``every`` so many batches, counted from ``last_batch``; never if ``every`` is None."""
+
+    def __init__(self, context: RunContext, opened: OpenedJob, results: Results, every: int | None, last_batch: int) -> None:
+        self._context = context
+        self._sink = opened.sink
+        self._results = results
+        self._every = every
+        self._next = None if every is None else last_batch + every
+
+    def batch_done(self, batch_id: int) -> bool:
+        """Pass the tables to the gate if that is due after ``batch_id``. Return whether it was."""
+        if self._every is None or self._next is None or batch_id < self._next:
+            return False
+        self._results.derive()
+        self._context.phase("checking the tables")
+        self._context.gate(self._sink)
+        self._next = batch_id + self._every
+        return True

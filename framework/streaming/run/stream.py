@@ -1,0 +1,127 @@
+"""Run the streaming query of a job to its end, and turn Spark's failures into the user's terms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.redaction import redact_values
+from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.job.checkpoint import failure as lost_part
+from skyband.framework.streaming.rows.arrow_intake import odd
+from skyband.framework.streaming.run.commit import CommitBatch
+from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
+from skyband.framework.streaming.run.delivery import Delivery
+from skyband.framework.streaming.run.query import start
+from skyband.framework.streaming.run.results import GateSchedule
+from skyband.framework.streaming.spark.executors import Watch, error_from_executor
+from skyband.framework.streaming.spark.failures import system_failure_error
+from skyband.framework.streaming.spark.jvm import worker_failed
+from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.streaming.spark.state_stores import closed_after
+from skyband.framework.streaming.spark.stop_signal import STOP
+
+
+class Stream:
+    """Runs the job's query, again where files had to be set aside or Spark's reader has to take over."""
+
+    def __init__(self, context: RunContext, opened: OpenedJob, source: OpenedSource, commit: CommitBatch, gate: GateSchedule) -> None:
+        self._context = context
+        self._opened = opened
+        self._source = source
+        self._commit = commit
+        self._gate = gate
+        self._phase = ""
+        self._failure: SkybandError | None = None
+        self._begun: int | None = None
+        self._spark_reads = ""
+        """Why Spark reads the rest of this run's files instead of Arrow."""
+
+    def run(self, once: bool, phase: str) -> bool:
+        """Run the query over the present input (``once``) or until a signal stops it. Return False if a signal stopped it.
+
+        A backlog that needs caps is read first, by a query of its own. ``phase`` describes the work for progress lines.
+        """
+        self._phase = phase
+        while self._source.backlog.begin():
+            if not self._query(once=True):
+                return False
+            if not self._source.backlog.done() and once:
+                return True
+        return self._query(once)
+
+    def _query(self, once: bool) -> bool:
+        """Run one query as ``run`` does, and again for as long as it fails for a reason that is now removed."""
+        ended = None
+        while ended is None:
+            ended = self._try_query(once)
+        return ended
+
+    def _try_query(self, once: bool) -> bool | None:
+        """Run one query as ``run`` does. Return None if it failed for a reason that is now removed."""
+        spark, checkpoint, job = self._context.spark, self._context.layout.checkpoint, self._opened.job
+        self._begun = None
+        self._context.phase(self._phase)
+        try:
+            left_out, capped = self._source.files.left_out(), self._source.backlog.capped
+            reads = replace(job, engine_reads=self._spark_reads or job.engine_reads)
+            delivery = Delivery.of(self._opened.sink)
+            query = start(spark, self._opened.plan, self._context.layout, reads, self._on_batch, once, left_out, capped, delivery)
+        except PySparkException as e:
+            raise lost_part(str(e), checkpoint) or self._error_of(e) from e
+        executors = Watch(spark)
+        with closed_after(spark, query, checkpoint, job.partitions), STOP.heeded():
+            try:
+                while not query.awaitTermination(1):
+                    if STOP.signal is not None:
+                        query.stop()
+                        break
+                    executors.look()
+            except SkybandError:
+                query.stop()
+                raise
+            except StreamingQueryException as e:
+                # A terminal's Ctrl-C reaches Spark's workers too: the batch may fail before it is stopped.
+                if STOP.signal is None:
+                    remedies = (self._read_by_spark, partial(self._source.files.set_aside, batch=self._begun))
+                    if self._failure is None and any(remedy(str(e)) for remedy in remedies):
+                        return None
+                    raise self._error_of(e) from e
+        return STOP.signal is None
+
+    def _on_batch(self, df: DataFrame, batch_id: int) -> None:
+        self._begun = batch_id
+        try:
+            self._commit(df, batch_id)
+            if self._gate.batch_done(batch_id):
+                self._context.phase(self._phase)
+        except BaseException as e:
+            self._failure = e if isinstance(e, SkybandError) else None
+            raise
+
+    def _read_by_spark(self, said: str) -> bool:
+        """Return True if the query failed because a file needs Spark's reader instead of Arrow's, which reads from now on.
+
+        Both read the same rows, so a batch may be repeated by the other one. The job file records it if more such files will come.
+        """
+        job, found = self._opened.job, odd(said)
+        if found is None or job.engine_reads or self._spark_reads:
+            return False
+        self._spark_reads, lasting = found
+        if lasting:
+            job.engine_reads = self._spark_reads
+            self._context.layout.save(job)
+        return True
+
+    def _error_of(self, e: Exception) -> BaseException:
+        """Return Spark's error as the user's: one of a batch, of the system, of the source, of the checkpoint, or Spark's first cause."""
+        said, log, plan, checkpoint = str(e), log_file(), self._opened.plan, self._context.layout.checkpoint
+        of_source = source_format(plan.source.format).failure(said, self._opened.job.header, plan.source.path)
+        hint = f"fix what it names, then run again: nothing that was committed is lost; Spark's log is {log}"
+        died = error_from_executor(said) or worker_failed(said, log)
+        failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redact_values(said))}", hint=hint)
+        return self._failure or system_failure_error(e, checkpoint, log) or of_source or lost_part(said, checkpoint) or died or failed

@@ -1,0 +1,112 @@
+"""The stages of a command that streams rows before Spark starts: open the job, check what it needs, report what will run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.console.notify import Receivers
+from skyband.jobs.options import choose_spark
+from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from skyband.framework.console.lines import Lines
+    from skyband.framework.console.outcome import Outcome
+    from skyband.framework.plan.model import Plan, SourceNode
+    from skyband.framework.streaming.job.layout import Layout
+
+
+def begin(args: argparse.Namespace) -> None:
+    """Begin to record the outcome: from now on receivers of notifications hear of failures."""
+    outcome: Outcome = args.recorded
+    outcome.receivers = Receivers.of(os.environ, args.notify_command)
+    outcome.begin()
+    choose_spark(args)
+
+
+def open_job(args: argparse.Namespace, anew: bool = False) -> tuple[Plan, Layout]:
+    """Return the plan of a command that streams rows, and the layout of its sink. SkybandError if the sink is not the job's own.
+
+    ``anew``: see ``load_plan``.
+    """
+    plan = getattr(args, "plan", None) or load_plan(args.spec, anew=anew)
+    from skyband.framework.row_rules.rules import demoted
+    from skyband.framework.streaming.job.generations import own_sink
+    from skyband.framework.streaming.job.layout import Layout
+    from skyband.framework.streaming.spark.log import own_log
+
+    args.lines.job = plan.job
+    args.recorded.place((plan.source.path, plan.sink), args.spec)
+    own_log((plan.source.path, plan.sink))
+    plan = demoted(plan, args.demote)
+    layout = Layout(plan.sink)
+    own_sink(plan, layout)
+    return plan, layout
+
+
+def check_libraries(plan: Plan) -> None:
+    """Raise SkybandError SKY-E200 if the gate needs a library that is not installed."""
+    from skyband.framework.base.extras import need
+    from skyband.framework.quality.checks import uses_library
+
+    if any(uses_library(c) for c in plan.checks):
+        need("quality", "quality.tables")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSource:
+    """Check that the source exists and has the columns of the spec; warn of files below its path that are not read.
+
+    ``first``: the job has not run yet. A missing source is then a mistake in the spec, later a failure of the system.
+    """
+
+    source: SourceNode
+    first: bool
+    lines: Lines | None = None
+
+    def run(self) -> None:
+        """Raise SkybandError or SpecErrors if the source does not fit the spec."""
+        from skyband.framework.sources.files import preflight
+        from skyband.framework.sources.files.listing import not_read
+
+        gone = preflight.missing(self.source)
+        if gone is not None:
+            raise gone if self.first else SkybandError("SKY-E301", gone.message, gone.hint)
+        mistakes = preflight.columns(self.source) if self.first and self.source.on_bad_file == "stop" else []
+        if mistakes:
+            raise SpecErrors(mistakes)
+        ignored = not_read(self.source) if self.lines is not None else None
+        if self.lines is not None and ignored is not None:
+            self.lines.tell("warning", "warning", f"WARNING: {ignored}")
+
+
+def waiting_notice(lines: Lines) -> Callable[[str], None]:
+    """Return a function that reports what the command waits for."""
+    return lambda text: lines.tell("warning", "waiting", text)
+
+
+def watch_tables(outcome: Outcome, plan: Plan, layout: Layout) -> None:
+    """Have the outcome name ``plan``'s queries, and the versions of the tables now and at the end of the run."""
+    from skyband.framework.tables.delta.delta_read import versions
+    from skyband.framework.tables.schemas import batch_tables
+
+    outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in batch_tables(plan)]))
+
+
+def summary(plan: Plan) -> str:
+    """Return one line that says what is about to run."""
+    where = f" in {plan.source.path}" if plan.source.path is not None else ""
+    many = f"{len(plan.queries)} quer{'y' if len(plan.queries) == 1 else 'ies'}"
+    return f"job {plan.job}: {many} over {plan.source.format}{where}, into {plan.sink}"
+
+
+def report_former_rules(plan: Plan, lines: Lines) -> None:
+    """Report which sets of tokens keep the rules of the former version that made the job."""
+    from skyband.framework.plan.former import former_rules, former_sets
+
+    if names := former_sets(plan):
+        lines.tell("info", "former_tokens", former_rules(names), tokens=names)

@@ -1,0 +1,225 @@
+"""The stages of a command that streams rows with Spark, or without it if the job is idle."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.messages import ACCEPTED, ROWS_IN
+from skyband.framework.base.reasons import FILTERED
+from skyband.framework.settings.spark import spark_settings
+from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skyband.framework.console.lines import Lines
+    from skyband.framework.console.outcome import Outcome
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.job.consistency import Found
+    from skyband.framework.streaming.job.layout import JobFile, Layout
+    from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.spark.start_ahead import JvmRequest
+    from skyband.framework.tables.writing.sink import Sink
+
+QUICK_BYTES: Final = 64 << 20
+"""A run with less to read ends before the JVM's second compiler pays off."""
+
+
+def runs_once(args: argparse.Namespace, plan: Plan) -> bool:
+    """Return whether the command ends when it has read the present input."""
+    return args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
+
+
+def is_quick(files: Sequence[str] | None) -> bool:
+    """Return whether the unread ``files`` (None: unknown) are so small that the start of Spark is most of the run."""
+    return files is not None and sum(os.path.getsize(f) for f in files if os.path.exists(f)) <= QUICK_BYTES
+
+
+def jvm_request(plan: Plan) -> JvmRequest:
+    """Return the JVM that runs of ``plan`` need."""
+    from skyband.framework.streaming.spark.packages import packages
+    from skyband.framework.streaming.spark.start_ahead import JvmRequest
+
+    return JvmRequest(plan.job, packages(plan))
+
+
+def start_spark_ahead(spec: str) -> None:
+    """Start the JVM for a run of ``spec`` before the spec is read, if a short run is expected. Errors are left to the run itself."""
+    from skyband.framework.streaming.spark.start_ahead import expected
+
+    request = expected(spec)
+    if request is None:
+        return
+    from skyband.framework.streaming.spark.session import start_ahead
+    from skyband.framework.streaming.spark.worker_pools import SOON_OVER
+
+    with suppress(SkybandError, OSError):
+        start_ahead(request.job, request.packages, SOON_OVER)
+
+
+def check_ahead(plan: Plan, layout: Layout) -> list[Found]:
+    """Return the state of the tables of earlier runs, if there are any. Needs no Spark, so it runs while the JVM starts.
+
+    Errors are left to the run, which checks again. Only for a caller that holds the job's lock.
+    """
+    from skyband.framework.streaming.job.consistency import look as look_at_tables
+    from skyband.framework.streaming.job.layout import fitting_job
+
+    with suppress(SkybandError):
+        job = fitting_job(plan, layout)
+        return [] if job is None else [look_at_tables(plan, layout, job)]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdle:
+    """The run of a job that has nothing to do: make the same checks as every run, without Spark. ``began``: when the command started."""
+
+    args: argparse.Namespace
+    plan: Plan
+    layout: Layout
+    job: JobFile
+    began: float
+
+    def run(self) -> int:
+        """Return the exit code."""
+        from skyband.framework.quality.gate import Gate
+        from skyband.framework.sources.files.watch import FileWatch
+        from skyband.framework.streaming.job.consistency import check
+        from skyband.framework.streaming.run.progress import Progress
+        from skyband.framework.tables.results.derive import derive
+        from skyband.framework.tables.schemas import derived_tables
+        from skyband.framework.tables.writing.factory import writer_for
+        from skyband.framework.tables.writing.sink import Sink
+
+        lines: Lines = self.args.lines
+        progress = Progress(lines, self.args.quiet, self.plan, self.began)
+        tables = check(self.plan, self.layout, self.job)
+        job = self.layout.renew(self.plan, self.job)
+        sink = Sink(self.plan, writer_for(self.plan.sink), job.generation)
+        sink.ensure_all()
+        for text in FileWatch(self.plan.source, self.layout.home, job.header, lambda *_: None).at_start(committed=False):
+            lines.tell("warning", "warning", f"WARNING: {text}")
+        if any(tables.versions.get(name) != tables.planned for name in derived_tables(self.plan)):
+            derive(sink, tables.planned)
+        progress.close()
+        failpoint("checks.before")
+        return Gate(self.plan, lines).look(sink, None)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJob:
+    """Stream ``plan`` into the tables of ``layout`` and pass them through the gate. Only for a caller that holds the job's lock.
+
+    ``home``: the directory of Spark's log. ``began``: when the command started. ``quick``: see ``is_quick``.
+    """
+
+    args: argparse.Namespace
+    plan: Plan
+    layout: Layout
+    home: Path
+    began: float
+    quick: bool
+
+    def run(self) -> int:
+        """Return the exit code."""
+        from skyband.framework.quality.newest_checks import newest_checks
+        from skyband.framework.streaming.run.progress import Progress
+        from skyband.framework.streaming.spark.session import get_session
+        from skyband.framework.streaming.spark.worker_pools import SOON_OVER
+
+        args, plan, layout = self.args, self.plan, self.layout
+        lines: Lines = args.lines
+        outcome: Outcome = args.recorded
+
+        def warn(text: str) -> None:
+            lines.tell("warning", "warning", f"WARNING: {text}")
+
+        def report_batch(batch: Batch) -> None:
+            rows = {"in": batch.get(ROWS_IN), "filtered": batch.get(FILTERED), "accepted": batch.get(ACCEPTED)}
+            outcome.add(batch.number, rows, batch.reasons, batch.changes, batch.pending)
+            progress(batch)
+            outcome.use = progress.use().document()
+
+        progress = Progress(lines, args.quiet, plan, self.began)
+        progress.phase("starting Spark")
+        progress.show()
+        brief = self.quick or (runs_once(args, plan) and _only_moves_blocks(plan))
+        tables: list[Found] = []
+
+        checking = threading.Thread(target=lambda: tables.extend(check_ahead(plan, layout)), name="check ahead", daemon=True)
+
+        def while_the_jvm_starts() -> None:
+            _import_ahead()
+            checking.start()
+
+        request = jvm_request(plan)
+        extra = SOON_OVER if self.quick else None
+        spark = get_session(
+            request.job, packages=request.packages, home=self.home, extra=extra, quick=brief, meanwhile=while_the_jvm_starts
+        )
+        if checking.ident is not None:
+            checking.join()
+        from skyband.framework.quality import unusable
+        from skyband.framework.quality.gate import Gate
+        from skyband.framework.quality.rejections import report
+        from skyband.framework.row_rules.rules import tell_warned
+        from skyband.framework.sources.files.progress import FileProgress
+        from skyband.framework.streaming.run.fork_ahead import fork_ahead
+        from skyband.framework.streaming.run.runner import Runner
+        from skyband.framework.streaming.spark import executors
+        from skyband.framework.tables.writing.factory import writer_for
+
+        if spark_settings().local:
+            fork_ahead(spark, plan)
+        elif plan.source.path is not None:
+            executors.see(spark, plan.source.path)
+        failpoint("engine.started")
+        progress.phase("looking at tables and source")
+        if lines.live:
+            progress.share = FileProgress(plan.source, layout.checkpoint)
+        gate = Gate(plan, lines)
+
+        def gate_between_batches(sink: Sink) -> None:
+            # The run goes on whatever the gate finds, but receivers of failures hear of it now.
+            before = gate.code
+            if gate.look(sink, progress.run_rows()) != before:
+                outcome.look(lambda: newest_checks(layout.root))
+                lines.errors(outcome.notify(None, tuple(lines.failures)))
+
+        writer = writer_for(plan.sink, spark)
+        runner = Runner(spark, plan, writer, report_batch, warn=warn, phase=progress.phase, gate=gate_between_batches)
+        finished = runner.run(once=runs_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(tables), None))
+        progress.close()
+        tell_warned(plan, progress.warned, progress.rows, lines)
+        ran = progress.run_rows()
+        too_many = report(plan, finished.sink, ran, finished.header, lines)
+        if ran is not None:
+            too_many = unusable.report(plan, ran.use, ran.first == 0, lines) or too_many
+        if not finished.completed and STOP.signal is not None:
+            lines.stopped(STOP.signal)
+            return SIGNALLED + STOP.signal
+        failpoint("checks.before")
+        return gate.look(finished.sink, progress.run_rows()) or too_many
+
+
+def _only_moves_blocks(plan: Plan) -> bool:
+    """Return whether Spark only moves blocks, as tasks read the files: then the JVM's second compiler costs more than it gains."""
+    from skyband.framework.plan.reader import why_spark_reads
+
+    return why_spark_reads(plan.source, plan.intake) is None
+
+
+def _import_ahead() -> None:
+    """Import what is needed once Spark has started. Not in a thread: two threads that import each other's modules see half of them."""
+    for module in ("skyband.framework.streaming.run.runner", "skyband.framework.quality.gate"):
+        importlib.import_module(module)
