@@ -11,13 +11,13 @@ from skyband.jobs.spec import load_plan
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "graph",
         help="draw source, states, queries and tables",
         **help_page(
-            "Prints a chart of a spec: its source, the states that queries share, queries and their tables. Names only: no path, "
-            "expression or option is in it. Reads neither source nor sink.",
+            "Print a chart of a spec: its source, the states that queries share, the queries and their tables. The chart has names only, "
+            "no path, expression or option. Reads neither source nor sink.",
             "skyband graph flights.yaml > flights.mmd",
             "skyband graph flights.yaml --as dot | dot -Tsvg > flights.svg",
         ),
@@ -28,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The chart. SpecErrors go to the caller."""
+    """Return the chart. Raises SpecErrors."""
     plan = load_plan(args.spec)
     from skyband.framework.plan.graph import dot, edges, mermaid
 

@@ -1,4 +1,4 @@
-"""``skyband preview``: the first rows as the job would see them, what would be rejected and why, and first results."""
+"""``skyband preview``: show the first rows as the job sees them, which of them it rejects and why, and first results."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from skyband.framework.preview.judged import Judged
 
 _RESULTS = 5
-"""Rows of a result that are shown."""
+"""Number of rows of a result to show."""
 
 
 def add_parser(subparsers: Any) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "preview",
         help="show the first rows and results, without a run",
         **help_page(
-            "Shows the first rows of the source after transform and rules, what would be rejected and why, and what the queries would say "
-            "of the first rows alone. Writes nothing, and starts no engine unless asked to.",
+            "Show the first rows of the source after transforms and row rules, the rows that would be rejected and why, and the results of "
+            "the queries over these rows. Writes nothing, and starts Spark only with --engine.",
             "skyband preview job.yaml",
             "skyband preview job.yaml -n 5 --sample 10000",
             "skyband preview job.yaml --engine",
@@ -40,15 +40,19 @@ def add_parser(subparsers: Any) -> None:
     )
     p.add_argument("spec")
     p.add_argument("-n", type=whole("-n"), default=20, metavar="N", help="rows to show (default: %(default)s)")
-    said = "rows to look at (default: %(default)s, at most 100,000)"
+    said = "rows to read (default: %(default)s, at most 100,000)"
     p.add_argument("--sample", type=whole("--sample", 1, 100_000), default=1_000, metavar="N", help=said)
-    p.add_argument("--engine", action="store_true", help="have Spark read the rows: any format, options and SQL, in some ten seconds")
+    p.add_argument(
+        "--engine",
+        action="store_true",
+        help="read the rows with Spark: supports every format, option and SQL function; takes about 10 seconds",
+    )
     add_spark_options(p)
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only Spark (``--engine``) can do."""
+    """Return rows and results. Raises SkybandError, SKY-E531 for what needs Spark (``--engine``)."""
     if args.engine:
         choose_spark(args)
     plan = load_plan(args.spec)

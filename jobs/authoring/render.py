@@ -1,4 +1,4 @@
-"""``skyband render``: a spec with everything that it does not say, as it counts."""
+"""``skyband render``: print a spec with all defaults filled in."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from skyband.jobs.parser import help_page
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "render",
         help="print a spec with all defaults",
         **help_page(
-            "Prints a spec as it counts: with the defaults of everything that it does not say. Values of the environment stay ${NAME}, "
-            "unless --show names them; secrets are never shown. Reads neither source nor sink.",
+            "Print a spec with all defaults filled in. Values from the environment stay ${NAME} unless --show names them; secrets are "
+            "never shown. Reads neither source nor sink.",
             "skyband render flights.yaml",
             "skyband render flights.yaml --show LANDING --show WAREHOUSE",
             "skyband render flights.yaml --format json",
         ),
     )
     p.add_argument("spec", help="spec file; -: from standard input")
-    p.add_argument("--show", metavar="NAME", action="append", default=[], help="put in the value of this variable; may be repeated")
+    p.add_argument("--show", metavar="NAME", action="append", default=[], help="print the value of this variable; may be repeated")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The spec as YAML. SpecErrors and SkybandError SKY-E201 go to the caller."""
+    """Return the spec as YAML. Raises SpecErrors and SkybandError SKY-E201."""
     import yaml
 
     from skyband.framework.base.errors import SpecErrors
@@ -44,5 +44,5 @@ def run(args: argparse.Namespace) -> Answer:
     plan = compile_job(found.job)
     spec["run"] = {**spec["run"], "buckets": plan.buckets, "keep": format_duration(plan.keep_micros)}
     text = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=130, default_flow_style=None)
-    # What may be told has been chosen value by value.
+    # ``rendered`` has redacted value by value.
     return Answer({"spec": spec}, text.rstrip("\n"), rows=True)

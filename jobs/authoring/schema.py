@@ -1,4 +1,4 @@
-"""``skyband schema``: the JSON schema of specs, which editors complete, check and explain them by."""
+"""``skyband schema``: print the JSON schema of specs, with which editors complete, check and explain them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skyband.jobs.parser import help_page
 
 
 def add_parser(subparsers: Any) -> None:
-    """Add the command to the command line."""
+    """Add the parser of the command."""
     said = (
-        "print the JSON schema of specs, with the query types and source formats that are installed. Editors complete, check and explain a "
-        "spec by it; skyband init puts it beside the spec, as .skyband.schema.json"
+        "Print the JSON schema of specs, with the installed query types and source formats. Editors use it to complete, check and explain "
+        "a spec. skyband init writes it beside the spec, as .skyband.schema.json."
     )
     parser = subparsers.add_parser(
         "schema", help="print the JSON schema of specs, for editors", **help_page(said, "skyband schema > .skyband.schema.json")
@@ -24,7 +24,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The schema."""
+    """Return the schema."""
     from skyband.framework.spec.schema.json_schema import schema_text
 
     text = schema_text(args.fragment)

@@ -1,4 +1,4 @@
-"""``skyband test``: the tests that a spec carries, without Spark in milliseconds, or through it."""
+"""``skyband test``: run the tests of a spec, in milliseconds without Spark, or with Spark."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Any) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "test",
-        help="run the tests that a spec carries",
+        help="run the tests of a spec",
         **help_page(
-            "Runs the tests of specs (tests:): rows in, tables out. Source and sink are not touched.",
+            "Run the tests of specs (tests:), which give rows and expect tables. Source and sink are not touched.",
             "skyband test specs/*.yaml",
             'skyband test job.yaml --only "late rows" --engine',
             "skyband test job.yaml --record",
-            codes="0 all passed, 1 one failed, 2 a mistake in a spec or the command line",
+            codes="0 all tests passed, 1 a test failed, 2 a mistake in a spec or the command line",
         ),
     )
     p.add_argument("spec", nargs="+", help="spec files")
-    p.add_argument("--only", metavar="TEXT", action="append", default=[], help="only tests whose names have this in them; may be repeated")
+    p.add_argument("--only", metavar="TEXT", action="append", default=[], help="run only tests whose names contain TEXT; may be repeated")
     how = p.add_mutually_exclusive_group()
-    how.add_argument("--engine", action="store_true", help="run them as jobs through Spark: seconds a test instead of milliseconds")
-    how.add_argument("--record", action="store_true", help="write what comes out into the spec, as what is expected from now on")
+    how.add_argument("--engine", action="store_true", help="run every test as a job on Spark; takes seconds per test")
+    how.add_argument("--record", action="store_true", help="write the actual tables into the spec as the expected ones")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Code 0 if all tests pass, 1 if one fails, 2 for a mistake in a spec."""
+    """Return code 0 if all tests pass, 1 if one fails, 2 for a mistake in a spec."""
     if not args.engine and args.alone:
         from skyband.operators.jit import compile_nothing
 
-        # A handful of rows: compiling kernels, or only loading compiled ones, would take longer than all tests. The bytes are the same.
+        # For a few rows, compiling kernels or loading compiled ones takes longer than all tests. The results are the same bytes.
         compile_nothing()
     play = _by_spark() if args.engine else _in_memory()
     specs: list[dict[str, Any]] = []
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _say(args: argparse.Namespace, text: str) -> None:
-    """As soon as it is known; JSON comes at the end."""
+    """Print ``text`` at once, unless JSON follows at the end."""
     if args.format != "json":
         print(redacted(text), flush=True)
 
@@ -81,7 +81,7 @@ def _in_memory() -> Play:
 
 
 def _by_spark() -> Play:
-    """The session starts with the first test that is run."""
+    """Return a function that runs a test on Spark, which starts with the first test."""
     from skyband.framework.spec_tests.by_spark import tables_of
     from skyband.framework.streaming.spark.session import get_session
 
@@ -89,7 +89,7 @@ def _by_spark() -> Play:
 
 
 def _spec(path: str, args: argparse.Namespace, play: Play) -> list[dict[str, Any]]:
-    """What became of the tests of one spec."""
+    """Run the tests of one spec and return their results."""
     from skyband.framework.spec_tests.loading import load
 
     found, plan = load(path)
@@ -137,14 +137,14 @@ def _failures(plan: Plan, test: SpecTest, play: Play) -> list[str]:
 def _record(
     path: str, args: argparse.Namespace, found: Validated, plan: Plan, chosen: list[tuple[int, SpecTest]], play: Play
 ) -> list[dict[str, Any]]:
-    """Writes what the tests give into the file, of the tables that are not as they expect."""
+    """Write the tables that differ from the expected ones into the spec."""
     from skyband.framework.spec_tests.recording import record
 
     outcome = record(path, found, plan, [(i, t, play(plan, t)) for i, t in chosen])
     for name in outcome.recorded:
         _say(args, f"{path}: recorded  {name}")
     if outcome.refused is not None:
-        hint = "put this in its place:\n" + outcome.text
+        hint = "replace it with this:\n" + outcome.text
         raise SkybandError("SKY-E530", f"{path} cannot be edited: {outcome.refused}", hint=hint)
     _say(args, f"{path}: {len(outcome.recorded)} of {counted(len(chosen), 'test')} recorded{'' if outcome.recorded else ', as all pass'}")
     return [{"name": t.name, "passed": True, "recorded": t.name in outcome.recorded} for _, t in chosen]

@@ -1,4 +1,4 @@
-"""``skyband validate``: everything that is wrong with a spec, without starting Spark."""
+"""``skyband validate``: report all mistakes of a spec, without starting Spark."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "validate",
-        help="say everything that is wrong with a spec",
+        help="report all mistakes of a spec",
         **help_page(
-            "Says everything that is wrong with a spec, each mistake with its place and what to do, without starting Spark.",
+            "Report all mistakes of a spec with their lines and how to fix them, without starting Spark.",
             "skyband validate flights.yaml",
             "skyband validate --data flights.yaml sensors.yaml",
             "sed 's/k: 10/k: 20/' flights.yaml | skyband validate - --format json",
-            codes="0 all specs are good, 2 one has mistakes, or cannot be read",
+            codes="0 all specs are good, 2 a spec has mistakes or cannot be read",
         ),
     )
     parser.add_argument("spec", nargs="+", help="spec files; -: from standard input")
     parser.add_argument(
-        "--data", action="store_true", help="also look at the source: its columns, and how many of its first rows would be rejected"
+        "--data", action="store_true", help="also check the source: its columns, and how many of its first rows would be rejected"
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
+    """Return code 0 if all specs are good, 2 otherwise. Mistakes go to stderr."""
     from skyband.framework.base.errors import printable, redacted, redacted_for_terminal
     from skyband.framework.spec.parsing.assemble import PROFILE
 
@@ -58,9 +58,9 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError], str]:
-    """(the job of the spec at ``path`` (-: from standard input), all that is wrong with it; with ``data`` also with its source, and what
+    """Return (job, mistakes, text) of the spec at ``path`` (-: standard input).
 
-    that source's first rows are like, in words).
+    With ``data`` the mistakes include those of the source, and the text describes its first rows.
     """
     from skyband.jobs.spec import read_spec
 
@@ -71,7 +71,7 @@ def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None
 
 
 def _of_data(job: Job) -> tuple[list[SkybandError], str]:
-    """(what is wrong with the source of a good spec, or keeps its plan from being made; what its first rows are like, in words)."""
+    """Return (mistakes of the plan or the source of a good spec, a description of the first rows)."""
     from skyband.framework.base.errors import SkybandError
     from skyband.framework.plan.compile import compile_job
     from skyband.framework.sources.files import preflight

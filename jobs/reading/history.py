@@ -1,4 +1,4 @@
-"""``skyband history``: the runs of a job, newest first, with those that failed or were killed."""
+"""``skyband history``: list the runs of a job, newest first, including failed and killed ones."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from skyband.jobs.spec import load_plan
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "history",
         help="list a job's runs",
         **help_page(
-            "Runs and rebuilds of the job, newest first: when, how they ended, what they read and wrote, by which spec and version, and "
-            "who ran them. All of it is in table job_runs, but for a run that is going on, or was killed and not followed by another yet.",
+            "List runs and rebuilds of the job, newest first: their times, how they ended, what they read and wrote, the spec, the version "
+            "and the user. Table job_runs has the same, except for a run that is active, or was killed and not followed by another.",
             "skyband history flights.yaml",
             "skyband history flights.yaml --limit 100 --format json",
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--limit", type=whole("--limit", 1), default=20, metavar="N", help="the newest N (default: %(default)s)")
+    p.add_argument("--limit", type=whole("--limit", 1), default=20, metavar="N", help="list the newest N (default: %(default)s)")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The runs. SkybandError SKY-E402 if nothing has run yet."""
+    """Return the runs. Raises SkybandError SKY-E402 before the first one."""
     plan = load_plan(args.spec)
     import pyarrow as pa
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:
-    """A run as people want to see it."""
+    """Format a run for people."""
     began, ended = row["started_at"], row["ended_at"]
     ran_by = "@".join(filter(None, (row["run_by"], row["host_name"])))
     return {

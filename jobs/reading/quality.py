@@ -1,4 +1,4 @@
-"""``skyband quality``: the checks of a spec on its tables as they are now, printed, and as Data Docs."""
+"""``skyband quality``: evaluate the checks of a spec on the current tables, and write Data Docs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from skyband.jobs.spec import load_plan
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "quality",
         help="check a job's tables now",
         **help_page(
-            "Asks the checks of quality.tables and the rules of quality.runs of the tables as they are, and prints what they find. "
-            "Writes nothing into the sink: what counts is what a run has recorded in table checks.",
+            "Evaluate the checks of quality.tables and the rules of quality.runs on the current tables, and print the results. "
+            "Writes nothing into the sink: only runs record results in table checks.",
             "skyband quality flights.yaml",
             "skyband quality flights.yaml --docs build/quality",
-            codes="0 nothing critical failed, 1 something critical failed, 2 nothing could be asked",
+            codes="0 no critical check failed, 1 a critical check failed, 2 the checks could not be evaluated",
         ),
     )
     p.add_argument("spec")
@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Code 0 if nothing critical failed, 1 if something did. SkybandError for everything a user can mend."""
+    """Return code 0 if no critical check failed, 1 otherwise. Raises SkybandError."""
     plan = load_plan(args.spec)
     from skyband.framework.quality import checks, run_rules
     from skyband.framework.quality.gate import broken, unchecked

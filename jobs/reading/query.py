@@ -1,4 +1,4 @@
-"""``skyband query``: ask a job's tables, without Spark."""
+"""``skyband query``: read the result of a query at any instant, without Spark."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from skyband.operators.base import Window
 
 DIALECTS = ("duckdb", "spark", "tsql", "postgres", "snowflake", "bigquery")
-"""Engines that ``--sql`` writes for (those of ``tables.dialects``, which is only loaded when it is used)."""
+"""The dialects of ``--sql`` (those of ``tables.sql.dialects``, which is loaded only when it is used)."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "query",
-        help="ask a job's tables",
+        help="read a query's result",
         **help_page(
-            "A query's own result at any instant (--at), or any other k and window that its state holds, as of the last batch.",
+            "Read a query's result at any instant (--at), or for any smaller k and window as of the last batch, without Spark.",
             "skyband query flights.yaml parted",
             "skyband query flights.yaml parted --at 2013-07-01T12:00 --limit 3",
             'skyband query flights.yaml parted --k 5 --window "2 days" --format json',
@@ -40,12 +40,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     p.add_argument("spec")
     p.add_argument("query", help="name of a query of the spec")
-    p.add_argument("--at", metavar="T", help="instant in UTC, such as 2013-07-01T12:00 (default: the last that is complete)")
-    p.add_argument("--k", type=whole("--k", 1), metavar="K", help="the best K, as of the last batch (a type without k: only its own)")
+    p.add_argument("--at", metavar="T", help="instant in UTC, such as 2013-07-01T12:00 (default: the last complete one)")
+    p.add_argument("--k", type=whole("--k", 1), metavar="K", help="the best K as of the last batch (not for query types without k)")
     p.add_argument("--window", metavar="W", help="within the last W of time ('1 day') or rows ('500 rows'), as of the last batch")
-    p.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help="only this key; once for every key column")
+    p.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help="only this key; repeat for every key column")
     p.add_argument("--format", choices=("table", "csv", "json"), default="table")
-    said = "print at most N rows: of several keys the best of each first, of what is reported once the newest"
+    said = "print at most N rows: the best of each key first; the newest rows of queries that report once"
     p.add_argument("--limit", type=whole("--limit"), metavar="N", help=said)
     p.add_argument(
         "--sql", nargs="?", const="duckdb", choices=DIALECTS, metavar="ENGINE",
@@ -55,7 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
+    """Return the rows; notes about them go to stderr. Raises SkybandError."""
     key = dict(_pair(k) for k in args.key)
     limit = args.limit
     plan = load_plan(args.spec)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> Answer:
     if args.sql:
         statement = complete(plan, query, answer.sql, answer.rows.column_names, args.sql, args.limit)
         if (redacted(statement) if args.format == "json" else redacted_for_terminal(statement)) != statement:
-            print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
+            print("in the SQL ${NAME} stands for the value of that environment variable", file=sys.stderr)
         data["sql"] = redacted(statement)
         if args.format == "table":
             text += redacted_for_terminal(f"\n\n{statement};")
@@ -114,9 +114,9 @@ def read_result(
     key: Mapping[str, str] | None = None,
     limit: int | None = None,
 ) -> Found:
-    """The result of ``query`` at ``at``, or its best ``k`` within ``window`` as of the last batch, of one ``key`` if it is given.
+    """Return the result of ``query`` at ``at``, or its best ``k`` within ``window`` as of the last batch; of one ``key`` if it is given.
 
-    ``limit`` is for what is told once: the newest rows. SkybandError for everything a user can mend. O(rows of the query's table).
+    ``limit`` cuts queries that report once to their newest rows. Raises SkybandError. O(rows of the query's table).
     """
     text("name", query)
     k = None if k is None else whole_number("k", k, 1)
@@ -124,7 +124,7 @@ def read_result(
     key = None if key is None else texts("key", key)
     other = k is not None or window is not None
     if at is not None and other:
-        raise SkybandError("SKY-E201", "at goes with the query's own k and window", hint="leave out at, or k and window")
+        raise SkybandError("SKY-E201", "at cannot be combined with k and window", hint="leave out at, or k and window")
     instant = None if at is None else parse_instant(at)
     within = parse_window(text("window", window)) if window is not None else None
     from skyband.framework.storage.sinks import require_readable
@@ -138,7 +138,7 @@ def read_result(
 
 
 def parse_instant(at: datetime | str) -> datetime:
-    """An instant, or the ISO 8601 text of one; UTC unless it says otherwise. SkybandError SKY-E201 if it is none."""
+    """Return an instant, or parse an ISO 8601 text, in UTC unless it has an offset. Raises SkybandError SKY-E201 for anything else."""
     try:
         # A pandas NaT is a datetime that equals nothing.
         found = datetime.fromisoformat(at) if isinstance(at, str) else at if isinstance(at, datetime) and at == at else None
@@ -152,7 +152,7 @@ def parse_instant(at: datetime | str) -> datetime:
 
 
 def parse_window(said: str) -> Window:
-    """A window as ``1 day`` or ``500 rows`` (or both, with a comma). SkybandError SKY-E201 if it is none."""
+    """Parse a window such as ``1 day``, ``500 rows``, or both with a comma. Raises SkybandError SKY-E201 for anything else."""
     from skyband.framework.base import units
 
     try:

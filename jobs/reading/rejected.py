@@ -1,4 +1,4 @@
-"""``skyband rejected``: why rows were rejected, with examples; their raw rows as a file to mend."""
+"""``skyband rejected``: show why rows were rejected, and export their raw rows to fix them."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "rejected",
-        help="see and export rejected rows",
+        help="show and export rejected rows",
         **help_page(
-            "Groups the rows of table rejected by reason, with figures and examples; --export writes those of one as they came.",
+            "Group the rows of table rejected by reason, with counts and examples; --export writes the raw rows of one reason.",
             "skyband rejected flights.yaml",
-            "skyband rejected flights.yaml --reason parse --export mended.csv",
+            "skyband rejected flights.yaml --reason parse --export fixed.csv",
         ),
     )
     p.add_argument("spec")
     p.add_argument("--reason", metavar="R", help="only this reason, or class of reasons (rule: every rule)")
-    p.add_argument("--export", metavar="FILE", help="write the rows of --reason as they came, to FILE.csv or FILE.jsonl, to be mended")
+    p.add_argument("--export", metavar="FILE", help="write the raw rows of --reason to FILE.csv or FILE.jsonl")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Reasons, or what was exported. SkybandError for everything a user can mend."""
+    """Return the reasons, or what was exported. Raises SkybandError."""
     if args.export is not None and args.reason is None:
-        raise SkybandError("SKY-E201", "--export needs --reason", hint="`skyband rejected SPEC` shows which reasons there are")
+        raise SkybandError("SKY-E201", "--export needs --reason", hint="`skyband rejected SPEC` lists the reasons")
     plan = load_plan(args.spec)
     from skyband.framework.quality.rejected_rows import export, groups, lines_of
     from skyband.framework.quality.rejections import explained

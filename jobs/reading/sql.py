@@ -1,4 +1,4 @@
-"""``skyband sql``: any SQL over a job's tables and views, without Spark."""
+"""``skyband sql``: run SQL over a job's tables and views, without Spark."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from skyband.jobs.parser import help_page
 from skyband.jobs.spec import load_plan
 
 LIMIT: Final = 1000
-"""Rows that are printed as a table if nothing else is asked for."""
+"""Number of rows printed as a table by default."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "sql",
-        help="ask a job's tables anything, in SQL",
+        help="run SQL over a job's tables",
         **help_page(
-            "Runs one query over the job's tables and views (`skyband views SPEC --dictionary` lists them) in DuckDB's SQL, "
+            "Run one query over the job's tables and views (`skyband views SPEC --dictionary` lists them) in DuckDB's SQL, "
             "without Spark. It can read these tables and nothing else: no file, no network, no extension.",
             'skyband sql flights.yaml "select * from parted_now order by rank"',
             'skyband sql flights.yaml "select * from parted_summary"',
@@ -40,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
+    """Return the rows; notes about them go to stderr. Raises SkybandError."""
     statement = sys.stdin.read() if args.statement == "-" else args.statement
     if not text("the statement", statement).strip():
         raise SkybandError("SKY-E201", "there is no statement", hint='skyband sql SPEC "select ..."')
@@ -67,6 +67,6 @@ def run(args: argparse.Namespace) -> Answer:
             return Answer({"rows": plain(rows.to_pylist())}, None, rows=True)
         shown = render.csv_text(rows) if args.format == "csv" else render.text_table(rows)
     except (ValueError, OverflowError) as e:
-        hint = "have it as text: cast(... as varchar)"
-        raise SkybandError("SKY-E404", f"a value of the answer is none that Python knows: {e}", hint=hint) from e
+        hint = "convert it to text: cast(... as varchar)"
+        raise SkybandError("SKY-E404", f"Python cannot represent a value of the result: {e}", hint=hint) from e
     return Answer(None, shown if rows.num_rows or args.format != "table" else f"no rows of {', '.join(rows.column_names)}", rows=True)

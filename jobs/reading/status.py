@@ -1,4 +1,4 @@
-"""``skyband status``: where a job stands, without a JVM and without disturbing a run."""
+"""``skyband status``: show the state of a job, without a JVM and without disturbing a run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "status",
-        help="say where a job stands",
+        help="show the state of a job",
         **help_page(
-            "Whether a job runs, how far it has come, what waits, and what its tables hold.",
+            "Show whether the job is running, how far it has processed its source, what waits, and the sizes of its tables.",
             "skyband status flights.yaml",
             "skyband status flights.yaml --format json",
-            codes="0 all is well, 1 the next run would refuse (it is said why), 2 a mistake in the spec or the command line",
+            codes="0 the job is healthy, 1 the next run would fail (the output says why), 2 a mistake in the spec or the command line",
         ),
     )
     p.add_argument("spec")
@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Code 0, or 1 if something is wrong with what the job has stored."""
+    """Return code 0, or 1 if something is wrong with what the job has stored."""
     from skyband.framework.streaming.job.status import status_of
     from skyband.jobs.spec import load_plan
 
@@ -53,8 +53,8 @@ def _lines(found: Status) -> list[str]:
         lines.append(f"last batch {found.batch}, at {instant_text(found.batch_time.replace(microsecond=0))} UTC")
         lines.append(f"events up to {when(found.frontier)} are processed; the newest is of {when(found.newest)}")
         since = "" if found.since is None else f", since {instant_text(found.since.replace(microsecond=0))} UTC"
-        told_rows = ", ".join(f"{n:,} {name.replace('rows_in', 'rows in')}" for name, n in found.rows.items())
-        lines.append(f"{told_rows}{since}")
+        row_counts = ", ".join(f"{n:,} {name.replace('rows_in', 'rows in')}" for name, n in found.rows.items())
+        lines.append(f"{row_counts}{since}")
         if found.rejected:
             lines.append("rejected: " + ", ".join(f"{reason} {n:,}" for reason, n in found.rejected.items()))
         waits = f"{counted(found.pending, 'row')} behind the watermark"
@@ -68,8 +68,8 @@ def _lines(found: Status) -> list[str]:
         lines += [f"{t.name:<{width}}  {t.rows:>12,}  {t.files:>6,}  {-(-t.bytes // 1024):>9,}  {t.version}" for t in found.tables]
         lines.append(f"{-(-found.bytes // 1024):,} KB in all, with the checkpoint and what readers may still need")
     if found.next_bytes:
-        lines.append(f"{-(-found.next_bytes // 1024):,} KB of it are a rebuild's that has not been swapped in")
+        lines.append(f"{-(-found.next_bytes // 1024):,} KB of it belong to a rebuild that has not been swapped in")
     if found.old_bytes:
-        lines.append(f"{-(-found.old_bytes // 1024):,} KB of it are of the generation before the last rebuild (see its --drop-old)")
+        lines.append(f"{-(-found.old_bytes // 1024):,} KB of it belong to the generation before the last rebuild (see its --drop-old)")
     lines += ["", *(f"WRONG: {w}" for w in found.wrong)] if found.wrong else []
     return lines

@@ -1,4 +1,4 @@
-"""``skyband verify``: replays the changes, and holds a sample of results against brute force on the source."""
+"""``skyband verify``: replay the changes, and compare a sample of results with brute force over the source."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from skyband.jobs.spec import load_plan
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "verify",
-        help="prove the results right",
+        help="verify the results",
         **help_page(
-            "Replays every change, reconciles the row counts, and recomputes as many results from the source as the time allows.",
+            "Replay every change, reconcile the row counts, and recompute as many results from the source as the time allows.",
             "skyband verify flights.yaml",
             "skyband verify flights.yaml --seconds 300",
             "skyband verify flights.yaml --all",
@@ -41,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Code 0 if everything agrees, 1 if something differs or there was nothing to compare; each part is told when it is known."""
+    """Return code 0 if everything agrees, 1 if something differs or nothing could be compared. Parts are reported as they complete."""
     sample = None if args.replay_only else Sample(args.keys, args.instants, args.seed, args.seconds, args.all)
     choose_spark(args)
     plan = load_plan(args.spec)

@@ -1,4 +1,4 @@
-"""``skyband views``: the views of a job as SQL for other engines, and its data dictionary."""
+"""``skyband views``: print the views of a job as SQL for other systems, and its data dictionary."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from skyband.jobs.spec import load_plan
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "views",
-        help="print the views of a job for other engines",
+        help="print the views of a job for other systems",
         **help_page(
-            "Prints `create view` statements of every query's views, complete with where the tables lie: <query>_history (what was "
-            "in the result, and for how long), <query>_ranks (ranks over time), <query>_summary (figures), <query>_rows (joined to the "
-            "source's own columns). `skyband sql` has them already.",
+            "Print `create view` statements of every query's views, with the paths of the tables: <query>_history (what was in the "
+            "result, and for how long), <query>_ranks (ranks over time), <query>_summary (figures), <query>_rows (joined with the "
+            "source's own columns). `skyband sql` has them built in.",
             "skyband views flights.yaml --dialect postgres > views.sql",
             "skyband views flights.yaml --dictionary > dictionary.md",
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--dialect", choices=DIALECTS, default="duckdb", help="Spark to write for (default: %(default)s)")
-    p.add_argument("--dictionary", action="store_true", help="instead: every table, view and column with type, unit and meaning (Markdown)")
+    p.add_argument("--dialect", choices=DIALECTS, default="duckdb", help="SQL dialect (default: %(default)s)")
+    p.add_argument(
+        "--dictionary", action="store_true", help="print every table, view and column with type, unit and meaning instead (Markdown)"
+    )
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The statements, or the dictionary; reads no table."""
+    """Return the statements, or the dictionary. Reads no table."""
     plan = load_plan(args.spec)
     if args.dictionary:
         from skyband.framework.tables.sql.data_dictionary import dictionary
@@ -55,5 +57,5 @@ def run(args: argparse.Namespace) -> Answer:
     statements = [*(f"-- {line}" for line in lacking), *filter(None, [of_source]), *(f"-- {v['comment']}\n{v['sql']};" for v in made)]
     text = "\n\n".join(statements)
     if redacted(text) != text:
-        print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
+        print("in the SQL ${NAME} stands for the value of that environment variable", file=sys.stderr)
     return Answer({"dialect": args.dialect, "source": of_source, "views": made, "lacking": lacking}, text)

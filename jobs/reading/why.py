@@ -1,4 +1,4 @@
-"""``skyband why``: when an item was in a result, at which ranks, what beat it, or why it never was in."""
+"""``skyband why``: show when an item was in a result, at which ranks, what replaced it, or why it never was in it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skyband.jobs.spec import load_plan
 
 
 def add_parser(subparsers: Any) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "why",
-        help="tell the history of an item in a result",
+        help="show the history of an item in a result",
         **help_page(
-            "When an item entered and left a query's result, at which ranks, and what came instead; and by brute force over the source's "
-            "rows why it was not in. An item is named by its id: values separated by commas in the order of source.id, or "
+            "Show when an item entered and left a query's result, its ranks, and what replaced it; or, by brute force over the source, why "
+            "it was not in the result. An item is named by its id: values separated by commas in the order of source.id, or "
             "column=value,...; a pair by two of them (by one: all of its pairs); an object of a loyalty query by the columns of `object`.",
             "skyband why job.yaml best 4711",
             "skyband why job.yaml parted 2013-01-01,UA,1545,EWR 2013-01-01,AA,1141,JFK --at 2013-01-02T12:00",
@@ -29,13 +29,13 @@ def add_parser(subparsers: Any) -> None:
     p.add_argument("spec")
     p.add_argument("query", help="name of a query of the spec; of one of a table of queries: ENTRY/NAME")
     p.add_argument("item", nargs="+", metavar="ITEM", help="the id of a row, twice for a pair; or an object's name")
-    p.add_argument("--at", metavar="T", help="what holds at this instant in UTC, such as 2013-07-01T12:00")
+    p.add_argument("--at", metavar="T", help="explain this instant in UTC, such as 2013-07-01T12:00")
     add_spark_options(p)
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The history; SkybandError for everything a user can mend."""
+    """Return the history. Raises SkybandError."""
     at = parse_instant(args.at) if args.at is not None else None
     choose_spark(args)
     plan = load_plan(args.spec)

@@ -1,4 +1,4 @@
-"""``skyband maintain``: merges small files, writes checkpoints of the logs and removes what nobody needs any more, without Spark."""
+"""``skyband maintain``: merge small files, write checkpoints of the table logs and remove obsolete files, without Spark."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "maintain",
-        help="make a job's tables small and quick",
+        help="compact a job's tables",
         **help_page(
-            "Merges the small files of every table, writes a checkpoint of its log, and removes old replaced files and log entries "
-            "(docs/how-to/run-in-production.md says when; versions that table `published` names stay). Runs do as much of it as "
-            "pays; this does all of it. Takes the job's lock, so no run can start meanwhile.",
+            "Merge the small files of every table, write a checkpoint of its log, and remove old replaced files and log entries "
+            "(docs/how-to/run-in-production.md says when). Versions that table `published` names are kept. Every run does a part of "
+            "this; maintain does all of it. It takes the job's lock, so no run can start meanwhile.",
             "skyband maintain flights.yaml",
         ),
     )
@@ -81,6 +81,6 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _known(layout: Layout, spec: str) -> None:
-    """SkybandError SKY-E402 before the first run."""
+    """Raise SkybandError SKY-E402 before the first run."""
     if layout.load() is None:
         raise SkybandError("SKY-E402", f"there are no tables at {layout.root} yet", hint=f"run the job first: skyband run {spec}")

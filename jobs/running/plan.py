@@ -1,4 +1,4 @@
-"""``skyband plan``: what an edited spec does to the job that it has, before it is run."""
+"""``skyband plan``: show what an edited spec means for its existing job, before a run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "plan",
-        help="say what an edited spec does to its job",
+        help="show what an edited spec means for its job",
         **help_page(
-            "Says, before anything is run, whether the job in the spec's sink goes on with the spec as it is now, what stands in the "
-            "way, and what making everything again has to be reckoned with, by the job's own figures. Writes nothing.",
+            "Show, before a run, whether the job in the spec's sink can continue with the edited spec, which edits prevent that, and "
+            "the cost of a rebuild, estimated from the job's own runs. Writes nothing.",
             "skyband plan flights.yaml",
             "skyband plan flights.yaml --format json",
-            codes="0 the next run goes on, or is the first, 1 it would refuse, 2 a mistake in the spec or the command line",
+            codes="0 the next run continues the job or is its first, 1 it would fail, 2 a mistake in the spec or the command line",
         ),
     )
     p.add_argument("spec", help="spec file; -: from standard input")
@@ -33,7 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Code 0 if the next run goes on, 1 if it would refuse. SpecErrors go to the caller."""
+    """Return code 0 if the next run continues the job, 1 if it would fail. Raises SpecErrors."""
     plan = load_plan(args.spec)
     from skyband.framework.streaming.job.edits import edited
 

@@ -1,4 +1,4 @@
-"""``skyband reset``: forgets a job's state and tables, so that its next run starts from the source. The source is not touched."""
+"""``skyband reset``: remove a job's state and tables, so that its next run starts anew. The source is not touched."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from skyband.jobs.spec import load_plan
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "reset",
-        help="forget a job's state and tables",
+        help="remove a job's state and tables",
         **help_page(
-            "Removes the tables of the job, what it knows of its source, its logs and the history of its runs, after a question. The "
-            "next run starts from the source, of whatever of it is still there. To keep the tables until new ones are there: skyband "
-            "rebuild. Nothing outside the sink is touched, and nothing in it that is not the job's.",
+            "Remove the job's tables, state, logs and run history, after a confirmation. The next run reads whatever the source still "
+            "has. Use skyband rebuild instead to keep the tables until new ones are complete. Nothing outside the sink is touched, and "
+            "nothing in it that does not belong to the job.",
             "skyband reset flights.yaml",
-            "skyband reset flights.yaml --yes    # without the question",
-            codes="0 removed, 1 the answer was no, 2 it is no job's sink or the command line is wrong, 3 a run is active",
+            "skyband reset flights.yaml --yes    # do not ask for confirmation",
+            codes="0 removed, 1 not confirmed, 2 the sink is not a job's or a mistake in the command line, 3 a run is active",
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--yes", action="store_true", help="do not ask")
+    p.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Code 0, or 1 if the answer was no. SkybandError SKY-E512 if there is no job's sink, SKY-E302 if a run is active."""
+    """Return code 0, or 1 without confirmation. Raises SkybandError SKY-E512 if the sink is not a job's, SKY-E302 if a run is active."""
     plan = load_plan(args.spec)
     require_local(plan.sink, "reset")
     from skyband.framework.storage.sinks import half_swapped
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> Answer:
     layout = Layout(plan.sink)
     own_sink(plan, layout, named=False)
     if not (half_swapped(layout.root) or any(p.exists() for p in (layout.file, layout.checkpoint))):
-        hint = "nothing has run there yet; what else is there is yours to remove"
+        hint = "the job has not run into this sink yet; remove other files there yourself"
         raise SkybandError("SKY-E512", f"{layout.root} is no job's sink: it has no {layout.file.relative_to(layout.root)}", hint=hint)
     with one_run(layout, plan.job, lambda text: print(redacted(text), file=sys.stderr)):
         owner = Owner(layout.root)
@@ -56,16 +56,18 @@ def run(args: argparse.Namespace) -> Answer:
         names = [n for n in found if n not in left]
         size = bytes_in(layout.home) + sum(bytes_in(layout.root / n) for n in names)
         what = f"state and {counted(len(names), 'table')} of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
-        if not args.yes and not _agreed(f"Remove {what}?"):
+        if not args.yes and not _confirmed(f"Remove {what}?"):
             return Answer({"removed": [], "bytes": 0, "left_alone": sorted(left)}, "nothing was removed", 1)
         clear(layout, names)
     said = [f"left alone, as it is not proven to be a table of this job: {layout.root / name} {why}" for name, why in left.items()]
     return Answer({"removed": names, "bytes": size, "left_alone": sorted(left)}, "\n".join([f"removed {what}", *said]))
 
 
-def _agreed(question: str) -> bool:
-    """Whether the user says yes. SkybandError SKY-E201 if nobody can be asked."""
+def _confirmed(question: str) -> bool:
+    """Ask for confirmation and return whether the user gave it. Raises SkybandError SKY-E201 without a terminal."""
     if not sys.stdin.isatty():
-        raise SkybandError("SKY-E201", "there is nobody to ask", hint="--yes removes without a question")
+        raise SkybandError(
+            "SKY-E201", "reset asks for confirmation, and standard input is no terminal", hint="add --yes to remove without confirmation"
+        )
     print(printable(redacted(f"{question} [y/N] ")), end="", flush=True, file=sys.stderr)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

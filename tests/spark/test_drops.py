@@ -195,14 +195,14 @@ sink: {{path: {tmp_path}/out}}
     plan = load_plan(str(spec))
     layout, job = Layout(plan.sink), JobFile("spans", "g", {}, 2, ["id", "ts", "x"])
     drops = BacklogCaps(spark, plan, layout, job, lambda text: None)
-    assert isinstance(drops.lying, FileBacklog)
-    urls = sorted(drops.lying.listed(spark))
+    assert isinstance(drops.backlog, FileBacklog)
+    urls = sorted(drops.backlog.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
     found = spans(spark, plan, job, urls, exact=True)
-    engines = drops._looked_at(drops.lying, urls)
+    engines = drops._looked_at(drops.backlog, urls)
     assert sorted(set(urls) - set(found)) == [u for u in urls if "odd" in u]
     assert found == {u: engines[u] for u in found} and len(set(found.values())) == 4
-    assert drops._read(drops.lying, urls) == engines
+    assert drops._read(drops.backlog, urls) == engines
     for url, (first, last) in spans(spark, plan, job, urls, exact=False).items():
         assert first <= engines[url][0] and last >= engines[url][1]
 

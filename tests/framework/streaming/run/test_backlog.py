@@ -63,7 +63,7 @@ def drops(
     layout = Layout(plan.sink)
     layout.home.mkdir(parents=True, exist_ok=True)
     made = BacklogCaps(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append)
-    made.lying = lying
+    made.backlog = lying
     monkeypatch.setattr(made, "_spans", lambda frame, urls: frame)
     return made, told
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_read_has_no_rows_or_may_hold_anything(
     lying = Lying({**OUT_OF_ORDER, "c": UNKNOWN}, {}, {"c": said})
     mine, _ = drops(tmp_path, monkeypatch, lying, reject=reject)
     assert mine.begin() is (cap is not None)
-    assert mine.drop.cap("b") == cap
+    assert mine.caps.cap("b") == cap
     assert lying.read[1:] == ([["a", "b"]] if "c" in said.split() else [])
 
 
@@ -118,10 +118,10 @@ def test_a_drop_ends_where_one_batch_would_have(tmp_path: Path, monkeypatch: pyt
     assert mine.done()
     (row,) = mine.layout.control.glob("drop-*.json")
     assert json.loads(row.read_text()) == {"at": "1970-01-01T00:29:00.000+00:00"}
-    assert WatermarkCaps.load(mine.layout.home) == WatermarkCaps(mine.drop.path, released=28 * MINUTE) and mine.capped is None
+    assert WatermarkCaps.load(mine.layout.home) == WatermarkCaps(mine.caps.path, released=28 * MINUTE) and mine.capped is None
     # Nothing is ordered where the watermark is there already.
     mine.read(Tally({GREATEST: 29 * MINUTE}))
     checkpoints.write(mine.layout.checkpoint / "offsets" / "1", f'v1\n{{"batchWatermarkMs":{28 * 60_000}}}\n-\n-')
     assert not mine.done() and len(list(mine.layout.control.glob("drop-*.json"))) == 1
-    mine.lying = cast("Any", None)
+    mine.backlog = cast("Any", None)
     assert not mine.begin()
