@@ -16,6 +16,7 @@ from skyband.framework.sources.watermark_caps import Span, UnreadFile, Watermark
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame, SparkSession
 
 CORRUPT: Final = "__corrupt"
@@ -171,6 +172,10 @@ class SourceFormat:
     """True if values find their column by its position: then a new or moved column stops a run, and Spark itself checks each file."""
     export_ending: ClassVar[str | None] = None
     """Ending of the file that rejected rows are exported to as they came (``.csv``); None if they are no texts."""
+    of_table: ClassVar[bool] = False
+    """True if the source is one Delta table at its path."""
+    duckdb_options: ClassVar[frozenset[str] | None] = None
+    """Options, in lower case, with which DuckDB reads the rows that Spark reads; None if DuckDB does not read the format."""
     counts_rows: ClassVar[bool] = False
     """True if ``count_rows`` can count the rows of a file."""
 
@@ -289,4 +294,37 @@ class SourceFormat:
 
         Raises OSError, EOFError, UnicodeError.
         """
+        return None
+
+    # -- SQL over the source's rows
+
+    def duckdb_call(self, source: SourceNode, files: Sequence[str], header: Sequence[str] | None) -> str | None:
+        """Return the call of DuckDB's function that reads ``files``, patterns or names; None if ``dataset`` has to read them.
+
+        ``header``: the columns that the job's first run found, if there are any. Cells of text are read as text.
+        """
+        return None
+
+    def dataset(self, source: SourceNode, files: Sequence[str]) -> Dataset:
+        """Return the rows of ``files``, or of the table, for DuckDB. Only for a format without a ``duckdb_call``."""
+        raise NotImplementedError
+
+    def duckdb_condition(self, source: SourceNode, columns: Sequence[str]) -> str:
+        """Return the ``where`` clause that leaves out rows which DuckDB and Spark read differently, or an empty text."""
+        return ""
+
+    def duckdb_member(self, column: str, path: Sequence[str]) -> str:
+        """Return the SQL of the member ``path`` of ``column``, an object; ``column`` is quoted already."""
+        return ".".join([column, *(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in path)])
+
+    def null_text(self, source: SourceNode) -> str:
+        """Return the text that stands for null in a cell; an empty text if only empty cells are null."""
+        return ""
+
+    def spark_relation(self, path: str) -> str | None:
+        """Return how Spark SQL names the files at ``path``; None if it takes more than a name."""
+        return None
+
+    def rows_gone(self, source: SourceNode) -> str | None:
+        """Return why the source no longer holds every row that it delivered; None if it does."""
         return None

@@ -20,7 +20,7 @@ from skyband.framework.streaming.rows.arrow_intake import judged
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.run import query
 from skyband.jobs.spec import load_plan
-from tests.framework.sources.test_cells import CELLS
+from tests.framework.sources.csv.test_cells import CELLS
 from tests.spark.cuts import stream, write
 from tests.spark.jobs import run, sorted_rows, table, write_spec
 from tests.spark.test_arrow import bits

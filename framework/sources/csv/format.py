@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
+from skyband.framework.sources.csv import duckdb_sql
+from skyband.framework.sources.duckdb_sql import NEUTRAL
 from skyband.framework.sources.files.bad_files import first_line, separator_of
 from skyband.framework.sources.files.format import MEND
 from skyband.framework.sources.files.listing import listing, values_of
@@ -53,6 +55,9 @@ class CsvFormat(TextFileFormat):
     takes: Options = field(default_factory=lambda: CSV)
     columns_by_position: ClassVar[bool] = True
     export_ending: ClassVar[str | None] = ".csv"
+    duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL | {
+        "header", "sep", "delimiter", "quote", "escape", "nullvalue", "multiline", "encoding", "charset", "timezone", "skip_lines"
+    }  # fmt: skip
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``: a file of text has no lists."""
@@ -138,6 +143,18 @@ class CsvFormat(TextFileFormat):
         from skyband.framework.sources.text.row_count import count_csv
 
         return count_csv(source, path, header)
+
+    def duckdb_call(self, source: SourceNode, files: Sequence[str], header: Sequence[str] | None) -> str | None:
+        """See ``SourceFormat.duckdb_call``."""
+        return duckdb_sql.call(source, files, header)
+
+    def duckdb_condition(self, source: SourceNode, columns: Sequence[str]) -> str:
+        """See ``SourceFormat.duckdb_condition``."""
+        return duckdb_sql.condition(source, columns)
+
+    def null_text(self, source: SourceNode) -> str:
+        """See ``SourceFormat.null_text``."""
+        return folded(source.options).get("nullvalue", "")
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file whose header is another one, or that cannot be read."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import delta_columns
 from skyband.framework.sources.delta import failures
-from skyband.framework.sources.delta.change_feed import CHANGE, OF_CHANGE
+from skyband.framework.sources.delta.change_feed import CHANGE, OF_CHANGE, follows
 from skyband.framework.sources.files.format import path_needed
 from skyband.framework.sources.files.preflight import local_directory
 from skyband.framework.sources.options import DELTA, unsafe
@@ -18,6 +19,7 @@ from skyband.framework.sources.protocol import Columns, Mistake, Section, Source
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 
 if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -26,6 +28,8 @@ class DeltaFormat(SourceFormat):
     """A row's origin is the table. Delta's own jar is always there: the results are Delta tables."""
 
     once: ClassVar[bool] = True
+    of_table: ClassVar[bool] = True
+    duckdb_options: ClassVar[frozenset[str] | None] = frozenset({"startingversion", "startingtimestamp", "ignoredeletes"})
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``."""
@@ -76,6 +80,17 @@ class DeltaFormat(SourceFormat):
         """See ``SourceFormat.table_columns``."""
         path = local_directory(str(source.path))
         return None if path is None else delta_columns(path)
+
+    def dataset(self, source: SourceNode, files: Sequence[str]) -> Dataset:
+        """See ``SourceFormat.dataset``: the table as it is now."""
+        from skyband.framework.tables.delta import delta_read
+
+        path = Path(str(source.path).removeprefix("file://"))
+        return delta_read.dataset(delta_read.open_table(path.parent, path.name))
+
+    def rows_gone(self, source: SourceNode) -> str | None:
+        """See ``SourceFormat.rows_gone``."""
+        return "the table of the source changes: it does not hold all rows that came" if follows(dict(source.options)) else None
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a table that was rewritten or created anew, that keeps no feed, or not that far back."""

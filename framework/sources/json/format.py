@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.duckdb_sql import NEUTRAL, columns_of, list_of, text
+from skyband.framework.sources.nested import paths_of
 from skyband.framework.sources.options import JSON, Options
 from skyband.framework.sources.protocol import Unparsed
 from skyband.framework.sources.text.format import TextFileFormat
@@ -18,6 +21,7 @@ class JsonFormat(TextFileFormat):
 
     takes: Options = field(default_factory=lambda: JSON)
     export_ending: ClassVar[str | None] = ".jsonl"
+    duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL | {"encoding", "charset", "timezone"}
 
     def unparsed(self, source: SourceNode, columns: Sequence[str] | None, text: str) -> Unparsed | None:
         """See ``SourceFormat.unparsed``."""
@@ -30,3 +34,13 @@ class JsonFormat(TextFileFormat):
         from skyband.framework.sources.text.row_count import count_json
 
         return count_json(source, path)
+
+    def duckdb_call(self, source: SourceNode, files: Sequence[str], header: Sequence[str] | None) -> str | None:
+        """See ``SourceFormat.duckdb_call``."""
+        objects = {path[0]: "JSON" for path, _ in paths_of(source)}
+        columns = columns_of(source, [str(f.source_name) for f in source.fields], objects)
+        return f"read_json({list_of(files)}, format = 'newline_delimited', columns = {columns}, ignore_errors = true)"
+
+    def duckdb_member(self, column: str, path: Sequence[str]) -> str:
+        """See ``SourceFormat.duckdb_member``: objects are read as JSON."""
+        return f"{column} ->> {text('$' + ''.join('.' + json.dumps(name, ensure_ascii=False) for name in path))}"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import orc_columns
+from skyband.framework.sources.duckdb_sql import NEUTRAL
 from skyband.framework.sources.files.format import FileFormat
 from skyband.framework.sources.options import ORC, Options
 from skyband.framework.sources.protocol import Columns
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 _HIVE: Final = re.compile(r"_col\d+")
 
@@ -20,6 +25,7 @@ class OrcFormat(FileFormat):
     """Reads ORC files by Spark."""
 
     takes: Options = field(default_factory=lambda: ORC)
+    duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL
 
     def file_columns(self, source: SourceNode, path: str) -> Columns | None:
         """See ``SourceFormat.file_columns``: the schema in the footer."""
@@ -28,3 +34,13 @@ class OrcFormat(FileFormat):
     def columns_unnamed(self, found: Columns) -> bool:
         """See ``SourceFormat.columns_unnamed``: old versions of Hive name columns by number, and Spark takes these by position."""
         return bool(found) and all(_HIVE.fullmatch(name) for name in found)
+
+    def dataset(self, source: SourceNode, files: Sequence[str]) -> Dataset:
+        """See ``SourceFormat.dataset``."""
+        import pyarrow.dataset as ds
+
+        return ds.dataset(list(files), format="orc")
+
+    def spark_relation(self, path: str) -> str | None:
+        """See ``SourceFormat.spark_relation``."""
+        return f"orc.`{path.replace('`', '``')}`"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.columnar.file_columns import parquet_columns
+from skyband.framework.sources.duckdb_sql import NEUTRAL, list_of
 from skyband.framework.sources.files.format import FileFormat
 from skyband.framework.sources.options import FILES, PARQUET, Options
 from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns
@@ -22,6 +23,7 @@ class ParquetFormat(FileFormat):
     """Reads Parquet files, by Arrow where that gives the values that Spark gives."""
 
     takes: Options = field(default_factory=lambda: PARQUET)
+    duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL
 
     def arrow_rules(self) -> ArrowRules | None:
         """See ``SourceFormat.arrow_rules``."""
@@ -36,6 +38,14 @@ class ParquetFormat(FileFormat):
     def file_columns(self, source: SourceNode, path: str) -> Columns | None:
         """See ``SourceFormat.file_columns``: the schema in the footer."""
         return parquet_columns(path)
+
+    def duckdb_call(self, source: SourceNode, files: Sequence[str], header: Sequence[str] | None) -> str | None:
+        """See ``SourceFormat.duckdb_call``."""
+        return f"read_parquet({list_of(files)}, union_by_name = true)"
+
+    def spark_relation(self, path: str) -> str | None:
+        """See ``SourceFormat.spark_relation``."""
+        return f"parquet.`{path.replace('`', '``')}`"
 
     def without_rows(self, source: SourceNode, header: bool, path: Path, data: bytes, keep: Sequence[bool]) -> bytes | None:
         """See ``SourceFormat.without_rows``."""

@@ -6,27 +6,24 @@ cells is none, a cell that is no value of its column's type is null, and a sourc
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan, SourceNode
-from skyband.framework.sources.files.bad_files import separator_of
+from skyband.framework.sources.duckdb_sql import text
 from skyband.framework.sources.files.format import files_to_read
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.logs import local_path
-from skyband.framework.sources.nested import path_of, paths_of
-from skyband.framework.sources.text.options import skipped
+from skyband.framework.sources.nested import path_of
+from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.job_file_header import read_job_file_header
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.sql.source_rows import found_by, source_schema
 from skyband.framework.tables.sql.view import quoted
 
@@ -41,28 +38,18 @@ READING: Final[dict[str, str | bool | int | float | list[str]]] = {
     "temp_directory": "",
 }
 """Settings of the connection that reads the source's files: it runs no statement of anyone's, and hands on only what it found."""
-_LOOK: Final = frozenset({"pathglobfilter", "recursivefilelookup", "mergeschema", "maxcolumns", "maxcharspercolumn"})
-"""Options that do not change what a row of a file that was taken holds."""
-_KNOWN: Final[Mapping[str, frozenset[str]]] = {
-    "csv": _LOOK
-    | {"header", "sep", "delimiter", "quote", "escape", "nullvalue", "multiline", "encoding", "charset", "timezone"}
-    | {"skip_lines"},
-    "json": _LOOK | {"encoding", "charset", "timezone"},
-    "parquet": _LOOK,
-    "orc": _LOOK,
-    "delta": frozenset({"startingversion", "startingtimestamp", "ignoredeletes"}),
-}
 _PLAIN: Final = {"encoding": "utf-8", "charset": "utf-8", "timezone": "utc"}
 """Options that may only say what holds without them."""
 
 
 def why_not(source: SourceNode) -> str | None:
     """Why DuckDB does not read the rows of ``source`` as Spark does, in words; None if it does."""
-    if source.format not in _KNOWN:
+    known = source_format(source.format).duckdb_options
+    if known is None:
         return f"rows of format {source.format} are known to Spark alone"
     options = {k.lower(): v for k, v in source.options}
     for name, value in options.items():
-        if name not in _KNOWN[source.format] or (name in _PLAIN and value.lower() != _PLAIN[name]):
+        if name not in known or (name in _PLAIN and value.lower() != _PLAIN[name]):
             return f"the source is read with the option {name}, which DuckDB does not have in Spark's sense"
     return None if "://" not in str(source.path).removeprefix("file://") else "the source is not on this machine"
 
@@ -89,7 +76,7 @@ def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
     there = {c.lower(): c for c in duck.sql(f"select * from {relation} limit 0").columns}
     columns = []
     # To Spark also in quotes.
-    nothing = {k.lower(): v for k, v in source.options}.get("nullvalue", "") if source.format == "csv" else ""
+    nothing = source_format(source.format).null_text(source)
     for f in source.fields:
         column = there.get(str(f.source_name).lower())
         member = _member(source, str(f.source_name), there)
@@ -99,7 +86,7 @@ def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
             continue
         cell = "null" if column is None else f"nullif({quoted(column)}, {text(nothing)})" if nothing else quoted(column)
         columns.append(f"try_cast({cell} as {type_of(f.type)}) as {quoted(f.name)}")
-    cut = _cut(source, list(there.values()))
+    cut = source_format(source.format).duckdb_condition(source, list(there.values()))
     on = " and ".join(f"told.{quoted(c)} = wanted.{quoted(c)}" for c in found_by(plan))
     return duck.sql(
         f"with told as (select {', '.join(columns)} from {relation}{cut}) select distinct told.* from told semi join wanted on {on}"
@@ -112,27 +99,26 @@ def _member(source: SourceNode, name: str, there: Mapping[str, str]) -> str | No
     if path is None or path[0].lower() not in there:
         return None
     top = quoted(there[path[0].lower()])
-    if source.format != "json":
-        return ".".join([top, *map(quoted, path[1:])])
-    return f"{top} ->> {text('$' + ''.join('.' + json.dumps(p, ensure_ascii=False) for p in path[1:]))}"
+    return source_format(source.format).duckdb_member(top, path[1:])
 
 
 def _relation(duck: duckdb.DuckDBPyConnection, plan: Plan) -> str | None:
     """What DuckDB reads the source's rows from, None if there are none."""
     source = plan.source
-    if source.format == "delta":
-        path = Path(str(source.path).removeprefix("file://"))
-        duck.register("at_rest", delta_read.dataset(delta_read.open_table(path.parent, path.name)))
+    format_ = source_format(source.format)
+    if format_.of_table:
+        duck.register("at_rest", format_.dataset(source, []))
         return "at_rest"
     home = Path(plan.sink.removeprefix("file://")) / "_skyband"
     files = taken_files(source, home)
     if not files:
         return None
-    if source.format == "orc":
-        duck.register("at_rest", ds.dataset(files, format="orc"))
-        return "at_rest"
     # A name of a file is no pattern.
-    return reader(source, [re.sub(r"([*?\[])", r"[\1]", f) for f in files], header_of(home))
+    call = format_.duckdb_call(source, [re.sub(r"([*?\[])", r"[\1]", f) for f in files], header_of(home))
+    if call is None:
+        duck.register("at_rest", format_.dataset(source, files))
+        return "at_rest"
+    return call
 
 
 def taken_files(source: SourceNode, home: Path) -> list[str]:
@@ -140,49 +126,6 @@ def taken_files(source: SourceNode, home: Path) -> list[str]:
     aside = Ledger.load(home).aside
     paths = [local_path(url) for url in files_to_read(source, home / "checkpoint") if url not in aside]
     return [p for p in paths if p is not None and Path(p).is_file()]
-
-
-def reader(source: SourceNode, files: Sequence[str], header: Sequence[str] | None) -> str:
-    """The call of DuckDB's function that reads ``files``, patterns or names, every cell of text as text."""
-    options = {k.lower(): v for k, v in source.options}
-    listed = f"[{', '.join(map(text, files))}]"
-    if source.format == "parquet":
-        return f"read_parquet({listed}, union_by_name = true)"
-    named = {n: "VARCHAR" for n in (header if header is not None else [str(f.source_name) for f in source.fields])}
-    named |= {path[0]: "JSON" for path, _ in paths_of(source) if source.format == "json"}
-    named |= {str(f.source_name): "VARCHAR[]" for f in source.fields if f.type.startswith("array<")}
-    columns = "{" + ", ".join(f"{text(n)}: '{kind}'" for n, kind in named.items()) + "}"
-    if source.format == "json":
-        return f"read_json({listed}, format = 'newline_delimited', columns = {columns}, ignore_errors = true)"
-    nulls = ", ".join(map(text, dict.fromkeys(["", options.get("nullvalue", "")])))
-    quote = options.get("quote", chr(34))
-    escape = quote if _slashed(options) else options["escape"]
-    headed = "true" if options.get("header", "").lower() == "true" else "false"
-    return (
-        f"read_csv({listed}, auto_detect = false, header = {headed}, columns = {columns}, "
-        f"delim = {text(separator_of(options))}, quote = {text(quote)}, "
-        f"escape = {text(escape)}, skip = {skipped(options)}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
-    )
-
-
-def _cut(source: SourceNode, columns: Sequence[str]) -> str:
-    """A cell that goes on in the next line is one to DuckDB alone, unless Spark is told so; where a backslash escapes, one with it or
-
-    with a quote inside is not read alike by both.
-    """
-    options = {k.lower(): v for k, v in source.options}
-    if source.format != "csv":
-        return ""
-    odd = "" if options.get("multiline", "false").lower() == "true" else "\\r\\n"
-    if _slashed(options):
-        odd += "\\\\" + "".join(f"\\{c}" for c in options.get("quote", chr(34)))
-    pattern = text(f"[{odd}]")
-    return " where not " + " and not ".join(f"coalesce(regexp_matches({quoted(c)}, {pattern}), false)" for c in columns) if odd else ""
-
-
-def _slashed(options: Mapping[str, str]) -> bool:
-    """Whether a backslash escapes quotes, as it does if nothing else is said."""
-    return options.get("escape", chr(92)) == chr(92)
 
 
 def header_of(home: Path) -> list[str] | None:
@@ -203,8 +146,3 @@ def type_of(ddl: str) -> str:
     }
     assert re.fullmatch(r"[a-z]+(\(\d+,\s*\d+\)|<string>)?", ddl), ddl
     return known.get(ddl, ddl)
-
-
-def text(value: str) -> str:
-    """A text as SQL has it."""
-    return "'" + value.replace("'", "''") + "'"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from skyband.framework.base.items import Part
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import Field, Plan, QueryNode
-from skyband.framework.sources.delta.change_feed import follows
+from skyband.framework.sources.registry import source_format
 from skyband.framework.tables.schemas import changes_name, changes_schema, results_schema
 from skyband.framework.tables.sql.view import View, by, free, listed, quoted
 
@@ -29,8 +29,9 @@ def why_not(plan: Plan) -> str | None:
     made = [c for c in dict.fromkeys((*plan.intake.id, plan.intake.event_time)) if named[c].source_name is None]
     if made:
         return f"{', '.join(made)}, by which a row would be found again, is made by a transform: the source itself does not have it"
-    if plan.source.format == "delta" and follows(dict(plan.source.options)):
-        return "the table of the source changes: it does not hold all rows that came"
+    gone = source_format(plan.source.format).rows_gone(plan.source)
+    if gone is not None:
+        return gone
     return None if plan.source.path is not None else f"a source of format {plan.source.format} has no path to read rows at"
 
 

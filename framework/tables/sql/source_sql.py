@@ -8,8 +8,10 @@ from pathlib import Path
 from sqlglot import exp
 
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.text.options import folded
 from skyband.framework.tables.sql.dialects import place
-from skyband.framework.tables.sql.source_read import header_of, reader, type_of
+from skyband.framework.tables.sql.source_read import header_of, type_of
 from skyband.framework.tables.sql.source_read import why_not as not_in_duckdb
 from skyband.framework.tables.sql.source_rows import SOURCE
 
@@ -40,13 +42,13 @@ def _column(there: str, name: str, ddl: str, dialect: str) -> str:
 def _relation(plan: Plan, dialect: str) -> str | None:
     """What ``dialect`` reads the source from, None if it takes more than one expression."""
     source, path = plan.source, str(plan.source.path).removeprefix("file://")
-    if source.format == "delta":
+    format_ = source_format(source.format)
+    if format_.of_table:
         return place(path, dialect)
-    if dialect == "spark" and source.format in ("parquet", "orc"):
-        return f"{source.format}.`{path.replace('`', '``')}`"
-    if dialect != "duckdb" or source.format == "orc" or not_in_duckdb(source) is not None:
-        return None
+    named = format_.spark_relation(path) if dialect == "spark" else None
+    if named is not None or dialect != "duckdb" or not_in_duckdb(source) is not None:
+        return named
     header = header_of(Path(plan.sink.removeprefix("file://")) / "_skyband")
-    if source.format == "csv" and header is None and {k.lower(): v for k, v in source.options}.get("header", "").lower() == "true":
+    if format_.columns_by_position and header is None and folded(source.options).get("header", "").lower() == "true":
         return None
-    return reader(source, [path.rstrip("/") + "/*"], header)
+    return format_.duckdb_call(source, [path.rstrip("/") + "/*"], header)

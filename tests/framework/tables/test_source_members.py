@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.tables.sql.source_read import _member, reader
+from skyband.framework.sources.registry import source_format
+from skyband.framework.tables.sql.source_read import _member
 
 
 @pytest.mark.parametrize("form", ["json", "parquet"])
@@ -28,7 +29,7 @@ def test_a_member_of_an_object(tmp_path: Path, form: str) -> None:
     )
     source = SourceNode(form, str(tmp_path), (), fields)
     duck = duckdb.connect()
-    relation = reader(source, [str(path)], None)
+    relation = source_format(source.format).duckdb_call(source, [str(path)], None)
     there = {c.lower(): c for c in duck.sql(f"select * from {relation} limit 0").columns}
     members = [_member(source, name, there) for name in ("user.score", "user.in.s")]
     assert None not in members and _member(source, "id", there) is None

@@ -22,9 +22,9 @@ from deltalake import write_deltalake
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, Plan, SourceNode
+from skyband.framework.sources.registry import source_format
 from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.sql import source_rows
-from skyband.framework.tables.sql.source_read import reader
 from skyband.framework.tables.sql.source_sql import source as source_sql
 from skyband.framework.tables.sql.statements import Statements
 from skyband.framework.tables.sql.views import views
@@ -216,7 +216,7 @@ def test_options_and_names_are_values_and_no_sql(tmp_path: Path) -> None:
     for options in ({"header": f"true{steer[1:]}"}, {"sep": steer}, {"quote": steer}, {"escape": steer}, {"nullValue": steer}):
         fields = (*plan.source.fields[:-1], replace(plan.source.fields[-1], source_name=f'x"{steer}'))
         read = replace(plan, source=SourceNode("csv", str(tmp_path), tuple(options.items()), fields))
-        call = reader(read.source, [steer], None)
+        call = source_format(read.source.format).duckdb_call(read.source, [steer], None)
         # As DuckDB reads it: one call, no comment, and everything of the spec's within a text.
         bare = re.sub(r"'(?:[^']|'')*'", "''", call)
         assert re.fullmatch(
