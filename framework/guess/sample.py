@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError
@@ -22,19 +20,15 @@ from skyband.framework.sources.columnar.files import READ_ERRORS, opened
 from skyband.framework.sources.files.listing import RECURSIVE, listing, partition_values
 from skyband.framework.sources.json import syntax
 from skyband.framework.sources.options import CSV
+from skyband.framework.sources.text.lines import COMPRESSED, lines_of, open_text, whole_text
 
 ROWS: Final = 10_000
 """Rows that are looked at."""
 _FILES: Final = 1_000
 """Files of a directory that are looked at."""
-_LARGEST: Final = 64 << 20
-"""Bytes of a JSON document that is read whole."""
-_LINE: Final = 1 << 20
-"""Characters of a line of CSV or JSON that are still taken for one row."""
 _SEPARATORS: Final = ",;\t|"
 _ENDINGS: Final = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _BINARY: Final = {".parquet": "parquet", ".orc": "orc"}
-_PACKED: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +111,7 @@ def _there(files: Sequence[str]) -> list[Path]:
 
 def _of_file(file: Path, rows: int) -> Sample:
     name, packed = file.name.lower(), ""
-    for ending in _PACKED:
+    for ending in COMPRESSED:
         if name.endswith(ending):
             name, packed = name.removesuffix(ending), ending
     ending = os.path.splitext(name)[1]
@@ -150,21 +144,6 @@ def _joined(one: Sample, other: Sample) -> Sample:
 
 def _unreadable(path: Path, why: str) -> SkybandError:
     return SkybandError("SKY-E201", f"{path} cannot be read: {why[:200]}", hint="name a file that can")
-
-
-def _open(file: Path, encoding: str, errors: str = "strict") -> IO[str]:
-    opener = _PACKED.get(file.suffix.lower(), open)
-    made: IO[str] = opener(file, "rt", encoding=encoding, errors=errors, newline="")
-    return made
-
-
-def lines_of(file: Path, encoding: str, errors: str = "strict") -> Iterator[str]:
-    """The lines of a text, packed or not. ``errors``: as of ``open``. Raises OSError, UnicodeDecodeError, ValueError (over a megabyte)."""
-    with _open(file, encoding, errors) as f:
-        while line := f.readline(_LINE):
-            if len(line) == _LINE:
-                raise ValueError("a line is longer than a megabyte")
-            yield line
 
 
 def _csv(file: Path, ending: str, most: int) -> Sample:
@@ -235,17 +214,8 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     return plain and all(first)
 
 
-def whole_text(file: Path, encoding: str = "utf-8-sig", errors: str = "strict") -> str:
-    """All of a text, packed or not. ``errors``: as of ``open``. Raises OSError, UnicodeDecodeError, ValueError (larger than 64 MB)."""
-    with _open(file, encoding, errors) as f:
-        text = f.read(_LARGEST + 1)
-    if len(text) > _LARGEST:
-        raise ValueError("one JSON document of more than 64 MB; write an object a line instead")
-    return text
-
-
 def _json(file: Path, ending: str, most: int) -> Sample:
-    with _open(file, "utf-8-sig") as f:
+    with open_text(file, "utf-8-sig") as f:
         begin = f.read(1024).lstrip()[:1]
     found, whole = (_array(file), True) if begin == "[" else (None, False)
     if found is not None:

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from skyband.framework.base.reasons import FILTERED, REASON
 from skyband.framework.plan.model import Plan
-from skyband.framework.preview.first_rows import FirstRows, first_rows
+from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
+from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.streaming.rows import reports, tokens
 from skyband.framework.tables.schemas import changes_name, now_name
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.preview.first_rows import FirstRows, texts_of
+from skyband.framework.preview.first_rows import texts_of
 from skyband.framework.preview.judged import judged
+from skyband.framework.sources.first_rows import FirstRows
 
 
 def share_of(plan: Plan) -> tuple[list[SkybandError], str]:

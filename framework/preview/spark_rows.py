@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.preview.first_rows import FirstRows
+from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.rows.intake import intake

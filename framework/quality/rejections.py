@@ -17,7 +17,7 @@ from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.quality.unusable import Use
 from skyband.framework.row_rules.rules import said
-from skyband.framework.sources.protocol import Unparsed
+from skyband.framework.sources.first_rows import Unparsed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.text.options import encoding_of, folded
 

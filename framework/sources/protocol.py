@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
+from skyband.framework.sources.first_rows import FirstRows, Unparsed
 from skyband.framework.sources.watermark_caps import Span, UnreadFile, WatermarkCaps
 
 if TYPE_CHECKING:
@@ -27,15 +28,6 @@ Columns = dict[str, str]
 """Column -> its type, "" if the source does not state it, in the order of the source."""
 CAP: Final = "__cap"
 """Column of streams read under caps (``WatermarkCaps``): the cap of the row's piece in microseconds, null if it has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unparsed:
-    """Why a row does not parse. ``kind`` is equal for rows with the same mistake; ``hint`` says what to do."""
-
-    kind: tuple[str, ...]
-    said: str
-    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +168,10 @@ class SourceFormat:
     """True if the source is one Delta table at its path."""
     duckdb_options: ClassVar[frozenset[str] | None] = None
     """Options, in lower case, with which DuckDB reads the rows that Spark reads; None if DuckDB does not read the format."""
+    preview_options: ClassVar[frozenset[str] | None] = None
+    """Options, in lower case, with which ``first_rows`` reads what Spark reads; None if only Spark reads the format."""
+    columns_per_row: ClassVar[bool] = False
+    """True if each row names its own columns, so that a column may be in no row."""
     counts_rows: ClassVar[bool] = False
     """True if ``count_rows`` can count the rows of a file."""
 
@@ -328,3 +324,12 @@ class SourceFormat:
     def rows_gone(self, source: SourceNode) -> str | None:
         """Return why the source no longer holds every row that it delivered; None if it does."""
         return None
+
+    # -- preview
+
+    def first_rows(self, source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+        """Add the first ``most`` rows of the file or table at ``path`` to ``found``, as Spark would read them.
+
+        Raises SkybandError SKY-E531 if only Spark knows how they are read, SKY-E206 if columns are missing.
+        """
+        raise NotImplementedError

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.framework.plan.model import Plan
-    from skyband.framework.preview.first_rows import FirstRows
     from skyband.framework.preview.judged import Judged
+    from skyband.framework.sources.first_rows import FirstRows
 
 _RESULTS = 5
 """Number of rows of a result to show."""

@@ -19,9 +19,10 @@ from skyband.framework.sources.files.bad_files import first_line, separator_of
 from skyband.framework.sources.files.format import MEND
 from skyband.framework.sources.files.listing import listing, values_of
 from skyband.framework.sources.files.preflight import ONE_NAME
+from skyband.framework.sources.first_rows import FirstRows, Unparsed
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
-from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns, Mistake, Section, Unparsed
+from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns, Mistake, Section
 from skyband.framework.sources.text.format import TextFileFormat
 from skyband.framework.sources.text.options import folded, skipped
 
@@ -54,6 +55,11 @@ class CsvFormat(TextFileFormat):
 
     takes: Options = field(default_factory=lambda: CSV)
     columns_by_position: ClassVar[bool] = True
+    preview_options: ClassVar[frozenset[str] | None] = frozenset({
+        "pathglobfilter", "recursivefilelookup", "encoding", "charset",
+        "header", "sep", "delimiter", "quote", "escape", "nullvalue", "decimal",
+        "thousands", "skip_lines",
+    })  # fmt: skip
     export_ending: ClassVar[str | None] = ".csv"
     duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL | {
         "header", "sep", "delimiter", "quote", "escape", "nullvalue", "multiline", "encoding", "charset", "timezone", "skip_lines"
@@ -155,6 +161,12 @@ class CsvFormat(TextFileFormat):
     def null_text(self, source: SourceNode) -> str:
         """See ``SourceFormat.null_text``."""
         return folded(source.options).get("nullvalue", "")
+
+    def first_rows(self, source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+        """See ``SourceFormat.first_rows``."""
+        from skyband.framework.sources.csv.preview import first_rows
+
+        first_rows(source, path, most, found)
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file whose header is another one, or that cannot be read."""

@@ -14,6 +14,7 @@ from skyband.framework.sources.delta import failures
 from skyband.framework.sources.delta.change_feed import CHANGE, OF_CHANGE, follows
 from skyband.framework.sources.files.format import path_needed
 from skyband.framework.sources.files.preflight import local_directory
+from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.options import DELTA, unsafe
 from skyband.framework.sources.protocol import Columns, Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
@@ -29,6 +30,7 @@ class DeltaFormat(SourceFormat):
 
     once: ClassVar[bool] = True
     of_table: ClassVar[bool] = True
+    preview_options: ClassVar[frozenset[str] | None] = frozenset()
     duckdb_options: ClassVar[frozenset[str] | None] = frozenset({"startingversion", "startingtimestamp", "ignoredeletes"})
 
     def check(self, section: Section) -> Iterator[Mistake]:
@@ -75,6 +77,12 @@ class DeltaFormat(SourceFormat):
         from skyband.framework.sources.files import spark_reader
 
         return spark_reader.delta(spark, source)
+
+    def first_rows(self, source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+        """See ``SourceFormat.first_rows``."""
+        from skyband.framework.sources.columnar.preview import first_rows
+
+        first_rows(source, path, most, found)
 
     def table_columns(self, source: SourceNode) -> Columns | None:
         """See ``SourceFormat.table_columns``."""

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.duckdb_sql import NEUTRAL, columns_of, list_of, text
+from skyband.framework.sources.first_rows import FirstRows, Unparsed
 from skyband.framework.sources.nested import paths_of
 from skyband.framework.sources.options import JSON, Options
-from skyband.framework.sources.protocol import Unparsed
 from skyband.framework.sources.text.format import TextFileFormat
 
 
@@ -20,6 +20,10 @@ class JsonFormat(TextFileFormat):
     """Reads JSON files by Spark."""
 
     takes: Options = field(default_factory=lambda: JSON)
+    preview_options: ClassVar[frozenset[str] | None] = frozenset(
+        {"pathglobfilter", "recursivefilelookup", "encoding", "charset", "multiline"}
+    )
+    columns_per_row: ClassVar[bool] = True
     export_ending: ClassVar[str | None] = ".jsonl"
     duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL | {"encoding", "charset", "timezone"}
 
@@ -28,6 +32,12 @@ class JsonFormat(TextFileFormat):
         from skyband.framework.sources.json.unparsed import unparsed
 
         return unparsed(source, text)
+
+    def first_rows(self, source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+        """See ``SourceFormat.first_rows``."""
+        from skyband.framework.sources.json.preview import first_rows
+
+        first_rows(source, path, most, found)
 
     def count_rows(self, source: SourceNode, path: str, header: bool) -> int | None:
         """See ``SourceFormat.count_rows``."""

@@ -11,6 +11,7 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import orc_columns
 from skyband.framework.sources.duckdb_sql import NEUTRAL
 from skyband.framework.sources.files.format import FileFormat
+from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.options import ORC, Options
 from skyband.framework.sources.protocol import Columns
 
@@ -25,7 +26,14 @@ class OrcFormat(FileFormat):
     """Reads ORC files by Spark."""
 
     takes: Options = field(default_factory=lambda: ORC)
+    preview_options: ClassVar[frozenset[str] | None] = frozenset({"pathglobfilter", "recursivefilelookup", "mergeschema"})
     duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL
+
+    def first_rows(self, source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+        """See ``SourceFormat.first_rows``."""
+        from skyband.framework.sources.columnar.preview import first_rows
+
+        first_rows(source, path, most, found)
 
     def file_columns(self, source: SourceNode, path: str) -> Columns | None:
         """See ``SourceFormat.file_columns``: the schema in the footer."""

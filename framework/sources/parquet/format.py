@@ -11,6 +11,7 @@ from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.columnar.file_columns import parquet_columns
 from skyband.framework.sources.duckdb_sql import NEUTRAL, list_of
 from skyband.framework.sources.files.format import FileFormat
+from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.options import FILES, PARQUET, Options
 from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns
 
@@ -23,6 +24,7 @@ class ParquetFormat(FileFormat):
     """Reads Parquet files, by Arrow where that gives the values that Spark gives."""
 
     takes: Options = field(default_factory=lambda: PARQUET)
+    preview_options: ClassVar[frozenset[str] | None] = frozenset({"pathglobfilter", "recursivefilelookup", "mergeschema"})
     duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL
 
     def arrow_rules(self) -> ArrowRules | None:
@@ -34,6 +36,12 @@ class ParquetFormat(FileFormat):
         from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
 
         return ParquetArrowReader(root, below, fields)
+
+    def first_rows(self, source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+        """See ``SourceFormat.first_rows``."""
+        from skyband.framework.sources.columnar.preview import first_rows
+
+        first_rows(source, path, most, found)
 
     def file_columns(self, source: SourceNode, path: str) -> Columns | None:
         """See ``SourceFormat.file_columns``: the schema in the footer."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from skyband.framework.plan.model import Field
 from skyband.framework.quality.looks import Looks
-from skyband.framework.sources.protocol import Unparsed
+from skyband.framework.sources.first_rows import Unparsed
 
 _LONGEST: Final = 60
 """Most characters of a value that are shown."""
