@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -23,13 +23,6 @@ def run_daemon() -> None:
     from pyspark import daemon
 
     daemon.manager()
-
-
-def run_driver_worker(stream: BinaryIO) -> None:
-    """Run PySpark's driver worker over ``stream``, which is connected to the JVM and has sent its process id."""
-    from pyspark.sql.streaming.transform_with_state_driver_worker import main
-
-    main(stream, stream)
 
 
 def pickle_state_plainly(handle: StatefulProcessorHandle) -> None:

@@ -53,10 +53,11 @@ def main() -> None:
     import site
 
     site.main()
-    from skyband.framework.spark_adapter.workers import run_driver_worker
+    # Not by the adapter: at this moment Skyband need not be importable.
+    from pyspark.sql.streaming.transform_with_state_driver_worker import main as work
 
     with stream:
-        run_driver_worker(stream)
+        work(stream, stream)
 
 
 if __name__ == "__main__":

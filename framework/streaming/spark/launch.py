@@ -1,10 +1,10 @@
-"""How Spark's process is started: as Spark's own script does it or, where that is known from an earlier start, by ``java`` itself.
+"""Build the command line of Spark's JVM from what an earlier start found out, so that Spark's own script need not run.
 
-Spark's script starts a JVM that finds out how Spark's JVM is to be started, and that one resolves packages before it begins. Both
-find the same at every start, so it is kept (``Known``) beside the compiled kernels, in a directory that is this user's alone. On one class
-path the JVM can also take its classes from an archive (``skyband warm`` makes it): verified and parsed once, mapped at every start.
+Spark's script starts one JVM to compute the command line, and the second JVM resolves packages before it begins. The results are the same
+at every start. They are kept (``Known``) beside the compiled kernels, in a directory of this user alone. With an unchanged class path the
+JVM can also map its classes from an archive (``skyband warm`` makes it) instead of parsing and verifying them.
 
-Where the environment says how Spark is to be started (``SPARK_HOME`` and others of ``_OTHERS``), Spark's script has its way. Imports no
+If the environment configures Spark's start (``SPARK_HOME`` and others of ``_OTHERS``), Spark's script runs as usual. Does not import
 Spark. Measured in docs/reference/benchmarks-start.md.
 """
 
@@ -28,33 +28,33 @@ from skyband.framework.storage import durable
 from skyband.operators.jit import cache_directory
 
 _OTHERS: Final = ("SPARK_HOME", "SPARK_SUBMIT_OPTS", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
-"""Variables of the environment that Spark's script heeds and we do not."""
+"""Environment variables that Spark's script respects and this module does not."""
 
 QUICK: Final = "-XX:TieredStopAtLevel=1"
-"""The JVM's first compiler alone: it compiles faster, code that runs up to some times slower. For what is over in a minute."""
+"""Use the JVM's first compiler only, which compiles faster, to slower code: for runs that end within a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What an earlier start found out: jar files of packages as [path, bytes, time of modification in ns], and the options that Spark
-    wants its JVM to have."""
+    """The results of an earlier start: jar files of packages as [path, bytes, modification time in ns], and the JVM options of
+    Spark's launcher."""
 
     jars: list[list[Any]]
     options: list[str]
 
     def paths(self) -> list[str]:
-        """The jar files' paths."""
+        """Return the paths of the jar files."""
         return [str(path) for path, _, _ in self.jars]
 
     def fits(self) -> bool:
-        """Whether all jar files are as they were."""
+        """Return True if no jar file has changed."""
         with contextlib.suppress(OSError, ValueError, TypeError):
             return all(_state(path) == [path, size, modified] for path, size, modified in self.jars)
         return False
 
 
 def known(spark_home: Path, packages: Sequence[str], excludes: Sequence[str]) -> Known | None:
-    """What is known of starts of the Spark in ``spark_home`` with these packages; None if nothing is, or a jar file is gone or another."""
+    """Return the results of an earlier start with these packages; None if there was none or a jar file has changed."""
     if any(os.environ.get(name) for name in _OTHERS):
         return None
     with contextlib.suppress(OSError, ValueError, TypeError):
@@ -64,7 +64,7 @@ def known(spark_home: Path, packages: Sequence[str], excludes: Sequence[str]) ->
 
 
 def remember(spark_home: Path, packages: Sequence[str], excludes: Sequence[str], jars: Sequence[str], options: Sequence[str]) -> None:
-    """Keeps what a start found out; where it cannot be kept, later starts find out again."""
+    """Keep the results of a start. If they cannot be written, later starts find them out again."""
     if any(os.environ.get(name) for name in _OTHERS):
         return
     with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ def remember(spark_home: Path, packages: Sequence[str], excludes: Sequence[str],
 
 
 def archive(java: Path, spark_home: Path, found: Known) -> Path:
-    """Where the archive of classes is, or would be, for this Java and this class path. The JVM itself refuses one that does not fit."""
+    """Return the path of the archive of classes for this Java and class path. The JVM ignores an archive that does not fit."""
     with contextlib.suppress(OSError):
         release = (java / "release").read_text(errors="replace")
         return kept() / f"classes-{_hash(str(java), release, class_path(spark_home, found))}.jsa"
@@ -82,7 +82,7 @@ def archive(java: Path, spark_home: Path, found: Known) -> Path:
 
 
 def spark_home() -> Path:
-    """Where Spark is: ``SPARK_HOME``, else in PySpark's own directory (which is found without importing it)."""
+    """Return Spark's directory: ``SPARK_HOME``, else PySpark's own directory, which is found without importing PySpark."""
     if os.environ.get("SPARK_HOME"):
         return Path(os.environ["SPARK_HOME"])
     found = find_spec("pyspark")
@@ -93,14 +93,14 @@ def spark_home() -> Path:
 
 
 def class_path(spark_home: Path, found: Known) -> str:
-    """Spark's own jar files and those of packages. No directories: with one, the JVM uses no archive."""
+    """Return the class path: Spark's jar files and those of packages. It has no directories, because with one the JVM uses no archive."""
     return os.pathsep.join([*_own(spark_home), *found.paths()])
 
 
-def command(asked: Sequence[str], settings: Mapping[str, Any], java: Path, spark_home: Path, found: Known, make: Path | None) -> list[str]:
-    """Spark's command line, in place of ``asked``: Spark's script and its arguments. ``make``: the archive to make at its end.
+def command(script: Sequence[str], settings: Mapping[str, Any], java: Path, spark_home: Path, found: Known, make: Path | None) -> list[str]:
+    """Return the ``java`` command line that replaces ``script``, the command line of Spark's script.
 
-    ``settings``: Spark's, of which memory and options concern the JVM.
+    ``settings``: Spark's settings, of which memory and options concern the JVM; ``make``: the archive of classes to write when it ends.
     """
     shared = archive(java, spark_home, found)
     classes = [f"-XX:ArchiveClassesAtExit={make}"] if make else [f"-XX:SharedArchiveFile={shared}"] if shared.exists() else []
@@ -114,15 +114,15 @@ def command(asked: Sequence[str], settings: Mapping[str, Any], java: Path, spark
         *shlex.split(settings["spark.driver.extraJavaOptions"]),
         *classes,
         "org.apache.spark.deploy.SparkSubmit",
-        *asked[1:],
+        *script[1:],
     ]
 
 
 def environment(of: Mapping[str, str], spark_home: Path) -> dict[str, str]:
-    """``of``, with what Spark's script adds to it.
+    """Return the environment ``of`` with the variables that Spark's script adds.
 
-    Without ``SPARK_HOME`` where workers run this very Python, which has PySpark already: they would import it from Spark's archive of
-    sources, compiling all of it anew, which takes each process that Spark starts a second.
+    ``SPARK_HOME`` is left out if workers run this Python, which has PySpark: they would import PySpark from Spark's archive of sources,
+    and compile it anew, which takes a second per process.
     """
     home = {} if of.get("PYSPARK_PYTHON") == sys.executable else {"SPARK_HOME": str(spark_home)}
     return {**of, **home, "PYTHONHASHSEED": "0"}
@@ -133,13 +133,13 @@ def _record(spark_home: Path, packages: Sequence[str], excludes: Sequence[str]) 
 
 
 def _own(spark_home: Path) -> list[str]:
-    """Spark's own jar files; their names tell its version. Without its machine learning, which registers functions with every session:
-    half a second of Scala's reflection at every start."""
+    """Return Spark's own jar files, whose names contain its version, without MLlib: it registers functions with every session, which
+    takes half a second at every start."""
     return sorted(str(p) for p in (spark_home / "jars").iterdir() if p.suffix == ".jar" and not p.name.startswith("spark-mllib_"))
 
 
 def kept() -> Path:
-    """The directory, this user's alone, of what earlier starts leave for later ones."""
+    """Return the directory, of this user alone, in which starts leave notes for later ones."""
     return cache_directory() / "engine"
 
 
@@ -148,5 +148,5 @@ def _hash(*parts: str) -> str:
 
 
 def _state(path: str) -> list[Any]:
-    there = os.stat(path)
-    return [path, there.st_size, there.st_mtime_ns]
+    found = os.stat(path)
+    return [path, found.st_size, found.st_mtime_ns]

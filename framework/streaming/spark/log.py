@@ -1,7 +1,7 @@
-"""Spark's own log: below the sink, its owner's alone, without the values of the spec's environment variables.
+"""Write Spark's log: a file below the sink, readable by its owner alone, with secret values redacted.
 
-What the JVM and its Python workers write to their file descriptors 1 and 2 goes through a pipe to a thread of the driver, which takes
-concealed values out line by line (``errors.redacted``) and appends to the file. Where the driver is gone, those writes fail and are let go.
+The output of the JVM and its Python workers goes through a pipe to a thread of the driver, which redacts each line
+(``errors.redacted``) and appends it to the file. Once the driver has ended, that output is lost.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from skyband.framework.base.redaction import longest_concealed
 from skyband.framework.storage.outputs import output_file, require_outside_sinks
 
 KEPT: Final = 5
-"""Logs that are kept below a sink, with that of the run."""
-PLACE: Final = "SKYBAND_LOG"
+"""The number of logs kept below a sink, including the current one."""
+LOG_VARIABLE: Final = "SKYBAND_LOG"
 """The environment variable that names another file for the log."""
 
 _OLD: Final = re.compile(r"engine-\d{8}T\d{6}Z-\d+\.log")
@@ -46,23 +46,23 @@ class _Log:
 
 _at_end: list[Callable[[], None]] = []
 _waiting: list[int] = []
-"""Pipes of what was started before there was a log."""
+"""Pipes of processes that were started before the log's path was known."""
 _log: _Log | None = None
-"""One for the life of the process, as its JVM is."""
+"""The log of this process's JVM."""
 
 
 def log_file() -> Path | None:
-    """Where Spark's log is, or None before a JVM has been started."""
+    """Return the path of Spark's log, or None before a JVM has been started."""
     return None if _log is None else _log.path
 
 
 @contextmanager
 def spark_log(home: Path | None) -> Iterator[Path]:
-    """File descriptors 1 and 2 lead into the log inside: what is started there inherits them for good.
+    """Redirect file descriptors 1 and 2 to the log inside the block; processes started there inherit them.
 
-    The log is ``$SKYBAND_LOG``, else a new file in ``home/logs`` (the newest ``KEPT`` stay), else, without ``home`` or where it cannot be
-    written, in a new directory of this user's alone. A process has one log: later calls lead into the first one's. Raises SkybandError
-    SKY-E203 if ``$SKYBAND_LOG`` is no plain file of the user's own.
+    The log is ``$SKYBAND_LOG``; else a new file in ``home/logs``, of which the newest ``KEPT`` remain; else, without ``home`` or if it
+    cannot be written, a file in a new private directory. A process has one log: later calls use the first call's. Raise SkybandError
+    SKY-E203 if ``$SKYBAND_LOG`` is not a regular file of this user.
     """
     global _log
     _fill()
@@ -71,25 +71,25 @@ def spark_log(home: Path | None) -> Iterator[Path]:
     while _waiting:
         _pump(_waiting.pop(), _log)
     read, write = os.pipe()
-    # Before anything is started: a pipe that nobody reads would hold up its writers.
+    # Start reading first: writers to a pipe that nobody reads would block.
     _pump(read, _log)
-    with _leading(write):
+    with _redirected_to(write):
         yield _log.path
 
 
 @contextmanager
 def log_buffered() -> Iterator[None]:
-    """As ``spark_log``, before it is known where the log is: what is written waits in a pipe for the first ``spark_log``."""
+    """Redirect as ``spark_log`` does, before the log's path is known: a pipe buffers the output until the first ``spark_log``."""
     _fill()
     read, write = os.pipe()
     _waiting.append(read)
-    with _leading(write):
+    with _redirected_to(write):
         yield
 
 
 @contextmanager
-def _leading(write: int) -> Iterator[None]:
-    """File descriptors 1 and 2 are ``write`` inside, which is closed at the end."""
+def _redirected_to(write: int) -> Iterator[None]:
+    """Replace file descriptors 1 and 2 by ``write`` inside the block, and close it at the end."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = {fd: os.dup(fd) for fd in (1, 2)}
@@ -112,20 +112,20 @@ def _pump(read: int, log: _Log) -> None:
 
 @atexit.register
 def close_log() -> None:
-    """What is still on its way is written; a log of no sink in which nothing stands goes. For the end of the process."""
+    """Write all buffered output, and remove an empty log that is not below a sink. Called when the process ends."""
     while _at_end:
         _at_end.pop()()
 
 
 def _fill() -> None:
-    """Standard descriptors that are closed (a service's may be) lead nowhere from now on: nothing else must get their numbers."""
+    """Open closed standard descriptors (as a service may have) on /dev/null, so that no other file gets their numbers."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(fd)
 
 
 class _Pump(threading.Thread):
-    """Reads the pipe ``source`` to its end, which comes when its last writer is gone, and appends what may be shown to ``log``."""
+    """A thread that reads the pipe ``source`` until its last writer has closed it, and appends the redacted lines to ``log``."""
 
     def __init__(self, source: int, log: int) -> None:
         super().__init__(name="engine-log", daemon=True)
@@ -135,13 +135,13 @@ class _Pump(threading.Thread):
         self.ended = False
 
     def run(self) -> None:
-        """Whatever becomes of the file (a full disk), the pipe is read on: its writers must not wait."""
+        """Read the pipe to its end, even if the log cannot be written (a full disk): the writers must not block."""
         left = b""
         while True:
             select.select([self.source], [], [])
             with self.idle:
                 chunk = os.read(self.source, _CHUNK)
-                whole, left = _cut(left + chunk, not chunk)
+                whole, left = _split_redacted(left + chunk, not chunk)
                 self._write(whole)
                 if not chunk:
                     self.ended = True
@@ -149,7 +149,7 @@ class _Pump(threading.Thread):
                     return
 
     def drain(self) -> None:
-        """Waits until what is in the pipe has been written, for a second at most."""
+        """Wait until the content of the pipe has been written, for at most one second."""
         until = clock.monotonic() + _DRAIN_SECONDS
         while clock.monotonic() < until:
             with self.idle:
@@ -163,26 +163,26 @@ class _Pump(threading.Thread):
                 data = data[os.write(self.log, data) :]
 
 
-def _cut(data: bytes, end: bool) -> tuple[bytes, bytes]:
-    """(what can be written, redacted; what must wait for its line's end). A line that never ends is cut where no value stands."""
+def _split_redacted(data: bytes, end: bool) -> tuple[bytes, bytes]:
+    """Return (the redacted bytes to write, the rest of an incomplete line). A line over 1 MB is cut outside of redacted values."""
     at = len(data) if end else data.rfind(b"\n") + 1
     if at or len(data) <= _LINE:
-        return _shown(data[:at]), data[at:]
-    text = _shown(data)
+        return _redacted(data[:at]), data[at:]
+    text = _redacted(data)
     keep = min(len(text), 4 * longest_concealed())
     return text[: len(text) - keep], text[len(text) - keep :]
 
 
-def _shown(data: bytes) -> bytes:
+def _redacted(data: bytes) -> bytes:
     return redacted(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _opened(home: Path | None) -> _Log:
-    named = os.environ.get(PLACE)
+    named = os.environ.get(LOG_VARIABLE)
     if named:
         return _named(Path(named).absolute())
     if home is not None:
-        # A sink that cannot be written is told of by what needs it.
+        # The code that needs the sink reports that it cannot be written.
         with suppress(OSError):
             return _below(home)
     made = _created(Path(tempfile.mkdtemp(prefix="skyband-")))
@@ -191,7 +191,7 @@ def _opened(home: Path | None) -> _Log:
 
 
 def _tidy(log: _Log) -> None:
-    """A log of no sink in which nothing stands is not left behind."""
+    """Remove an empty log and its private directory."""
     with suppress(OSError):
         if os.fstat(log.fd).st_size == 0:
             log.path.unlink()
@@ -199,35 +199,35 @@ def _tidy(log: _Log) -> None:
 
 
 def _named(path: Path) -> _Log:
-    """The file the user names: there already or not, but plain, and this user's alone from now on."""
-    require_outside_sinks(path, PLACE)
+    """Open the file that the user names, which must be a regular file, and make it readable by this user alone."""
+    require_outside_sinks(path, LOG_VARIABLE)
     try:
-        # Not to wait for the reader of a pipe.
+        # O_NONBLOCK: do not wait for the reader of a named pipe.
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as e:
         raise _refused(path, e.strerror or str(e)) from e
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != os.geteuid():
         os.close(fd)
-        raise _refused(path, "not a plain file of this user's with one name")
+        raise _refused(path, "not a regular file of this user with a single link")
     os.fchmod(fd, 0o600)
     return _Log(path, fd)
 
 
 def own_log(places: Sequence[str | None]) -> None:
     """Raise SkybandError SKY-E201 or SKY-E202 if ``$SKYBAND_LOG`` names a file of the job's source or sink (``places``; ``outputs``)."""
-    named = os.environ.get(PLACE)
+    named = os.environ.get(LOG_VARIABLE)
     if named:
-        output_file(Path(named).absolute(), PLACE, places)
+        output_file(Path(named).absolute(), LOG_VARIABLE, places)
 
 
 def _refused(path: Path, why: str) -> SkybandError:
-    hint = f"{PLACE} names a file of your own, never a link; without it the log lies below the sink"
+    hint = f"let {LOG_VARIABLE} name a file of your own that is no link, or unset it to have the log below the sink"
     return SkybandError("SKY-E203", f"Spark's log {path} cannot be written: {why}", hint=hint)
 
 
 def _below(home: Path) -> _Log:
-    """A new log in ``home/logs``, which must be a directory of this user's and no link; older ones than the newest go."""
+    """Create a log in ``home/logs``, which must be a directory of this user and no link, and remove the oldest logs."""
     directory = home / "logs"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     at = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -249,10 +249,10 @@ def _created(directory: Path, at: int | None = None) -> _Log:
 
 
 def first_cause(text: str) -> str:
-    """The line of a JVM error that says what happened, without its stack."""
+    """Return the line of a JVM error that says what happened, without the stack trace."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("at ", "File ", "Traceback"))]
     named = [line for line in lines if "Error" in line or "Exception" in line]
     said = named[-1] if named else lines[0] if lines else "unknown"
-    # What query of Spark's it was, and its code for other programs, say nothing to the reader.
+    # The id of Spark's query and the SQLSTATE do not help the reader.
     said = re.sub(r"^\[STREAM_FAILED\].*? terminated with exception: | SQLSTATE: \w+$", "", said)
     return re.sub(r"^(Caused by: )?([a-zA-Z_$]+\.)+", "", said)[:500]

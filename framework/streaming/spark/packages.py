@@ -1,7 +1,7 @@
-"""Maven packages of Spark's: those a plan needs, and a replacement for one that some mirrors lack. Imports no Spark.
+"""The Maven packages that a plan needs, and a replacement for one that some mirrors lack. Does not import Spark.
 
-Kafka's reader needs ``spark-token-provider-kafka-0-10`` of Spark's own version. Where that does not resolve, one of an earlier version
-serves, as a file of its own: an exclusion, which keeps Spark from requesting the missing one, would hold for packages of any version.
+Kafka's reader needs ``spark-token-provider-kafka-0-10`` of Spark's own version. Where that does not resolve, an
+earlier version is used as a jar file: Spark must not request the missing package, and an exclusion applies to all versions of a package.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from skyband.operators.jit import cache_directory
 
 PROVIDER: Final = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 OLDER: Final = "4.0.0"
-"""The version that serves where Spark's own does not resolve: the class it is asked for has not changed since."""
+"""The version that replaces Spark's own: the class that Kafka's reader loads has not changed since."""
 _JARS, _EXCLUDES = "spark.jars", "spark.jars.excludes"
 _SECONDS: Final = 300
 
 Resolve = Callable[[str], "Path | None"]
-"""A package's own jar file, by its coordinates; None if it does not resolve."""
+"""Maps a package's coordinates to its jar file; to None if it does not resolve."""
 
 
 def packages(plan: Plan) -> tuple[str, ...]:
-    """Maven coordinates for ``get_session``, each once."""
+    """Return the Maven coordinates for ``get_session``, without duplicates."""
     schemes = {scheme_of(path) for path in (plan.source.path, plan.sink) if path is not None}
     stored = (jar for scheme, jars in SPARK_JARS.items() if scheme in schemes for jar in jars)
     source, kafka = plan.source, [] if plan.kafka is None else [JAR]
@@ -36,9 +36,9 @@ def packages(plan: Plan) -> tuple[str, ...]:
 
 
 def with_provider(settings: Mapping[str, Any], resolve: Resolve, warn: Callable[[str], None]) -> dict[str, Any]:
-    """``settings``, with the older provider if they have Kafka's package and the one of its version does not resolve: ``warn`` is told.
+    """Return ``settings`` with the older token provider, and warn, if they have Kafka's package and its own provider does not resolve.
 
-    Unchanged if neither resolves: then Spark says what it lacks, and where it has looked.
+    Return them unchanged if neither resolves: Spark then reports which package is missing and where it has searched.
     """
     own = f"{PROVIDER}:{JAR.rpartition(':')[2]}"
     if JAR not in str(settings.get("spark.jars.packages", "")).split(",") or resolve(own) is not None:
@@ -46,13 +46,13 @@ def with_provider(settings: Mapping[str, Any], resolve: Resolve, warn: Callable[
     older = resolve(f"{PROVIDER}:{OLDER}")
     if older is None:
         return dict(settings)
-    warn(f"{own} does not resolve: {OLDER} is used in its place")
+    warn(f"{own} does not resolve: {OLDER} is used instead")
     added = {_JARS: str(older), _EXCLUDES: PROVIDER}
     return {**settings, **{name: ",".join(filter(None, (settings.get(name), value))) for name, value in added.items()}}
 
 
 def resolver(java: Path, spark_home: Path) -> Resolve:
-    """Asks as Spark does, by the library that it ships; each answer takes a second or two."""
+    """Return a resolver that runs Ivy from Spark's jars, as Spark does; each call takes one or two seconds."""
 
     def resolve(coordinates: str) -> Path | None:
         group, artifact, version = coordinates.split(":")

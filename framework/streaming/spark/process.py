@@ -1,4 +1,4 @@
-"""How Spark's process comes to be: where it is known how, before PySpark is imported, which takes as long; else as PySpark has it."""
+"""Start the JVM: before PySpark is imported if the command line is known, else when PySpark asks for it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from skyband.framework.streaming.spark.scratch import scratch_directory
 
 @dataclass(slots=True)
 class Start:
-    """How Spark is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at Spark's end;
-    ``secrets``: settings that no command line shows (Spark sets all of them once more in Spark); ``env``: variables of its own;
-    ``directory``: where Spark's process stands, None for where this one does; ``meanwhile``: to be done while it starts."""
+    """A JVM to start.
+
+    ``known``: results of an earlier start, which replace Spark's script; ``make``: the archive of classes to write when the JVM ends;
+    ``secrets``: settings that must not be on a command line (PySpark passes all settings once more later); ``env``: additional
+    environment variables; ``directory``: the JVM's working directory, None for this process's; ``meanwhile``: called while it starts.
+    """
 
     settings: Mapping[str, Any]
     java: Path
@@ -39,27 +42,27 @@ class Start:
     _early: Path | None = field(default=None, init=False, compare=False)
 
     def begin(self) -> None:
-        """Starts the process if it is known how and there is none, as PySpark would: it ignores Ctrl-C, and ends when its input does.
+        """Start the process, as PySpark would, if its command line is known and none runs: it ignores Ctrl-C, and ends when its input does.
 
-        One that was started before it was sure what would be asked for is taken if it is just this one, and else ended.
+        Use a JVM that was started ahead if it equals this one, else end it.
         """
         self._early = self._started_ahead()
         if self._early is not None or not self._may_begin():
             return
-        # The directory is this user's alone: what Spark says in it is how to command it.
+        # The directory is private to this user: the JVM writes its secret to it.
         self._early = Path(tempfile.mkdtemp(dir=scratch_directory()))
-        env = {**os.environ, "SPARK_CONNECT_MODE": "0", CONNECTION_FILE: str(self._early / "told")}
-        self._open(self._asked(), {"stdin": PIPE, "env": env, "preexec_fn": _ignore_sigint})
+        env = {**os.environ, "SPARK_CONNECT_MODE": "0", CONNECTION_FILE: str(self._early / "connection")}
+        self._open(self._script(), {"stdin": PIPE, "env": env, "preexec_fn": _ignore_sigint})
 
     def ahead(self) -> None:
-        """As ``begin``, for one that is not asked for yet."""
+        """Start the process as ``begin`` does, before it is certain that it is needed."""
         global _ahead
         self.begin()
         if self._early is not None:
             _ahead = _Ahead(self, self._early)
 
     def _started_ahead(self) -> Path | None:
-        """The directory of the process that has been started ahead, if it is the one that is to be started."""
+        """Return the connection directory of the JVM that was started ahead, if it equals this one; end it if it differs."""
         global _ahead
         if _ahead is None:
             return None
@@ -68,30 +71,30 @@ class Start:
         if other == self and SPARK_JVM.pids():
             return directory
         SPARK_JVM.end()
-        # That took the directory with it.
+        # That removed the scratch directory.
         scratch_directory()
         return None
 
     def _may_begin(self) -> bool:
         return self.known is not None and SPARK_JVM.process is None and not has_gateway()
 
-    def _asked(self) -> list[str]:
+    def _script(self) -> list[str]:
         return ["spark-submit", *(part for name, value in self.settings.items() for part in ("--conf", f"{name}={value}")), "pyspark-shell"]
 
     def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
-        """Spark's process, known from its first moment: Spark tells of it only once it has answered."""
+        """Return the process in place of ``Popen``, and register it at once: PySpark knows it only after it has answered."""
         if self._early is None:
             self._open(command, kwargs)
         else:
-            # PySpark waits for a file of its own choice.
-            os.symlink(self._early / "told", kwargs["env"][CONNECTION_FILE])
+            # PySpark waits for a file whose name it chooses.
+            os.symlink(self._early / "connection", kwargs["env"][CONNECTION_FILE])
         self.meanwhile()
         assert SPARK_JVM.process is not None
         return SPARK_JVM.process
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Spark starts its engine this way inside."""
+    def used_by_pyspark(self) -> Iterator[None]:
+        """Have PySpark use this JVM inside the block."""
         try:
             with jvm_started_by(self.process):
                 yield
@@ -108,7 +111,7 @@ class Start:
 
 
 class _Ahead(NamedTuple):
-    """A process that has been started before it was asked for, and the directory in which it says how it is reached."""
+    """A JVM that was started ahead, and the directory to which it writes its port and secret."""
 
     start: Start
     directory: Path

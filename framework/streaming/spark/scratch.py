@@ -1,8 +1,7 @@
-"""Where Spark keeps what lives no longer than its process: one directory of a process, so that a killed one's can be found and removed.
+"""The temporary directory of a process: one per process, so that those of killed processes can be found and removed.
 
-In the system's temporary directory, not below the sink: shuffles and the open state are written there at every batch, and a sink may be
-on a
-slow or remote disk.
+It is in the system's temporary directory, not below the sink: every batch writes shuffle files and open state to it, and a sink may be on
+a slow or remote disk.
 """
 
 from __future__ import annotations
@@ -18,16 +17,15 @@ from typing import Final
 
 _PREFIX: Final = "skyband-engine-"
 _made: dict[int, Path] = {}
-"""By process: a forked one has a directory of its own."""
+"""Directory by process id: a forked process has its own."""
 _GRACE: Final = 3600.0
-"""Seconds for which the directory of a process that is gone stays: its engine may outlive it a little, on this machine or in a
-container."""
+"""Seconds for which the directory of an ended process stays: its JVM may outlive it a little, on this machine or in a container."""
 
 
 def scratch_directory(pid: int | None = None) -> Path:
-    """The directory of this process (or of ``pid``), for its owner only; nobody knows its name before it is there.
+    """Return the private directory of this process (or of ``pid``); create it, with an unpredictable name, on the first call.
 
-    The user and the process are part of the name, so that what a killed process left can be found.
+    The name contains the user and the process, so that the directory of a killed process can be found.
     """
     process = os.getpid() if pid is None else pid
     made = _made.get(process)
@@ -37,7 +35,7 @@ def scratch_directory(pid: int | None = None) -> Path:
 
 
 def _own(directory: Path) -> bool:
-    """Whether the directory is still this user's; one that went with its engine is made again, as settings name it."""
+    """Return True if the directory is this user's. Recreate one that was removed with its JVM, because settings contain its path."""
     with suppress(FileExistsError):
         directory.mkdir(mode=0o700)
     found = directory.lstat()
@@ -45,7 +43,7 @@ def _own(directory: Path) -> bool:
 
 
 def remove_leftovers() -> list[Path]:
-    """Removes the directories of this user's processes that are gone, the empty ones and those untouched for an hour; which."""
+    """Remove the directories of this user's ended processes that are empty or unchanged for an hour; return them."""
     removed = []
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{os.getuid()}-*"):
         process = directory.name.removeprefix(f"{_PREFIX}{os.getuid()}-").partition("-")[0]
@@ -63,7 +61,7 @@ def remove_leftovers() -> list[Path]:
 
 
 def alive(process: int) -> bool:
-    """Whether there is a process of that number on this machine."""
+    """Return True if a process with this id runs on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,7 +1,6 @@
-"""The Spark session of Skyband: Delta, RocksDB state, quiet logs, settings for small machines.
+"""Create the Spark session: Delta, RocksDB state stores, quiet logs, settings for small machines.
 
-Measured choices are explained in the architecture notes of the README ("How it works"). Jars come through Spark's own
-package mechanism, once, then from its cache; those that Spark already ships are left out of the download.
+Spark's package mechanism downloads jars once, then uses its cache. Jars that Spark already ships are excluded.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ if TYPE_CHECKING:
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 DAEMON = "skyband.framework.streaming.spark.daemon"
-"""The module that Spark forks its workers from."""
+"""The module of the daemon from which Spark forks its workers."""
 
 _SOCKETS = 50
-"""Characters of the directory of sockets: with their names, Spark's, that is below what operating systems allow (104 and more)."""
+"""The longest directory for sockets: with Spark's names for them, paths stay below the limit of operating systems (104)."""
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 _ON_ONE_MACHINE = dict.fromkeys(
     ("spark.broadcast.compress", "spark.broadcast.checksum", "spark.shuffle.compress", "spark.shuffle.checksum.enabled"), "false"
 )
-"""What goes from task to task, and to tasks, goes through no network: a tenth of a small batch's time."""
+"""On one machine shuffle blocks and broadcasts cross no network: these settings save a tenth of a small batch's time."""
 
-# Dependencies of Delta's that Spark's own jars directory holds already: 28 MB to download instead of 87, and no class twice.
+# Dependencies of Delta that are in Spark's own jars directory: 28 MB to download instead of 87, and no duplicate classes.
 SHIPPED = (
     "org.slf4j:slf4j-api", "org.apache.logging.log4j:log4j-slf4j2-impl", "org.apache.logging.log4j:log4j-api",
     "org.apache.logging.log4j:log4j-core", "com.google.code.findbugs:jsr305", "org.roaringbitmap:RoaringBitmap",
@@ -78,29 +77,30 @@ def get_session(
     alone: bool = False,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> SparkSession:
-    """The process's Spark session, started on first call.
+    """Return the process's Spark session; start it on the first call.
 
-    ``shuffle_partitions``: tasks of a first run's stateful step, by default those of ``requested_tasks``; ``master``: by default that of
-    ``spark_settings``, whose ``conf`` counts; ``home`` is the sink's own directory, for Spark's log (see ``spark_log``) where it is on
-    this machine; ``extra``: further settings; ``quick``: Spark will have little to do, and compiles for that; ``make``: see
-    ``launch``, heeded where an earlier start is known; ``alone``: on this machine, whatever is configured; ``meanwhile``: done while the
-    engine's process starts.
-    Raises SkybandError SKY-E200 (no Java), SKY-E300 (Spark did not start; its log is named; or it runs already, without one of
-    ``packages``), SKY-E610 and SKY-E611 (its settings),
-    SKY-E612 to SKY-E614 (the cluster is not fit for it).
+    - ``shuffle_partitions``: tasks of a first run's stateful step, by default ``requested_tasks``;
+    - ``master``: by default that of ``spark_settings``, whose ``conf`` applies in any case;
+    - ``home``: the sink's own directory, for Spark's log (``spark_log``) if it is local;
+    - ``extra``: further settings; ``quick``: the run is short, so the JVM uses its faster compiler;
+    - ``make``: the archive of classes to write (``launch``), if results of an earlier start are known;
+    - ``alone``: run on this machine, whatever is configured; ``meanwhile``: called while the JVM starts.
+
+    Raise SkybandError SKY-E200 (no Java), SKY-E300 (Spark did not start, or runs already without one of ``packages``), SKY-E610 or
+    SKY-E611 (invalid settings), SKY-E612 to SKY-E614 (unusable cluster).
     """
-    wanted = _wanted(app_name, shuffle_partitions, master, packages, extra, quick, make, alone, meanwhile)
-    start, local = wanted.start, wanted.local
+    request = _request(app_name, shuffle_partitions, master, packages, extra, quick, make, alone, meanwhile)
+    start, local = request.start, request.local
     first = not has_context()
-    if not first and SPARK_JVM.process is not None and (lacking := sorted({*wanted.packages} - SPARK_JVM.packages)):
+    if not first and SPARK_JVM.process is not None and (lacking := sorted({*request.packages} - SPARK_JVM.packages)):
         said = f"Spark that runs in this process was started for another job, without {', '.join(lacking)}"
         raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
     with spark_log(None if home is not None and is_object(home) else home) as log, handlers_kept():
         SPARK_JVM.log = log
         if first:
-            # Making the archive of classes is what a JVM does last.
-            SPARK_JVM.scratch = wanted.scratch if local and make is None else None
-            SPARK_JVM.packages = frozenset(wanted.packages)
+            # A JVM writes the archive of classes when it exits, so it must not be killed.
+            SPARK_JVM.scratch = request.scratch if local and make is None else None
+            SPARK_JVM.packages = frozenset(request.packages)
         try:
             start.begin()
             spark = _session(start.settings, start)
@@ -108,36 +108,36 @@ def get_session(
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"Spark's log is {log}") from e
     die_with(SPARK_JVM.pids)
     if first and local:
-        replace_worker_python(spark.sparkContext, lambda python: launcher(python, (wanted.scratch, cache_directory())))
+        replace_worker_python(spark.sparkContext, lambda python: launcher(python, (request.scratch, cache_directory())))
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
-    if start.known is None and wanted.plain:
-        _remember(spark, start.spark_home, wanted.packages, wanted.excludes)
+    if start.known is None and request.plain:
+        _remember(spark, start.spark_home, request.packages, request.excludes)
     if first and not local:
         from skyband.framework.streaming.spark import executors
 
         try:
             executors.check(spark, home)
         except BaseException:
-            # The next call would take it for one that is fit.
+            # The next call must not reuse this session.
             spark.stop()
             raise
     return spark
 
 
 def start_ahead(app_name: str, packages: tuple[str, ...], extra: Mapping[str, str]) -> None:
-    """Starts the process of a JVM that ``get_session`` will be asked for, if it is known how: ``quick``, the others as given there.
+    """Start the JVM that a ``quick`` call of ``get_session`` with these arguments will need, if its command line is known.
 
-    What it writes waits for its log. If something else is asked for it is ended (``Start.begin``).
+    Its output is buffered until the log is opened. If ``get_session`` needs another JVM, this one is ended (``Start.begin``).
     """
-    wanted = _wanted(app_name, None, None, packages, extra, True, None, False, lambda: None)
-    if wanted.local and not has_context():
-        SPARK_JVM.scratch = wanted.scratch
+    request = _request(app_name, None, None, packages, extra, True, None, False, lambda: None)
+    if request.local and not has_context():
+        SPARK_JVM.scratch = request.scratch
         with log_buffered():
-            wanted.start.ahead()
+            request.start.ahead()
 
 
-class _Wanted(NamedTuple):
-    """A JVM as it was asked for. ``plain``: what its start finds out may serve later ones."""
+class _Request(NamedTuple):
+    """The JVM that a call requests. ``plain``: later starts may reuse the results of its start."""
 
     start: Start
     local: bool
@@ -147,27 +147,27 @@ class _Wanted(NamedTuple):
     scratch: Path
 
 
-def _wanted(
+def _request(
     app_name: str, shuffle_partitions: int | None, master: str | None, packages: tuple[str, ...], extra: Mapping[str, str] | None,
     quick: bool, make: Path | None, alone: bool, meanwhile: Callable[[], None],
-) -> _Wanted:  # fmt: skip
-    """See ``get_session``."""
+) -> _Request:  # fmt: skip
+    """Combine all settings for ``get_session``."""
     java = find_java_home()
     if java is None:
         raise SkybandError(
             "SKY-E200", "Spark needs Java 17 or 21 and none was found", hint="install a Java 17 runtime or set JAVA_HOME to one"
         )
     os.environ["JAVA_HOME"] = str(java)
-    asked = spark_settings(SparkOptions(alone=True) if alone else None)
-    chosen = master or asked.master
+    settings_given = spark_settings(SparkOptions(alone=True) if alone else None)
+    chosen = master or settings_given.master
     local = chosen.startswith("local")
-    os.environ["PYSPARK_PYTHON"] = asked.conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_PYTHON"] = settings_given.conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     network = cluster.network(chosen)
     remove_leftovers()
     scratch = scratch_directory()
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     spark_home, packages = launch.spark_home(), (DELTA, *packages)
-    plain = local and not cluster.changes_class_path(asked.conf)
+    plain = local and not cluster.changes_class_path(settings_given.conf)
     on_s3 = bool(set(SPARK_JARS["s3"]) & set(packages))
     excludes = SHIPPED + (EXCLUDED_JARS if on_s3 else ())
     known = launch.known(spark_home, packages, excludes) if plain else None
@@ -179,13 +179,13 @@ def _wanted(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # The other one replaces a file by deleting it and renaming, and forks a readlink for every look at a file, some 40 a batch. This
-        # one renames, which is one step on a local file system.
+        # The default deletes a file before it renames the new one, and forks a readlink for each of some 40 lookups per batch. This one
+        # only renames, which is atomic on a local file system.
         "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
-        # Else Spark looks for every value before it writes it, to count them.
+        # Counting rows would make Spark read every value before writing it.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
-        # The list of files taken is written anew as a whole every 100 batches (10 is the default), and old ones go a minute later (10).
+        # Compact the file source log every 100 batches instead of 10, and remove old logs after one minute instead of ten.
         "spark.sql.streaming.fileSource.log.compactInterval": "100",
         "spark.sql.streaming.fileSource.log.cleanupDelay": "1m",
         "spark.sql.streaming.metricsEnabled": "false",
@@ -195,10 +195,10 @@ def _wanted(
         "spark.sql.files.openCostInBytes": "131072",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.ansi.enabled": "false",
-        # Else ${env:NAME} in a spec's SQL would be a variable of the environment, and ${spark...} Spark's configuration.
+        # With substitution ${env:NAME} in a spec's SQL could read the environment, and ${spark...} Spark's configuration.
         "spark.sql.variable.substitute": "false",
         "spark.ui.enabled": "false",
-        # Spark describes every batch for its pages: briefly.
+        # Spark formats each batch's plan for its UI: keep it short.
         "spark.sql.ui.explainMode": "simple",
         "spark.ui.showConsoleProgress": "false",
         **network,
@@ -206,8 +206,8 @@ def _wanted(
         **({f"spark.executorEnv.{name}": value for name, value in executors_env().items()} if on_s3 and not local else {}),
         "spark.driver.maxResultSize": "0",
         "spark.driver.memory": "2g",
-        # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
-        # A driver that runs no tasks plans and commits: that takes little memory, and gains nothing from a second compiler.
+        # Stopping a query during a batch overflows the default stack in a JDK regular expression. A JVM crash is written to the log.
+        # A driver that runs no tasks only plans and commits: it needs little memory and no second compiler.
         "spark.driver.extraJavaOptions": (
             f"-Xss16m -XX:+{'UseParallelGC' if local else 'UseSerialGC'} -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr "
             f'-Djava.net.preferIPv4Stack=true "-Djava.io.tmpdir={scratch}"{" " + launch.QUICK if quick or not local else ""}'
@@ -215,47 +215,47 @@ def _wanted(
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.python.worker.reuse": "true",
-        # Elsewhere Skyband may come to the workers only once they run.
+        # On a cluster, workers may get Skyband only after their daemon has started.
         **({"spark.python.daemon.module": DAEMON} if local else {}),
-        # Between Spark and its workers: nobody else on the machine can connect, and each call of the state's takes less.
+        # Sockets between the JVM and its workers: no other user can connect, and each call for state is faster.
         "spark.python.unix.domain.socket.enabled": str(local and len(str(scratch)) <= _SOCKETS).lower(),
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
-        **(_ON_ONE_MACHINE if local else _of_executors()),
+        **(_ON_ONE_MACHINE if local else _executor_versions()),
     }
-    settings = {"spark.app.name": app_name} | cluster.merged(settings, asked.conf) | dict(extra or {}) | {"spark.master": chosen}
+    settings = {"spark.app.name": app_name} | cluster.merged(settings, settings_given.conf) | dict(extra or {}) | {"spark.master": chosen}
     settings = with_provider(settings, resolver(java, spark_home), warning_to_stderr)
     env = workers_env() if on_s3 and local else {}
-    stands = None if local else cluster.jvm_directory(os.environ["PYSPARK_PYTHON"], scratch)
-    start = Start(settings, java, spark_home, known, make, asked.secrets(), env, stands, meanwhile)
-    return _Wanted(start, local, plain, packages, excludes, scratch)
+    directory = None if local else cluster.jvm_directory(os.environ["PYSPARK_PYTHON"], scratch)
+    start = Start(settings, java, spark_home, known, make, settings_given.secrets(), env, directory, meanwhile)
+    return _Request(start, local, plain, packages, excludes, scratch)
 
 
 def _session(settings: Mapping[str, Any], start: Start) -> SparkSession:
-    """PySpark's session of Spark that ``start`` starts, or has started."""
+    """Return PySpark's session on the JVM of ``start``."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, str(value))
-    with start.taken():
+    with start.used_by_pyspark():
         return builder.getOrCreate()
 
 
-def _of_executors() -> dict[str, str]:
-    """What executors hold themselves against."""
+def _executor_versions() -> dict[str, str]:
+    """Return the setting with the driver's versions, which executors compare with their own."""
     from skyband.framework.streaming.spark import executors
 
     return {f"spark.executorEnv.{executors.DRIVER}": json.dumps(executors.versions())}
 
 
 def archive() -> Path | None:
-    """Where the archive of Spark's classes is, or would be; None before the first start, and where Spark's script has its way."""
+    """Return the path of the archive of Spark's classes; None before the first start, and if Spark's script is used."""
     java, spark_home = find_java_home(), launch.spark_home()
     known = launch.known(spark_home, (DELTA,), SHIPPED)
     return launch.archive(java, spark_home, known) if java is not None and known is not None else None
 
 
 def _remember(spark: SparkSession, spark_home: Path, packages: tuple[str, ...], excludes: tuple[str, ...]) -> None:
-    """Keeps what Spark's script and its search for packages have found."""
+    """Keep the results of Spark's script and of its search for packages."""
     jars = [local for jar in (spark.conf.get("spark.jars", "") or "").split(",") if (local := local_path(jar)) is not None]
     launch.remember(spark_home, packages, excludes, jars, module_options(spark))

@@ -1,10 +1,8 @@
-"""Starting Spark of a run before its spec has been read, where the run before says that there will be something to do.
+"""Predict from the last run whether the next run of a spec needs a JVM, so that it starts before the spec is read.
 
-To read a spec, to make its plan and to look at its source takes a run half a second, which is as long as Spark's process takes until
-it answers. A run leaves a note of what engine it had and of when its source's directory was changed last; if that has been changed
-since, the
-next one starts the same engine at once. What comes of it is known once the spec has been read: a JVM that was not needed, or not this
-one, is ended. A note says nothing that a run relies on. Imports no Spark.
+Reading and planning a spec takes half a second, about as long as the JVM takes to answer. A run leaves a note of the JVM it used and of
+the modification time of its source's directory. If the directory has changed since, the next run starts the same JVM at once. If it turns
+out that no JVM, or another one, is needed, that JVM is ended. Results never depend on a note. Does not import Spark.
 """
 
 from __future__ import annotations
@@ -23,18 +21,18 @@ if TYPE_CHECKING:
     from skyband.framework.plan.model import SourceNode
 
 KEPT: Final = 100
-"""Notes that are kept, the newest ones."""
+"""The number of notes that are kept."""
 
 
 class JvmRequest(NamedTuple):
-    """What ``session.get_session`` was asked for by a run that was soon over."""
+    """The arguments of ``session.get_session`` in a short run."""
 
     job: str
     packages: tuple[str, ...]
 
 
 def note(spec: str, source: SourceNode, request: JvmRequest) -> None:
-    """Leaves a note for the next run of the file ``spec``, if its source is a directory of this machine."""
+    """Leave a note for the next run of the file ``spec``, if its source is a local directory."""
     from skyband.framework.sources.files.preflight import local_directory
     from skyband.framework.sources.registry import source_format
 
@@ -45,11 +43,11 @@ def note(spec: str, source: SourceNode, request: JvmRequest) -> None:
             file = _file(spec)
             file.parent.mkdir(mode=0o700, exist_ok=True)
             file.write_text(json.dumps(noted))
-            _forget(file.parent)
+            _prune(file.parent)
 
 
 def expected(spec: str) -> JvmRequest | None:
-    """Spark that the next run of ``spec`` will need; None if it will need none, or nothing is known of it."""
+    """Return the JVM that the next run of ``spec`` will need; None if it will need none, or there is no note."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         noted = mapping(_file(spec).read_text())
         if os.stat(noted["folder"]).st_mtime_ns != noted["changed"]:
@@ -57,8 +55,8 @@ def expected(spec: str) -> JvmRequest | None:
     return None
 
 
-def _forget(directory: Path) -> None:
-    """Removes the oldest notes: specs come and go."""
+def _prune(directory: Path) -> None:
+    """Remove the oldest notes."""
     notes = list(directory.glob("ahead-*.json"))
     if len(notes) > KEPT:
         for old in sorted(notes, key=lambda n: n.stat().st_mtime_ns)[:-KEPT]:

@@ -1,8 +1,8 @@
-"""Spark's open state, closed with its query.
+"""Close the state stores of a query when it ends.
 
-Spark would keep it in its process, and have a thread that comes by once a minute write what it has not written yet: snapshots, without
-which the next run replays all changes since the last one. A run that takes less than a minute would never write any; and of a job that was
-reset they would come into the checkpoint of the one that took its place.
+Spark would keep them open, and leave snapshots to a maintenance thread that runs once a minute. A run of less than a minute would never
+write one, and the next run would replay all changes since the last snapshot. After a reset of the job, late snapshots would get into the
+new checkpoint.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def closed_after(spark: SparkSession, query: StreamingQuery, checkpoint: Path, tasks: int) -> Iterator[None]:
-    """The state of ``query``, which has ended when the block does, is closed if its ``tasks`` run in this process's engine.
+    """Close the state of ``query``, which has stopped by the end of the block, if its ``tasks`` run in this process's JVM.
 
-    Written first, but for that of a batch that is not done: it may be repeated with a file that has been mended.
+    Write its snapshots first, unless the last batch is incomplete: that batch may be repeated with a file that has been fixed.
     """
     try:
         yield
     finally:
-        # What cannot be written now is written by a later run; the changes are all there.
+        # A later run writes the snapshots that cannot be written now: the changelogs are complete.
         with suppress(Exception):
             if (spark.sparkContext.master or "").startswith("local"):
                 done = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits")

@@ -1,7 +1,7 @@
-"""SIGINT and SIGTERM, for a whole command: they end it in order while batches run, and at once at any other time.
+"""Handle SIGINT and SIGTERM: while batches run a command ends after the current batch, at any other time at once.
 
-"At once" is not a mess: what a run writes is made to be killed anywhere (docs/how-to/run-in-production.md). No exception is thrown through
-other people's code, which might swallow it or print it; the process says that it was stopped, ends Spark and is gone.
+Ending at once is safe, because a run can be killed anywhere (docs/how-to/run-in-production.md). The handler raises no exception through
+code of libraries, which might swallow or print it: the process reports that it was stopped, ends Spark and exits.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 SIGNALLED: Final = 128
-"""Plus the number of the signal that ended a command: its exit code."""
+"""The exit code of a command that a signal ended is this plus the signal's number."""
 
 Leave = Callable[[int], None]
 """Ends the process because of a signal; does not return."""
 
 
 class Stop:
-    """What has been asked for. ``signal``: the first one that came while it was heeded, None before."""
+    """The stop request. ``signal``: the first signal that arrived inside ``heeded``, None before."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -32,12 +32,12 @@ class Stop:
 
     @contextmanager
     def handled(self, leave: Leave) -> Iterator[None]:
-        """Installs the handlers; outside the main thread, where Python allows none, it changes nothing."""
+        """Install the handlers; do nothing outside the main thread, where Python allows none."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         self.signal, self._leave = None, leave
-        before = {s: signal.signal(s, self._came) for s in SIGNALS}
+        before = {s: signal.signal(s, self._on_signal) for s in SIGNALS}
         try:
             yield
         finally:
@@ -47,14 +47,14 @@ class Stop:
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """Inside, the first signal only sets ``signal``: whoever is there looks at it and ends in order."""
+        """Inside the block, the first signal only sets ``signal``: the code there checks it and ends after the current batch."""
         self._heeded = True
         try:
             yield
         finally:
             self._heeded = False
 
-    def _came(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._heeded and self.signal is None:
             self.signal = number
         elif self._leave is not None:
@@ -62,12 +62,12 @@ class Stop:
 
 
 STOP: Final = Stop()
-"""The process's own."""
+"""The stop request of this process."""
 
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Puts back the handlers that what runs inside replaces (Spark takes SIGINT for itself)."""
+    """Restore the signal handlers after the block: PySpark replaces that of SIGINT."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The program that Spark runs as its Python: a small shell script that starts the driver worker by ``driver_worker``.
+"""Write the shell script that Spark runs as its Python: it starts the driver worker by ``driver_worker``.
 
 Spark has no setting for that worker's module, only for the Python that runs it.
 """
@@ -19,8 +19,8 @@ from skyband.framework.streaming.spark import driver_worker
 def launcher(python: str, directories: Iterable[Path]) -> str:
     """Return the path of a program that stands for ``python`` and starts the driver worker by ``driver_worker``.
 
-    The program is kept in the first of ``directories``, which are this user's alone, that may hold one (a file system may be full, or
-    mounted without programs). Its name says what is in it. Returns ``python`` itself if none of them may: then the imports count.
+    The script is written to the first of ``directories``, private to this user, that accepts one: a file system may be full, or mounted
+    noexec. Its name contains a hash of its content. Return ``python`` itself if no directory accepts it.
     """
     script = (
         "#!/bin/sh\n"

@@ -1,4 +1,4 @@
-"""Pools of Python workers, which Spark tells apart by the environment their functions were made in."""
+"""The pools of Python workers. Spark has one per environment in which functions were serialized."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 INTAKE: Final = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
-"""What Spark adds to the environment of workers that take Arrow; not to that of the stateful step's (``HOST``)."""
+"""The variable that Spark adds to the environment of Arrow workers, but not to that of the stateful step's (``HOST``)."""
 
 HOST: Final = {"SKYBAND_STEP": "host"}
-"""Of the stateful step's: of a pool of their own its cache of decoded state would hit more often."""
+"""The variable of the stateful step's workers: with a pool of their own, their cache of decoded state is hit more often."""
 
 _SHARED: Final = "spark.skyband.workers.shared"
 SOON_OVER: Final = {_SHARED: "true"}
-"""Spark's setting by which workers of all steps are of one pool."""
+"""The setting of a short run: the workers of all steps share one pool."""
 
 _ONE = threading.RLock()
-"""The environment is the context's: of all jobs that a program has in one engine."""
+"""Guards the context's environment, which all jobs of a process share."""
 
 
 _TASKS = itertools.count(1)
@@ -43,7 +43,7 @@ def freeze_loaded_objects() -> None:
 
 @contextmanager
 def pool(context: SparkContext, more: Mapping[str, str]) -> Iterator[None]:
-    """Functions that are handed to Spark inside are run by the workers of the pool with ``more`` in their environment."""
+    """Have functions that are serialized inside the block run by workers with ``more`` in their environment."""
     environment = context.environment
     with _ONE:
         environment |= more
@@ -55,13 +55,13 @@ def pool(context: SparkContext, more: Mapping[str, str]) -> Iterator[None]:
 
 
 class Pools(NamedTuple):
-    """What tells workers of intake from those of the stateful step."""
+    """The environments that separate the workers of the intake from those of the stateful step."""
 
     intake: Mapping[str, str]
     host: Mapping[str, str]
 
 
 def pools(context: SparkContext) -> Pools:
-    """Those of Spark. One that is over soon has one: a process less to start, half a second of a core; its cache does not count."""
+    """Return the pools of ``context``. A short run has one: that saves starting a process, half a second of a core."""
     both = {**INTAKE, **HOST}
     return Pools(both, both) if context.getConf().get(_SHARED) == "true" else Pools(INTAKE, HOST)

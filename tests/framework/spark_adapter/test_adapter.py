@@ -69,7 +69,7 @@ def test_modules_of_workers_exist(module: str) -> None:
 def test_the_daemon_and_the_driver_worker_have_their_entry_points() -> None:
     daemon, worker = (importlib.import_module(m) for m in ("pyspark.daemon", workers.DRIVER_WORKER))
     assert not inspect.signature(daemon.manager).parameters, "find the daemon's main function, and change workers.run_daemon"
-    advice = "find the driver worker's main function, and change workers.run_driver_worker"
+    advice = "find the driver worker's main function, and change spark/driver_worker.py"
     assert len(inspect.signature(worker.main).parameters) == 2, advice
 
 

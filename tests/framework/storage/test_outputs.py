@@ -13,7 +13,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.outcome import Outcome
 from skyband.framework.storage import durable
 from skyband.framework.storage.outputs import new_file, new_output, output_directory, output_file, replace_output
-from skyband.framework.streaming.spark.log import PLACE, own_log
+from skyband.framework.streaming.spark.log import LOG_VARIABLE, own_log
 from skyband.jobs.cli import main
 from tests.spark.jobs import write_file, write_spec
 
@@ -149,7 +149,7 @@ def test_a_file_that_is_no_outcome_stays(tmp_path: Path, content: str) -> None:
 @pytest.mark.parametrize("name", ["in/0.csv", "out/_skyband/job.json", "link", "theirs/x.parquet"])
 def test_the_log_of_the_engine_is_an_output_too(spec: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files(spec.parent)
-    monkeypatch.setenv(PLACE, str(spec.parent / name))
+    monkeypatch.setenv(LOG_VARIABLE, str(spec.parent / name))
     with pytest.raises(SkybandError) as e:
         own_log((str(spec.parent / "in"), str(spec.parent / "out")))
     assert e.value.code in ("SKY-E201", "SKY-E202")

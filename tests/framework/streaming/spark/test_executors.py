@@ -42,7 +42,7 @@ def test_an_executor_that_is_not_says_so_and_the_driver_hears_it(monkeypatch: py
     with pytest.raises(SkybandError) as e:
         executors.require_driver_versions()
     assert e.value.code == "SKY-E612"
-    for said in ("numpy " + theirs["numpy"] + " (here 0.1)", f"skyband {theirs['skyband']} (here abc)", f"on {platform.node()} is"):
+    for said in ("numpy " + theirs["numpy"] + " (here 0.1)", f"skyband {theirs['skyband']} (here abc)", f"on {platform.node()} differs"):
         assert said in e.value.message
     # As it comes back: in the middle of a task's traceback.
     heard = executors.error_from_executor(
@@ -64,9 +64,9 @@ def test_an_executor_that_is_not_says_so_and_the_driver_hears_it(monkeypatch: py
     ],
 )
 def test_what_the_engine_says_of_another_python(said: str, told: str) -> None:
-    found = executors._without_python(f"Job aborted due to stage failure:\n{said}\n\tat x")
+    found = executors._python_error(f"Job aborted due to stage failure:\n{said}\n\tat x")
     assert found is not None and found.code == "SKY-E612" and found.message == told
-    assert executors._without_python("Job aborted: disk full") is None
+    assert executors._python_error("Job aborted: disk full") is None
 
 
 def session(master: str, there: list[int], stopped: bool = False) -> Any:

@@ -117,9 +117,9 @@ def test_the_engine_is_started_before_pyspark_is_imported(monkeypatch: pytest.Mo
     start.begin()
     early = engine.process
     assert early is not None and not begun
-    looked = tmp_path / "pyspark" / "told"
+    looked = tmp_path / "pyspark" / "connection"
     looked.parent.mkdir()
-    with start.taken():
+    with start.used_by_pyspark():
         from pyspark import java_gateway
 
         process = java_gateway.Popen(["spark-submit"], stdin=subprocess.PIPE, env={"_PYSPARK_DRIVER_CONN_INFO_PATH": str(looked)})
@@ -148,7 +148,7 @@ def test_no_second_engine_is_started(why: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_where_spark_is_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = "print(launch.spark_home())\nprint('pyspark' in sys.modules)"
-    code = f"import sys\nfrom skyband.framework.streaming import launch, session\n{asked}"
+    code = f"import sys\nfrom skyband.framework.streaming.spark import launch, session\n{asked}"
     monkeypatch.delenv("SPARK_HOME", raising=False)
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
     from pyspark.find_spark_home import _find_spark_home

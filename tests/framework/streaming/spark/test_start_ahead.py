@@ -93,7 +93,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(SPARK_JVM, "process", None)
     monkeypatch.setattr(SPARK_JVM, "scratch", scratch_directory())
     monkeypatch.setattr(process, "_ahead", None)
-    monkeypatch.setattr(process, "_spark", lambda name: None)
+    monkeypatch.setattr(process, "has_gateway", lambda: False)
     monkeypatch.setattr(process, "scratch_directory", scratch_directory)
     monkeypatch.setattr(launch, "command", lambda *_: ["sleep", "600"])
     yield
