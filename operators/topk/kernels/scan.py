@@ -1,6 +1,6 @@
-"""Passes over a column of scores that look at 64 rows at a time: a compare and count first, then a word with a bit for each hit.
+"""Passes over a column of scores in blocks of 64 rows: count the hits of a block first, then build a word with a bit for each hit.
 
-Taking the hits out of the word by their lowest bit costs per hit, not per row: no branch depends on a single row's score.
+Taking the lowest bit out of the word costs per hit, not per row: no branch depends on a single row's score.
 """
 
 from __future__ import annotations
@@ -22,111 +22,127 @@ for _i in range(64):
 
 @jit
 def lowest(word: int) -> int:
-    """Place of the lowest bit of a uint64 that is not 0, by a de Bruijn sequence."""
+    """Return the place of the lowest bit of a uint64 that is not 0, by a de Bruijn sequence."""
     bit: Any = word & (~word + np.uint64(1))
     place: int = _PLACES[np.int64((bit * np.uint64(_SEQUENCE)) >> np.uint64(58))]
     return place
 
 
 @inner
-def _gather_nb(sc: AnyArray, lo: int, hi: int, base: int, thr: float, rows: AnyArray, scores: AnyArray) -> int:
-    c = 0
-    i = lo
-    while i < hi:
-        e = min(hi, i + BLOCK)
-        b = sc[i:e]
+def _gather_nb(
+    scores: AnyArray, begin: int, end: int, first_row: int, cutoff: float, found_rows: AnyArray, found_scores: AnyArray
+) -> int:  # fmt: skip
+    found = 0
+    start = begin
+    while start < end:
+        stop = min(end, start + BLOCK)
+        block = scores[start:stop]
         hits: Any = np.int64(0)
-        for j in range(e - i):
-            hits += np.int64(b[j] >= thr)
+        for i in range(stop - start):
+            hits += np.int64(block[i] >= cutoff)
         if hits > 0:
             word: Any = np.uint64(0)
-            for j in range(e - i):
-                word |= np.uint64(b[j] >= thr) << np.uint64(j)
+            for i in range(stop - start):
+                word |= np.uint64(block[i] >= cutoff) << np.uint64(i)
             while word != np.uint64(0):
-                j = lowest(word)
+                i = lowest(word)
                 word &= word - np.uint64(1)
-                rows[c], scores[c] = base + i + j, b[j]
-                c += 1
-        i = e
-    return c
+                found_rows[found], found_scores[found] = first_row + start + i, block[i]
+                found += 1
+        start = stop
+    return found
 
 
-def _gather_np(sc: AnyArray, lo: int, hi: int, base: int, thr: float, rows: AnyArray, scores: AnyArray) -> int:
-    hit = lo + np.flatnonzero(sc[lo:hi] >= thr)
-    rows[: len(hit)] = base + hit
-    scores[: len(hit)] = sc[hit]
-    return len(hit)
+def _gather_np(
+    scores: AnyArray, begin: int, end: int, first_row: int, cutoff: float, found_rows: AnyArray, found_scores: AnyArray
+) -> int:  # fmt: skip
+    hits = begin + np.flatnonzero(scores[begin:end] >= cutoff)
+    found_rows[: len(hits)] = first_row + hits
+    found_scores[: len(hits)] = scores[hits]
+    return len(hits)
 
 
 gather = _gather_nb if HAVE_NUMBA else _gather_np
-"""Rows (base + i) and scores of the i in [lo, hi) with sc[i] >= thr, in order; returns their number."""
+"""Find the i in [begin, end) with scores[i] >= cutoff: write rows (first_row + i) and scores, in order; return their number."""
 
 
 @inner
-def _band_nb(sc: AnyArray, lo: int, hi: int, best: AnyArray, k: int, row: AnyArray, score: AnyArray, count: AnyArray) -> int:
-    c, m = 0, 0
-    worst = -np.inf
-    e = hi
-    while e > lo:
-        n = min(e - lo, BLOCK)
-        b = sc[e - n : e]
-        hits: Any = np.int64(0)
-        if c == k:
-            for j in range(n):
-                hits += np.int64(b[j] > worst)
+def _dominators(best: AnyArray, size: int, score: float) -> int:
+    """Count the first ``size`` of ``best`` (descending) that are at least ``score``. O(log size)."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) >> 1
+        if best[middle] >= score:
+            low = middle + 1
         else:
-            for j in range(n):
-                hits += np.int64(b[j] >= worst)
+            high = middle
+    return low
+
+
+@inner
+def _band_nb(
+    scores: AnyArray, begin: int, end: int, best: AnyArray, k: int, band_rows: AnyArray, band_scores: AnyArray, dominators: AnyArray
+) -> int:  # fmt: skip
+    size, found = 0, 0  # of ``best``, and of the band
+    worst = -np.inf  # the k-th best score so far
+    stop = end
+    while stop > begin:
+        rows = min(stop - begin, BLOCK)
+        block = scores[stop - rows : stop]
+        hits: Any = np.int64(0)
+        if size == k:
+            for i in range(rows):
+                hits += np.int64(block[i] > worst)
+        else:
+            for i in range(rows):
+                hits += np.int64(block[i] >= worst)
         if hits > 0:
             word: Any = np.uint64(0)  # newest first: the last row is the lowest bit
-            for j in range(n):
-                word |= np.uint64(b[j] >= worst) << np.uint64(n - 1 - j)
+            for i in range(rows):
+                word |= np.uint64(block[i] >= worst) << np.uint64(rows - 1 - i)
             while word != np.uint64(0):
-                j = lowest(word)
+                age = lowest(word)
                 word &= word - np.uint64(1)
-                s = b[n - 1 - j]
-                if c == k and s <= worst:
+                score = block[rows - 1 - age]
+                if size == k and score <= worst:
                     continue
-                p, q = 0, c
-                while p < q:
-                    mid = (p + q) >> 1
-                    if best[mid] >= s:
-                        p = mid + 1
-                    else:
-                        q = mid
-                if c < k:
-                    shift(best, p, c, 1)
-                    c += 1
+                place = _dominators(best, size, score)
+                if size < k:
+                    shift(best, place, size, 1)
+                    size += 1
                 else:
-                    shift(best, p, k - 1, 1)
-                best[p] = s
-                if c == k:
+                    shift(best, place, k - 1, 1)
+                best[place] = score
+                if size == k:
                     worst = best[k - 1]
-                row[m], score[m], count[m] = e - 1 - j, s, p
-                m += 1
-        e -= n
-    return m
+                band_rows[found], band_scores[found], dominators[found] = stop - 1 - age, score, place
+                found += 1
+        stop -= rows
+    return found
 
 
-def _band_np(sc: AnyArray, lo: int, hi: int, best: AnyArray, k: int, row: AnyArray, score: AnyArray, count: AnyArray) -> int:
-    c, m = 0, 0
-    for e in range(hi, lo, -1024):
-        b = max(lo, e - 1024)
-        s = sc[b:e]
-        some = np.flatnonzero(s > best[k - 1] if c == k else s >= -np.inf)[::-1]
-        for i, x in zip(some.tolist(), s[some].tolist(), strict=True):
-            p = c - int(np.searchsorted(best[:c][::-1], x))
-            if p < k:
-                c = min(k, c + 1)
-                best[p + 1 : c] = best[p : c - 1].copy()
-                best[p] = x
-                row[m], score[m], count[m] = b + i, x, p
-                m += 1
-    return m
+def _band_np(
+    scores: AnyArray, begin: int, end: int, best: AnyArray, k: int, band_rows: AnyArray, band_scores: AnyArray, dominators: AnyArray
+) -> int:  # fmt: skip
+    size, found = 0, 0
+    for stop in range(end, begin, -1024):
+        start = max(begin, stop - 1024)
+        block = scores[start:stop]
+        hits = np.flatnonzero(block > best[k - 1] if size == k else block >= -np.inf)[::-1]
+        for i, score in zip(hits.tolist(), block[hits].tolist(), strict=True):
+            place = size - int(np.searchsorted(best[:size][::-1], score))
+            if place < k:
+                size = min(k, size + 1)
+                best[place + 1 : size] = best[place : size - 1].copy()
+                best[place] = score
+                band_rows[found], band_scores[found], dominators[found] = start + i, score, place
+                found += 1
+    return found
 
 
 band = _band_nb if HAVE_NUMBA else _band_np
-"""The rows of [lo, hi) with fewer than k dominators among them, newest first: row, score, number of dominators. Returns how many.
+"""Find the rows of [begin, end) that fewer than k newer ones dominate: write row, score and number of dominators, newest first; return
+their number.
 
-``best`` (k) is scratch: the best scores of newer rows in rank order; where a row goes is how many dominate it.
+A dominator is newer and has at least the same score. ``best`` float64 (k,) is scratch: the best scores of the rows visited, descending.
 """
