@@ -1,4 +1,4 @@
-"""The moving part of an operator that keeps a K-skyband of pairs; what finds the candidates is a subclass's."""
+"""The state and logic of an operator that keeps a K-skyband of pairs; a subclass finds the candidates."""
 
 from __future__ import annotations
 
@@ -46,55 +46,55 @@ LONG_AGO: int = -(2**62)
 
 
 class PairConfiguration(Protocol):
-    """What the logic reads of an operator of pairs."""
+    """The part of an operator's configuration that the logic reads."""
 
     @property
     def queries(self) -> tuple[PairQuery, ...]:
-        """The queries of the state."""
+        """Return the queries of the state."""
         ...
 
     @property
     def keep_k(self) -> int:
-        """K, the pairs kept for any window."""
+        """Return K, the pairs kept for any window."""
         ...
 
     @property
     def window(self) -> Window:
-        """The largest window."""
+        """Return the largest window."""
         ...
 
     @property
     def between(self) -> Between | None:
-        """The two sides, if there are any."""
+        """Return the two sides, if there are any."""
         ...
 
     @property
     def kernel(self) -> PairKernel:
-        """What says which pairs are candidates, and reads the attributes."""
+        """Return the kernel that decides which pairs are candidates."""
         ...
 
     def side_codes(self) -> tuple[int, int]:
-        """What the side column holds for a and for b."""
+        """Return the codes of the side column for a and for b."""
         ...
 
     def worst_score(self, q: PairQuery) -> float:
-        """The largest internal score the query accepts."""
+        """Return the largest internal score the query accepts."""
         ...
 
 
 def no_skyband() -> Skyband:
-    """An arena without room."""
+    """Return an empty arena."""
     return Skyband(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 def no_queries() -> Queries:
-    """Nobody asks."""
+    """Return a table without queries."""
     none = np.empty(0, np.int64)
     return Queries(none, none, none, none, none, none, none, np.empty(0), none)
 
 
 def no_progress(queries: int, keys: int, shown: int) -> Progress:
-    """Nothing told yet; ``shown`` = width of the lists shown at boundaries."""
+    """Return the progress of queries before their first change; ``shown``: the width of the lists shown at boundaries."""
     return Progress(
         step=np.zeros((queries, keys), np.int64), wake=np.full((queries, keys), NEVER), due=np.full((queries, keys), NEVER),
         shown_score=np.zeros((keys, shown)), shown_older=np.zeros((keys, shown), np.int64), shown_newer=np.zeros((keys, shown), np.int64),
@@ -103,7 +103,7 @@ def no_progress(queries: int, keys: int, shown: int) -> Progress:
 
 
 def sub_batch(k: int) -> int:
-    """Arrivals taken together: about 4 sqrt(2K), where their own pairs and those with older partners balance (docs/algorithms D2)."""
+    """Return S = about 4 sqrt(2K), where scoring arrivals and older partners balance (docs/algorithms D2)."""
     return max(8, min(256, 4 * isqrt(2 * k)))
 
 
@@ -120,7 +120,7 @@ class PairRowsLogic(ABC):
         )
         self.queries, shown = self._query_tables()
         self.work = np.zeros(COUNTERS, np.int64)
-        self.arrived = self.unusable = self.asked = 0
+        self.arrived = self.unusable = self.eligible = 0
         self.until = LONG_AGO
         self.skybands, self.skybands_end = no_skyband(), 0
         self.progress = no_progress(len(configuration.queries), 0, shown)
@@ -129,18 +129,18 @@ class PairRowsLogic(ABC):
 
     @abstractmethod
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        """Take ``advance``, whose ``arrivals`` are in the windows; returns change rows, their number, the skybands' arena and its end."""
+        """Take ``advance``, whose ``arrivals`` are in the windows; return change rows, their number, the skybands' arena and its end."""
 
     @abstractmethod
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Which arrivals (n,) no pair can use, whatever their side."""
+        """Return which arrivals (n,) no pair can use, whatever their side."""
 
     @abstractmethod
     def _external(self, score: F64) -> F64:
-        """Internal scores as users write them."""
+        """Return internal scores as users write them."""
 
     def _query_tables(self) -> tuple[Queries, int]:
-        """The queries as arrays, and the width of the lists shown at boundaries."""
+        """Return the queries as arrays, and the width of the lists shown at boundaries."""
         queries = self.configuration.queries
         windows = [q.window.within(self.configuration.window) for q in queries]
         k = np.array([q.k for q in queries], np.int64)
@@ -188,7 +188,7 @@ class PairRowsLogic(ABC):
         return self._changes(ChangeRows(rows.fields[:written], rows.score[:written]))
 
     def _count_unusable(self, arrivals: Arrivals) -> None:
-        """Objects no pair can use (with ``between``: those of a side)."""
+        """Count the objects no pair can use (with ``between``: those of a side)."""
         bad = self._unusable(arrivals)
         between = self.configuration.between
         if between is not None:
@@ -196,11 +196,11 @@ class PairRowsLogic(ABC):
             of_a_side = (side == self.settings.code_a) | (side == self.settings.code_b)
             bad = bad & of_a_side
         self.arrived += len(arrivals)
-        self.asked += len(arrivals) if between is None else int(np.count_nonzero(of_a_side))
+        self.eligible += len(arrivals) if between is None else int(np.count_nonzero(of_a_side))
         self.unusable += int(np.count_nonzero(bad))
 
     def _items(self, older: I64, newer: I64) -> I64:
-        """Shape (m, 2), in the order of the roles; ``newer`` as of a pair."""
+        """Return the items (m, 2) in the order of the roles; ``newer`` as of a pair."""
         newer_seq = newer >> 1
         if self.configuration.between is None:
             return np.stack([older, newer_seq], axis=1)
@@ -219,13 +219,13 @@ class PairRowsLogic(ABC):
         )  # fmt: skip
 
     def wake(self) -> Instant | None:
-        """The next expiry of a list's member, or the next boundary of a query with something to tell."""
+        """Return the next expiry of a list's member, or the next boundary at which a query has changes."""
         wake = self.progress.wake
         least = int(wake.min()) if wake.size else NEVER
         return None if least == NEVER else least
 
     def _alive(self) -> tuple[I64, I64]:
-        """(key, arena index) of every pair of every skyband whose older object is alive; grouped by key, older seq descending."""
+        """Return (key, arena index) of every pair whose older object is alive, by key, older seq descending."""
         table = self.windows.keys
         length = table[:, SKYBAND_LENGTH]
         key = np.repeat(np.arange(len(table)), length)
@@ -234,14 +234,15 @@ class PairRowsLogic(ABC):
         return key[keep], at[keep]
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """Skybands of alive pairs, next seqs, steps, due boundaries and shown lists. O(skyband + keys)."""
+        """Return skybands of alive pairs, next seqs, steps, due boundaries and shown lists. O(skyband + keys)."""
         key, at = self._alive()
-        told, band = self.progress, self.skybands
+        progress, band = self.progress, self.skybands
         return {
             "until": np.array([self.until], np.int64), "next": self.windows.keys[:, NEXT_SEQ].copy(),
             "sky_key": key, "sky_score": band.score[at], "sky_older": band.older[at], "sky_newer": band.newer[at],
-            "step": told.step.copy(), "wake": told.wake.copy(), "due": told.due.copy(), "shown_score": told.shown_score.copy(),
-            "shown_older": told.shown_older.copy(), "shown_newer": told.shown_newer.copy(), "shown": told.shown.copy(),
+            "step": progress.step.copy(), "wake": progress.wake.copy(), "due": progress.due.copy(),
+            "shown_score": progress.shown_score.copy(), "shown_older": progress.shown_older.copy(),
+            "shown_newer": progress.shown_newer.copy(), "shown": progress.shown.copy(),
         }  # fmt: skip
 
     def _restore(self, state: State) -> None:
@@ -249,8 +250,8 @@ class PairRowsLogic(ABC):
         self._grow(len(a["next"]))
         self.windows.restore(state.rows, a["next"], self.until)
         self.until = int(a["until"][0])
-        told: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Progress._fields, self.progress, strict=True)]
-        self.progress = Progress(*told)
+        progress: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Progress._fields, self.progress, strict=True)]
+        self.progress = Progress(*progress)
         scores, table = np.array(a["sky_score"], np.float64), self.windows.keys
         table[:, SKYBAND_LENGTH] = np.bincount(np.asarray(a["sky_key"], np.int64), minlength=len(table))
         table[:, SKYBAND_CAPACITY] = table[:, SKYBAND_LENGTH]
@@ -259,24 +260,24 @@ class PairRowsLogic(ABC):
         self.skybands_end = len(scores)
 
     def _stair(self, state: State, scores: F64) -> F64:
-        """The staircase of skybands read back."""
+        """Return the staircase of skybands read back."""
         stair = np.empty(len(scores))
         stairs(self.settings.keep_k, self.windows.keys, scores, np.empty(self.settings.keep_k), stair)
         return stair
 
     def retained(self) -> tuple[I64, I64]:
-        """Objects of the lists last shown by queries with ``every``: they may leave the window before a boundary takes them back."""
+        """Return the objects last shown by queries with ``every``: the window may drop them before a boundary removes them."""
         keys, seqs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        told = self.progress
+        progress = self.progress
         for q in np.flatnonzero(self.queries.every > 0):
             first, k = int(self.queries.shown_start[q]), int(self.queries.k[q])
-            key, place = np.nonzero(np.arange(k) < told.shown[q][:, None])
+            key, place = np.nonzero(np.arange(k) < progress.shown[q][:, None])
             keys += [key, key]
-            seqs += [told.shown_older[key, first + place], told.shown_newer[key, first + place] >> 1]
+            seqs += [progress.shown_older[key, first + place], progress.shown_newer[key, first + place] >> 1]
         return np.concatenate(keys), np.concatenate(seqs)
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """The best k <= K pairs of any window n <= N within the query's score bounds, in rank order. O(skyband)."""
+        """Return the best k <= K pairs of any window n <= N within the query's score bounds, in rank order. O(skyband)."""
         if not 1 <= k <= self.settings.keep_k:
             raise ValueError(f"k = {k}: this state answers 1 to {self.settings.keep_k}")
         check_window(window, self.configuration.window, "snapshot")
@@ -292,12 +293,12 @@ class PairRowsLogic(ABC):
         return Items(np.full(len(best.score), key, np.int64), self._items(best.older, best.newer), self._external(best.score))
 
     def _best(self, pairs: Pairs, k: int) -> Pairs:
-        """The result for ``k``, in rank order, of all pairs there are."""
+        """Return the result for ``k``, in rank order, of all pairs there are."""
         best = np.lexsort((-pairs.newer, -pairs.older, pairs.score))[:k]
         return Pairs(pairs.score[best], pairs.older[best], pairs.newer[best])
 
     def skyband(self) -> Items:
-        """Every key's skyband, grouped by key, older seq descending."""
+        """Return every key's skyband, grouped by key, older seq descending."""
         key, at = self._alive()
         band = self.skybands
         return Items(key, self._items(band.older[at], band.newer[at]), self._external(band.score[at]))
@@ -307,10 +308,10 @@ class PairRowsLogic(ABC):
         return {"scored": int(self.work[SCORED]), "candidates": int(self.work[FOUND]), "refills": int(self.work[REFILLS])}
 
     def counters(self) -> dict[str, int]:
-        """Objects, the work done, and unusable objects per query since the last call."""
+        """Return objects, the work done, and unusable objects per query since the last call."""
         found = {"objects": self.arrived, **self._work_done()}
         for i in range(len(self.configuration.queries)):
-            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
-        self.arrived = self.unusable = self.asked = 0
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.eligible}
+        self.arrived = self.unusable = self.eligible = 0
         self.work[:] = 0
         return found

@@ -1,4 +1,4 @@
-"""What is asked of pairs, whatever their score: the best k of a window, of one side with the other."""
+"""Queries over pairs: the best k of a window, perhaps of one side with the other."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Between:
             raise ValueError(f"sides are told apart by a text, int or bool column, not {self.kind}")
 
     def condition(self, which: Literal["a", "b"]) -> Node:
-        """That a pair's object ``which`` is of its side."""
+        """Return the condition that a pair's object ``which`` is on its side."""
         kind = cast(Type, self.kind)
         value = self.a if which == "a" else self.b
         typed = str(value) if kind == "text" else bool(value) if kind == "bool" else int(value)
         return Binary(type="bool", op="=", x=Attr(type=kind, side=which, name=self.column), y=Literal_(type=kind, value=typed))
 
     def codes(self, texts: tuple[str, ...]) -> tuple[int, int]:
-        """What the column holds for a and for b; ``texts`` are the plan's constants. ValueError if a side is none of them."""
+        """Return the column's codes for a and b; ``texts`` are the plan's constants. Raise ValueError if a side is none of them."""
         return (texts.index(str(self.a)), texts.index(str(self.b))) if self.kind == "text" else (int(self.a), int(self.b))
 
 
 def all_of(parts: list[Node]) -> Node | None:
-    """The conjunction of conditions; None: there are none."""
+    """Return the conjunction of conditions; None: there are none."""
     whole: Node | None = None
     for part in parts:
         whole = part if whole is None else Binary(type="bool", op="and", x=whole, y=part)

@@ -1,8 +1,8 @@
-"""A long run of one key's arrivals as segments that threads take side by side.
+"""Split a long run of one key's arrivals into segments that threads process in parallel.
 
-Skybands and results depend on the objects that are alive and on nothing else (docs/algorithms Theorem A), so what a segment starts from
-is found anew: the objects alive at its start are taken alone first, without telling, which costs as much as so many arrivals more. Steps
-are counted from 1 in every segment and moved up afterwards.
+Skybands and results depend on the alive objects only (docs/algorithms Theorem A), so a segment
+computes its own start: it first processes the objects alive then, without queries, which costs as much as that many arrivals. Each segment
+counts its steps from 1; ``run_segments`` adds the steps of those before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skyband.operators.base import I64
 from skyband.operators.pair_rows.kernels.tables import (
     COUNTERS,
     FIRST_ALIVE,
-    FIRST_HELD,
+    FIRST_STORED,
     NEXT_SEQ,
     QUERY,
     REGION_START,
@@ -37,10 +37,10 @@ from skyband.operators.pair_rows.kernels.tables import (
 from skyband.operators.pair_rows.logic import no_progress, no_queries, no_skyband
 
 M = TypeVar("M")
-"""What finds candidates and is not in a bucket, if there is anything: an index."""
-Driven = tuple[ChangeRows, int, Skyband, int, M]
+"""The index that finds candidates, where an operator has one."""
+DriverResult = tuple[ChangeRows, int, Skyband, int, M]
 """Change rows, their number, the skybands' arena and its end, the (perhaps new) index."""
-Drive = Callable[[Queries, Bucket, Progress, Advance, I64, M], Driven[M]]
+Drive = Callable[[Queries, Bucket, Progress, Advance, I64, M], DriverResult[M]]
 """A driver: queries, bucket, progress, what to take, work counters and index."""
 
 LEAST_ROWS = 4096
@@ -50,7 +50,7 @@ LEAST_TURNOVERS = 4
 
 
 class Segment(NamedTuple):
-    """Arrivals that a thread takes."""
+    """The arrivals that one thread processes."""
 
     alive: int
     """seq of the first object alive when the arrival before the segment has come."""
@@ -60,11 +60,11 @@ class Segment(NamedTuple):
     """seq behind its last."""
 
 
-class Taken(NamedTuple, Generic[M]):
-    """What came of a segment."""
+class SegmentResult(NamedTuple, Generic[M]):
+    """The result of a segment."""
 
     rows: ChangeRows
-    """Exactly those written."""
+    """The change rows, without spare capacity."""
     keys: I64
     """int64 (1, KEY_COLUMNS): the key table."""
     skyband: Skyband
@@ -72,7 +72,7 @@ class Taken(NamedTuple, Generic[M]):
     end: int
     """Its end."""
     progress: Progress
-    """What has been told."""
+    """What the segment reported."""
     work: I64
     """int64 (COUNTERS,)."""
     lookup: M
@@ -80,7 +80,7 @@ class Taken(NamedTuple, Generic[M]):
 
 
 def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Advance, again: bool = True) -> list[Segment]:
-    """The arrivals cut into segments for as many threads as there may be; none if it does not pay, or cannot be.
+    """Return the arrivals cut into segments for as many threads as there may be; none if it does not pay, or cannot be.
 
     ``again``: objects from before ``advance`` can be taken again, too.
     """
@@ -90,7 +90,9 @@ def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Adva
     start, stop = int(advance.first_new[0]), int(bucket.keys[0, NEXT_SEQ])
     for parts in range(min(most, (stop - start) // LEAST_ROWS), 1, -1):
         cuts = [start + (stop - start) * i // parts for i in range(parts + 1)]
-        found = [Segment(alive(settings.window_count, settings.window_micros, bucket, cut), cut, end) for cut, end in pairwise(cuts)]
+        found = [
+            Segment(first_alive_at(settings.window_count, settings.window_micros, bucket, cut), cut, end) for cut, end in pairwise(cuts)
+        ]
         own = again or all(s.alive >= start for s in found[1:])
         if own and all(LEAST_TURNOVERS * (s.first - s.alive) <= s.stop - s.first for s in found):
             return found
@@ -98,7 +100,7 @@ def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Adva
 
 
 def can_be_cut(queries: Queries, bucket: Bucket, advance: Advance) -> bool:
-    """Whether a run may begin at any of its arrivals: there is one key, and what is told depends on what is alive alone.
+    """Return True if a run may begin at any of its arrivals: there is one key, and the changes depend on the alive objects only.
 
     With ``every`` it does not: it depends on what was shown at the last boundary, too.
     """
@@ -106,33 +108,35 @@ def can_be_cut(queries: Queries, bucket: Bucket, advance: Advance) -> bool:
 
 
 def time_of(bucket: Bucket, seq: int) -> int:
-    """The time of an object of the bucket's only key, microseconds."""
-    return int(bucket.objects.times[bucket.keys[0, REGION_START] + seq - bucket.keys[0, FIRST_HELD]])
+    """Return the time of an object of the bucket's only key, microseconds."""
+    return int(bucket.objects.times[bucket.keys[0, REGION_START] + seq - bucket.keys[0, FIRST_STORED]])
 
 
-def behind(bucket: Bucket, seq: int) -> int:
-    """The instant before which the objects before ``seq`` have come, microseconds."""
+def instant_after(bucket: Bucket, seq: int) -> int:
+    """Return the instant before which the objects before ``seq`` have come, microseconds."""
     return time_of(bucket, seq - 1) + 1
 
 
-def alive(count: int, micros: int, bucket: Bucket, first: int) -> int:
-    """The first seq alive in a window of ``count`` objects and ``micros`` when the object before ``first`` has come."""
-    held = int(bucket.keys[0, FIRST_HELD])
-    if first == held:
+def first_alive_at(count: int, micros: int, bucket: Bucket, first: int) -> int:
+    """Return the first seq alive in a window of ``count`` objects and ``micros`` when the object before ``first`` has come."""
+    first_stored = int(bucket.keys[0, FIRST_STORED])
+    if first == first_stored:
         return first
-    oldest = max(held, first - count)
+    oldest = max(first_stored, first - count)
     region = int(bucket.keys[0, REGION_START])
-    times = bucket.objects.times[region + oldest - held : region + first - held]
+    times = bucket.objects.times[region + oldest - first_stored : region + first - first_stored]
     return oldest + int(np.searchsorted(times, time_of(bucket, first - 1) - micros, "right"))
 
 
-def take(
+def run_segments(
     drive: Drive[M], queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, index: M, parts: Sequence[Segment],
     new: Callable[[], M],
-) -> Driven[M]:  # fmt: skip
-    """As ``drive``, by a thread for each of ``parts``; ``new`` makes an empty index."""
-    first = partial(_take, drive, queries, bucket, advance, parts[0], advance.since, index)
-    taken = threads.side_by_side([first, *(partial(_anew, drive, queries, bucket, advance, part, new()) for part in parts[1:])])
+) -> DriverResult[M]:  # fmt: skip
+    """Run ``drive`` in a thread for each of ``parts``; ``new`` makes an empty index."""
+    first = partial(_run_segment, drive, queries, bucket, advance, parts[0], advance.since, index)
+    taken = threads.side_by_side(
+        [first, *(partial(_run_later_segment, drive, queries, bucket, advance, part, new()) for part in parts[1:])]
+    )
     for part in taken:
         part.rows.fields[:, STEP] += progress.step[part.rows.fields[:, QUERY], 0]
         progress.step[:] += part.progress.step
@@ -144,28 +148,30 @@ def take(
     return rows, len(rows.score), last.skyband, last.end, last.lookup
 
 
-def _take(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, since: int, index: M) -> Taken[M]:
-    """A segment whose skyband, of events before ``since``, is that of ``bucket``."""
+def _run_segment(
+    drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, since: int, index: M
+) -> SegmentResult[M]:
+    """Run a segment from the skyband of ``bucket``, which has the events before ``since``."""
     keys, whole = bucket.keys.copy(), bucket.keys[0, NEXT_SEQ]
-    until = advance.until if part.stop == whole else behind(bucket, part.stop)
+    until = advance.until if part.stop == whole else instant_after(bucket, part.stop)
     keys[0, NEXT_SEQ] = part.stop
-    told, work = no_progress(len(queries.k), 1, 0), np.zeros(COUNTERS, np.int64)
+    progress, work = no_progress(len(queries.k), 1, 0), np.zeros(COUNTERS, np.int64)
     mine = Advance(advance.keys, np.array([part.first]), since, until)
-    rows, written, skyband, end, index = drive(queries, bucket._replace(keys=keys), told, mine, work, index)
-    return Taken(ChangeRows(rows.fields[:written], rows.score[:written]), keys, skyband, end, told, work, index)
+    rows, written, skyband, end, index = drive(queries, bucket._replace(keys=keys), progress, mine, work, index)
+    return SegmentResult(ChangeRows(rows.fields[:written], rows.score[:written]), keys, skyband, end, progress, work, index)
 
 
-def _anew(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, index: M) -> Taken[M]:
-    """A segment behind others: first the objects alive at its start, for nobody."""
-    since = behind(bucket, part.first)
+def _run_later_segment(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, index: M) -> SegmentResult[M]:
+    """Run a later segment: first the objects alive at its start, without queries, then its arrivals."""
+    since = instant_after(bucket, part.first)
     found, index = skyband_at(drive, bucket, part.alive, part.first, index)
     found.keys[0, NEXT_SEQ] = bucket.keys[0, NEXT_SEQ]
-    return _take(drive, queries, found, advance, part, since, index)
+    return _run_segment(drive, queries, found, advance, part, since, index)
 
 
 def skyband_at(drive: Drive[M], bucket: Bucket, first_alive: int, upto: int, index: M) -> tuple[Bucket, M]:
-    """The bucket as it is when its only key's object before seq ``upto`` has come and ``first_alive`` is the first alive; and the index."""
-    keys, since = bucket.keys.copy(), behind(bucket, upto)
+    """Return the bucket when its only key's objects [``first_alive``, ``upto``) are alive, and the index."""
+    keys, since = bucket.keys.copy(), instant_after(bucket, upto)
     keys[0, FIRST_ALIVE], keys[0, NEXT_SEQ] = first_alive, upto
     keys[0, SKYBAND_START : SKYBAND_LENGTH + 1] = 0
     again = Advance(np.zeros(1, np.int64), np.array([first_alive]), since, since)

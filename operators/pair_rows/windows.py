@@ -9,7 +9,7 @@ from skyband.operators.expressions.compile import PairKernel, matrix
 from skyband.operators.pair_rows.kernels.arena import append
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
-    FIRST_HELD,
+    FIRST_STORED,
     KEY_COLUMNS,
     NEXT_SEQ,
     REGION_CAPACITY,
@@ -20,7 +20,7 @@ from skyband.operators.windows import count_of, micros_of
 
 
 def no_objects(floats: int, integers: int) -> Objects:
-    """An arena without room, of so many attributes."""
+    """Return an arena without room, of so many attributes."""
     return Objects(np.empty((floats, 0)), np.empty((integers, 0), np.int64), np.empty(0, np.int64))
 
 
@@ -34,14 +34,14 @@ class Windows:
         self.objects, self.end = no_objects(len(self.float_names), len(self.int_names)), 0
 
     def grow(self, keys: int) -> int:
-        """Make the key table hold ``keys`` keys; returns how many are new."""
+        """Make the key table hold ``keys`` keys; return how many are new."""
         more = max(0, keys - len(self.keys))
         if more:
             self.keys = np.concatenate([self.keys, np.zeros((more, KEY_COLUMNS), np.int64)])
         return more
 
     def append(self, rows: Arrivals, until: Instant, anywhere: bool = False) -> tuple[I64, I64]:
-        """Put rows into the arena, everything before ``until`` being done; returns their keys and the seq of each key's first row.
+        """Put rows into the arena, everything before ``until`` being done; return their keys and the seq of each key's first row.
 
         The key table holds the keys. ``anywhere``: keys start at the seqs of their first rows. Raises ValueError if a key's rows do not
         follow on what is there.
@@ -52,7 +52,7 @@ class Windows:
         which = key[start]
         seq = np.asarray(rows.seq, np.int64)
         if anywhere:
-            for column in (FIRST_HELD, NEXT_SEQ, FIRST_ALIVE):
+            for column in (FIRST_STORED, NEXT_SEQ, FIRST_ALIVE):
                 self.keys[which, column] = seq[start]
         if not np.array_equal(self.keys[which, NEXT_SEQ], seq[start]):
             raise ValueError("arrivals do not continue the seqs of their keys")
@@ -66,26 +66,26 @@ class Windows:
         return which, seq[start]
 
     def restore(self, rows: Arrivals, next_seq: I64, until: Instant) -> None:
-        """The windows of keys with ``next_seq``, from the host's rows. Raises ValueError if they do not end there."""
+        """Restore the windows of keys from the host's rows. Raise ValueError if the rows do not end before ``next_seq``."""
         self.grow(len(next_seq))
         if len(rows):
             self.append(rows, until, anywhere=True)
-        held = self.keys[:, REGION_CAPACITY] > 0
-        if not np.array_equal(self.keys[held, NEXT_SEQ], next_seq[held]):
+        stored = self.keys[:, REGION_CAPACITY] > 0
+        if not np.array_equal(self.keys[stored, NEXT_SEQ], next_seq[stored]):
             raise ValueError("the window's rows do not end where the state does")
-        for column in (FIRST_HELD, NEXT_SEQ, FIRST_ALIVE):
-            self.keys[~held, column] = next_seq[~held]
+        for column in (FIRST_STORED, NEXT_SEQ, FIRST_ALIVE):
+            self.keys[~stored, column] = next_seq[~stored]
 
     def alive(self, key: I64, seq: I64, window: Window, until: Instant) -> AnyArray:
-        """Which objects (key, seq) are alive in ``window`` when everything before ``until`` is done."""
+        """Return which objects (key, seq) are alive in ``window`` when everything before ``until`` is done."""
         w = window.within(self.window)
-        keep: AnyArray = seq >= np.maximum(self.keys[key, NEXT_SEQ] - count_of(w), self.keys[key, FIRST_HELD])
+        keep: AnyArray = seq >= np.maximum(self.keys[key, NEXT_SEQ] - count_of(w), self.keys[key, FIRST_STORED])
         if w.micros is not None:
-            held = np.flatnonzero(keep)
-            keep[held] = self.times(key[held], seq[held]) > until - 1 - w.micros
+            stored = np.flatnonzero(keep)
+            keep[stored] = self.times(key[stored], seq[stored]) > until - 1 - w.micros
         return keep
 
     def times(self, key: I64, seq: I64) -> I64:
-        """The times of objects that are held."""
-        found: I64 = self.objects.times[seq - self.keys[key, FIRST_HELD] + self.keys[key, REGION_START]]
+        """Return the times of stored objects."""
+        found: I64 = self.objects.times[seq - self.keys[key, FIRST_STORED] + self.keys[key, REGION_START]]
         return found

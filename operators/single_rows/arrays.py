@@ -8,7 +8,7 @@ from skyband.operators.base import F64, I64, NEVER, AnyArray
 
 
 def earliest(wake: AnyArray) -> int | None:
-    """The smallest instant of ``wake``, or None if all are ``NEVER``."""
+    """Return the smallest instant of ``wake``, or None if all are ``NEVER``."""
     if wake.size == 0:
         return None
     least = int(wake.min())
@@ -16,7 +16,7 @@ def earliest(wake: AnyArray) -> int | None:
 
 
 def widened(a: AnyArray, keys: int, fill: int, axis: int) -> AnyArray:
-    """``a`` with room for ``keys`` keys along ``axis``, new places ``fill``."""
+    """Return ``a`` with room for ``keys`` keys along ``axis``, filled with ``fill``."""
     have = a.shape[axis]
     if keys <= have:
         return a
@@ -26,7 +26,7 @@ def widened(a: AnyArray, keys: int, fill: int, axis: int) -> AnyArray:
 
 
 def extent(x: F64) -> tuple[F64, F64]:
-    """Smallest and largest finite value of every row of x (d, n); 0 where there is none."""
+    """Return the smallest and largest finite value of every row of x (d, n); 0 if there is none."""
     low, high = x.min(axis=1), x.max(axis=1)
     for i in np.flatnonzero(~np.isfinite(low + high)):
         v = x[i][np.isfinite(x[i])]
@@ -35,7 +35,7 @@ def extent(x: F64) -> tuple[F64, F64]:
 
 
 def spans(at: I64, m: I64) -> I64:
-    """Positions at[0]..at[0]+m[0], at[1].., one after the other."""
+    """Return positions at[0]..at[0]+m[0], at[1].., one after the other."""
     ends = np.cumsum(m)
     out: I64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(at - (ends - m), m)
     return out

@@ -34,14 +34,14 @@ class Block(NamedTuple):
 
 
 def columns_of(arrivals: Arrivals, objects: I64 | None, names: tuple[str, ...]) -> dict[str, AnyArray]:
-    """The columns of the objects at the positions ``objects`` (None: all rows are objects)."""
+    """Return the columns of the objects at the positions ``objects`` (None: all rows are objects)."""
     return {n: arrivals.columns[n] if objects is None else arrivals.columns[n][objects] for n in names}
 
 
 def cut(arrivals: Arrivals, next_seq: I64, also: I64, deletes: bool) -> tuple[Block, I64 | None]:
     """Cut ``arrivals`` by key, adding the keys of ``also`` (sorted; those without rows get empty parts). O(rows), no Python per key.
 
-    ``next_seq`` int64 (keys,): the seq each key's next object has. Returns the block and the positions of its objects in the arrivals
+    ``next_seq`` int64 (keys,): the seq each key's next object has. Return the block and the positions of its objects in the arrivals
     (None: all of them).
     """
     key = np.asarray(arrivals.key, np.int64)
@@ -75,10 +75,10 @@ def cut(arrivals: Arrivals, next_seq: I64, also: I64, deletes: bool) -> tuple[Bl
 
 
 def _first(key: I64) -> I64:
-    """Positions where a sorted key column starts a new key."""
+    """Return the positions where a sorted key column starts a new key."""
     return np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else np.empty(0, np.int64)
 
 
 def last_key(arrivals: Arrivals) -> int:
-    """The largest key of the arrivals, or -1."""
+    """Return the largest key of the arrivals, or -1."""
     return int(arrivals.key[-1]) if len(arrivals) else -1

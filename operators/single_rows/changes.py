@@ -11,7 +11,7 @@ _NO_CHANGES = Changes.empty(1)
 
 
 def changes_of(found: ChangeRows, rows: int, negate: bool) -> Changes:
-    """The first ``rows`` change rows as columns. Scores leave as the user wrote them: negated again if ``negate``."""
+    """Return the first ``rows`` change rows as columns. Scores leave as the user wrote them: negated again if ``negate``."""
     if rows == 0:
         return _NO_CHANGES
     cols = found.numbers[:rows]
@@ -24,6 +24,6 @@ def changes_of(found: ChangeRows, rows: int, negate: bool) -> Changes:
 
 
 def external(score: F64, negate: bool) -> F64:
-    """Internal scores as the user wrote them, -0.0 folded."""
+    """Return internal scores as the user wrote them, -0.0 folded."""
     out: F64 = (-score if negate else score) + 0.0
     return out

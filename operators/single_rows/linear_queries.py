@@ -1,4 +1,4 @@
-"""What the operators of thousands of linear queries share: arrays with a row per query, how they are checked and what they mean."""
+"""Linear queries as arrays with a row per query: fields, checks and derived arrays that several operators share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_PREDICATES = 62
 
 
 class LinearQueries:
-    """Q queries over ``attributes``, the part that does not depend on what they ask for; subclasses are dataclasses with these fields.
+    """Q linear queries over ``attributes``, of any kind; subclasses are dataclasses with these fields.
 
     ``weights`` float64 (Q, d); ``counts``/``micros`` int64 (Q,): a query's own window, 0 for the state's; ``low``/``high`` float64 (Q, d):
     constraint box, closed; ``where`` the predicates and ``where_of`` int64 (Q,) the one a query uses, -1 for none; ``every`` int64 (Q,)
@@ -79,31 +79,31 @@ class LinearQueries:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Single objects."""
+        """Return the roles of an item's objects: an item is a single object."""
         return ("",)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The attributes, those of the predicates, and the deletions' targets."""
+        """Return the attributes, those of the predicates, and the deletions' targets."""
         own = [Column(a, "int" if a in self.ints else "float") for a in self.attributes]
         own += [c for node in self.where for c in attributes(node)]
         return tuple(dict.fromkeys(own)) + ((DELETION_COLUMN,) if self.deletes else ())
 
     @cached_property
     def predicates(self) -> tuple[Any, ...]:
-        """Compiled predicates."""
+        """Compile the predicates."""
         codes = {t: i for i, t in enumerate(self.texts)}
         return tuple(compile_row(None, node, False, codes) for node in self.where)
 
     def flags(self, columns: dict[str, AnyArray], rows: int) -> I64:
-        """Per row an int64 with bit i set where predicate i holds; empty if there are none."""
+        """Return per row an int64 with bit i set where predicate i holds; empty if there are none."""
         out = np.zeros(rows if self.where else 0, np.int64)
         for i, p in enumerate(self.predicates):
             out |= p.passes(columns, rows).astype(np.int64) << i
         return out
 
     def filled(self) -> tuple[I64, I64, I64, I64]:
-        """Per query the window's count and microseconds (``UNBOUNDED``: none), ``every`` (0: per event), the predicate (-1: none)."""
+        """Return per query the window's count and microseconds (or ``UNBOUNDED``), ``every`` (or 0), and the predicate (or -1)."""
         zero = np.zeros(len(self.names), np.int64)
         counts, micros = (zero if a is None else a for a in (self.counts, self.micros))
         return (

@@ -43,11 +43,11 @@ class Scorer(Protocol):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The attributes it reads."""
+        """Return the attributes it reads."""
         ...
 
     def __call__(self, columns: Mapping[str, AnyArray], rows: int, out: F64 | None = None) -> tuple[F64, int]:
-        """float64[rows] (``out``, if given and of use), and how many objects satisfy the predicate but have no score."""
+        """Return float64[rows] (``out``, if given), and how many objects satisfy the predicate but have no score."""
         ...
 
 
@@ -60,14 +60,14 @@ def _linear_np(x: tuple[AnyArray, ...], w: AnyArray, out: AnyArray) -> int:
 
 
 def as_floats(column: AnyArray) -> F64:
-    """A float64 or int64 column as contiguous float64, null as NaN."""
+    """Return a float64 or int64 column as contiguous float64, null as NaN."""
     if column.dtype.kind == "f":
         return np.ascontiguousarray(column, np.float64)
     return np.where(column == NULL, np.nan, column.astype(np.float64))
 
 
 def read_only(column: F64) -> F64:
-    """A view that cannot be written through."""
+    """Return a view that cannot be written through."""
     view = column.view()
     view.flags.writeable = False
     return view
@@ -128,7 +128,7 @@ class _Masked:
 
 
 def scorer(scoring: Linear | Node, where: Node | None, direction: Direction, texts: tuple[str, ...]) -> Scorer:
-    """Internal scores of ``scoring`` restricted to objects that satisfy ``where``: the score for max, its negation for min."""
+    """Return internal scores of ``scoring`` restricted to objects that satisfy ``where``: the score for max, its negation for min."""
     negate = direction == "min"
     if isinstance(scoring, Linear):
         linear = _LinearScorer(scoring, negate)

@@ -20,16 +20,16 @@ class Tombstones:
 
     @classmethod
     def empty(cls) -> Tombstones:
-        """None."""
+        """Return no deletions."""
         none = np.empty(0, np.int64)
         return cls(none, none, none)
 
     def with_(self, more: Tombstones) -> Tombstones:
-        """Both."""
+        """Return these deletions and ``more``."""
         return Tombstones(*(np.concatenate([getattr(self, f), getattr(more, f)]) for f in ("key", "seq", "time")))
 
     def where(self, keep: AnyArray) -> Tombstones:
-        """Those of ``keep``."""
+        """Return the deletions that ``keep`` selects."""
         return Tombstones(self.key[keep], self.seq[keep], self.time[keep])
 
     def alive(self, next_seq: I64, until: int, window: Window) -> Tombstones:
@@ -40,7 +40,7 @@ class Tombstones:
         return self.where(keep)
 
     def times(self, key: I64, seq: I64) -> I64:
-        """The instant of deletion of every object (key, seq), sorted, or ``NEVER``. O((objects + deletions) log)."""
+        """Return the instant of deletion of every object (key, seq), sorted, or ``NEVER``. O((objects + deletions) log)."""
         out = np.full(len(key), NEVER)
         if len(self.key) == 0 or len(key) == 0:
             return out

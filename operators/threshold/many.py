@@ -19,7 +19,7 @@ class ManyThreshold(ManyThresholdConfiguration):
     """Q linear queries over ``attributes``: the configuration's fields, and the logic that answers them."""
 
     def build(self, state: State | None) -> ManyThresholdLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.threshold.many_logic import ManyThresholdLogic
 
         return ManyThresholdLogic(self, state)

@@ -1,4 +1,4 @@
-"""What is asked of ``ManyThreshold``: Q linear thresholds over one window, as arrays with a row per query."""
+"""The configuration of ``ManyThreshold``: Q linear thresholds over one window, as arrays with a row per query."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ManyThresholdConfiguration(LinearQueries):
         self.refuse(given[2] & given[3], "below and at_most are bounds of one side")
 
     def intervals(self) -> tuple[F64, F64]:
-        """Per query the closed interval of scores that pass; empty is (inf, -inf). -0.0 counts as 0.0."""
+        """Return per query the closed interval of scores that pass; empty is (inf, -inf). -0.0 counts as 0.0."""
         q = len(self.names)
         low, high, never = np.full(q, -np.inf), np.full(q, np.inf), np.zeros(q, bool)
         for bounds, side, strict in ((self.at_least, low, False), (self.above, low, True), (self.at_most, high, False),

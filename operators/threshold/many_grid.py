@@ -1,4 +1,4 @@
-"""Which of many thresholds do the rows of a block pass: by influence grid where that pays, else by scoring every row for every query."""
+"""Find the thresholds that rows pass: by influence grid where that pays, else by scoring every row for every query."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Influence:
         self._forget()
 
     def _forget(self) -> None:
-        """No grid: the next rows are looked at first."""
+        """Discard the grid; the next rows are sampled first."""
         d = self.weights.shape[1]
         self._lay(0, np.zeros(d), np.ones(d))
         self.rows = self.passed = 0
@@ -69,7 +69,7 @@ class Influence:
         self.entries: AnyArray = np.empty(4096 if g else 0, np.int32)
 
     def find(self, x: F64, flags: I64) -> tuple[I64, I64, F64]:
-        """(query, row, score) of every pass among the rows x (d, n), by row and then by query; objects without score are counted."""
+        """Return (query, row, score) of every pass among the rows x (d, n), by row, then query; count objects without score."""
         if x.shape[1] == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)
         if not HAVE_NUMBA:
@@ -122,14 +122,14 @@ class Influence:
             self.margin = min(0.25, 2 * self.margin)
             self._forget()
         elif self.cells == CELLS and self.rows > 16 * s[FILLS] + 4096 and s[TESTS] - self.passed > 16 * self.rows:
-            self.cells = MORE_CELLS  # rows are tested in vain, and the lists have paid for themselves
+            self.cells = MORE_CELLS  # most tests fail, and the lists have paid for themselves
             self._forget()
         elif self.rows > 4096 and 3 * s[TESTS] > q * self.rows:
             self._forget()
             self.rest, self.patience = self.patience, 2 * self.patience
 
     def _all_numpy(self, x: F64, flags: I64) -> tuple[I64, I64, F64]:
-        """Every row for every query, in NumPy: the same operations in the same order."""
+        """Return every row for every query, in NumPy: the same operations in the same order."""
         table, q, (d, rows) = self.table, len(self.weights), x.shape
         found = []
         size = max(1, CHUNK // q)
@@ -159,7 +159,7 @@ class Influence:
         return of, row, score
 
     def counters(self) -> dict[str, int]:
-        """Tests by lists and rows tested against all queries since the last call."""
+        """Return tests by lists and rows tested against all queries since the last call."""
         found = {"tests": self.tests, "wild": self.wild, "grid": int(self.grid.counters[ENTRIES])}
         self.tests = self.wild = 0
         return found

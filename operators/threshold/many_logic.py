@@ -1,4 +1,4 @@
-"""The moving part of ``ManyThreshold``: one list of members per query and key that ever had one, and the influence grid."""
+"""The state and logic of ``ManyThreshold``: a list of members per query and key that ever had one, and the influence grid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyband.operators.single_rows.changes import changes_of, external
 from skyband.operators.single_rows.kernels.arrays import grown, grown_rows
 from skyband.operators.single_rows.scores import as_floats
 from skyband.operators.single_rows.tombstones import Tombstones
-from skyband.operators.threshold.kernels.many import Concerned, Windows, replay_lists
+from skyband.operators.threshold.kernels.many import BlockEvents, Windows, replay_lists
 from skyband.operators.threshold.kernels.many_lists import (
     AT,
     COLUMNS,
@@ -52,7 +52,7 @@ class ManyThresholdLogic:
     """State of one bucket.
 
     ``lists`` and ``members``: one list per query and key that ever had a member; ``next_seq`` int64 (keys,) the seq each key's next object
-    has; ``tombs`` and ``fresh_tombs`` the deletions, ``log`` who took which row; ``influence`` finds who takes a row.
+    has; ``tombs`` and ``fresh_tombs`` the deletions, ``log`` the queries that a row passed; ``influence`` finds them.
     """
 
     def __init__(self, op: ManyThresholdConfiguration, state: State | None) -> None:
@@ -86,15 +86,15 @@ class ManyThresholdLogic:
         if op.deletes and len(of):
             at = row if objects is None else objects[row]
             self._note(of, np.asarray(arrivals.key, np.int64)[at], np.asarray(arrivals.seq, np.int64)[at])
-        concerned = self._concerned(block, of, row, score, until)
+        events = self._events(block, of, row, score, until)
         self._slot_room(min(len(of), len(self.windows.counts) * len(block.keys)))
-        found, changes, self.members = replay_lists(self.windows, block, concerned, self.lists, self.members, until)
+        found, changes, self.members = replay_lists(self.windows, block, events, self.lists, self.members, until)
         self.next_seq[block.keys] = block.first_seq + block.end - block.begin
         self.until = until
         self._tidy()
         return changes_of(found, changes, op.direction == "min")
 
-    def _concerned(self, block: Block, of: I64, row: I64, score: F64, until: Instant) -> Concerned:
+    def _events(self, block: Block, of: I64, row: I64, score: F64, until: Instant) -> BlockEvents:
         """What the block brings every query: the rows ``row`` that pass ``of``, deletions, and lists that change by themselves."""
         q = len(self.windows.counts)
         begin, order = grouped(q, of, len(of))
@@ -111,10 +111,10 @@ class ManyThresholdLogic:
             owners, group, m = due_lists(block, self.lists, self.members, self.windows.counts, self.windows.micros, until)
             due_begin, by_query = grouped(q, owners, m)
             due = group[by_query]
-        return Concerned(begin, row[order], score[order], deletion_begin, deletions, due_begin, due)
+        return BlockEvents(begin, row[order], score[order], deletion_begin, deletions, due_begin, due)
 
     def _passes(self, columns: dict[str, AnyArray], rows: int) -> tuple[I64, I64, F64]:
-        """(query, row, score) of every row that passes, by row and then by query."""
+        """Return (query, row, score) of every row that passes, by row and then by query."""
         op = self.op
         x = np.empty((len(op.attributes), rows), np.float64)
         for i, a in enumerate(op.attributes):
@@ -132,7 +132,7 @@ class ManyThresholdLogic:
         )
 
     def _slot_room(self, more: int) -> None:
-        """Room for ``more`` new lists."""
+        """Make room for ``more`` new lists."""
         count = int(self.lists.totals[LISTS])
         need = count + more
         if need > len(self.lists.slots):
@@ -196,7 +196,7 @@ class ManyThresholdLogic:
         return slot, at, here, gone[shown]
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """Steps and clocks of the lists, deletions, who is still to be reported as gone; members are found again among the kept rows."""
+        """Return steps, clocks, deletions and members still to be reported as gone; the kept rows give the members again."""
         saved: dict[str, AnyArray] = {"until": np.array([self.until], np.int64)}
         saved.update(next_seq=np.array(self.next_seq), k_wake=np.array(self.lists.wake), k_leave=np.array(self.lists.leave))
         t = self.lists.slots[: self.lists.totals[LISTS]]
@@ -266,11 +266,11 @@ class ManyThresholdLogic:
         )  # fmt: skip
 
     def wake(self) -> Instant | None:
-        """The next expiry of a member or the next boundary of a list with something to tell."""
+        """Return the next expiry of a member or the next boundary at which a list has changes."""
         return earliest(self.lists.wake)
 
     def retained(self) -> tuple[I64, I64]:
-        """The objects in some result, and those still to be reported as gone. O(members) + O(rows between a key's oldest and newest)."""
+        """Return the objects in some result, and those still to be reported as gone. O(members + rows since a key's oldest)."""
         slot, at, here, gone = self._members()
         here[gone] = True
         t, keys = self.lists.slots[: self.lists.totals[LISTS]], len(self.next_seq)
@@ -288,7 +288,7 @@ class ManyThresholdLogic:
         return key, found - shift[key]
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """The first k of one query's result for any window up to the query's own, in rank order."""
+        """Return the first k of one query's result for any window up to the query's own, in rank order."""
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
         n, micros = int(self.windows.counts[query]), int(self.windows.micros[query])
@@ -311,11 +311,11 @@ class ManyThresholdLogic:
         return Items(np.full(len(best), key, np.int64), self.members.seq[best].reshape(-1, 1), score)
 
     def skyband(self) -> Items:
-        """Nothing: a result per query is what the snapshots are."""
+        """Return no items: each query has a result of its own."""
         return Items(NONE, np.empty((0, 1), np.int64), np.empty(0, np.float64))
 
     def counters(self) -> dict[str, int]:
-        """Rows, tests by the grid's lists, rows tested against all queries, and unusable objects per query since the last call."""
+        """Return rows, tests by the grid, rows tested against all queries, and unusable objects per query since the last call."""
         found = {"rows": self.rows, **self.influence.counters()}
         found.update({f"unusable:{i}": n for i, n in enumerate(self.influence.unusable.tolist())})
         self.rows = 0

@@ -20,7 +20,7 @@ class Threshold(ThresholdConfiguration):
     """One scoring function and its queries. Fields, and errors raised: the base class's."""
 
     def build(self, state: State | None) -> ThresholdLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.threshold.one_function_logic import ThresholdLogic
 
         return ThresholdLogic(self, state)

@@ -1,4 +1,4 @@
-"""Threshold queries over one scoring function: what they are."""
+"""The configuration of ``Threshold``: one scoring function and its threshold queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ThresholdQuery:
     every_micros: int | None = None
 
     def interval(self) -> tuple[float, float]:
-        """The closed interval of scores that pass; empty is (inf, -inf). -0.0 counts as 0.0."""
+        """Return the closed interval of scores that pass; empty is (inf, -inf). -0.0 counts as 0.0."""
         low, high = -np.inf, np.inf
         if self.above is not None:
             if self.above == np.inf:
@@ -88,17 +88,17 @@ class ThresholdConfiguration:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Single objects."""
+        """Return the roles of an item's objects: an item is a single object."""
         return ("",)
 
     @cached_property
     def scores(self) -> Scorer:
-        """Internal scores of a block of objects."""
+        """Return internal scores of a block of objects."""
         return scorer(self.scoring, self.where, self.direction, self.texts)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Attributes of the scoring function and the predicate, and the deletions' targets."""
+        """Return the attributes of the scoring function and the predicate, and the deletions' targets."""
         return self.scores.columns + ((DELETION_COLUMN,) if self.deletes else ())
 
     def __getstate__(self) -> dict[str, object]:

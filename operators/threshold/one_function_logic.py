@@ -46,7 +46,7 @@ class ThresholdLogic:
         )  # fmt: skip
         some = self.queries.low <= self.queries.high
         self.hull = (self.queries.low[some].min(), self.queries.high[some].max()) if some.any() else (np.inf, -np.inf)
-        self.rows = self.unusable = self.asked = 0
+        self.rows = self.unusable = self.eligible = 0
         empty = np.empty(0, np.int64)
         self.until, self.next_seq = NULL, empty
         self.step, self.wake_at, self.due, self.shown_at, self.shown_seq = (np.empty((len(qs), 0), np.int64) for _ in range(5))
@@ -78,7 +78,7 @@ class ThresholdLogic:
         self.kept = Kept(key[keep], score[keep], seq[keep], time[keep], dead[keep])
 
     def _passes(self, score: F64) -> AnyArray:
-        """Whether a score may pass some query (exact for one query, the hull of their intervals for more)."""
+        """Return True if a score may pass some query (exact for one query, the hull of their intervals for more)."""
         passes: AnyArray = (score >= self.hull[0]) & (score <= self.hull[1])
         return passes
 
@@ -100,7 +100,7 @@ class ThresholdLogic:
         score, unusable = op.scores(columns_of(arrivals, objects, tuple(c.name for c in op.scores.columns)), rows)
         self.rows += rows
         self.unusable += unusable
-        self.asked += unusable + rows - int(np.count_nonzero(np.isnan(score)))
+        self.eligible += unusable + rows - int(np.count_nonzero(np.isnan(score)))
         key, sc, seq, time, dead = self._items(block, score)
         moff = np.concatenate([np.searchsorted(key, block.keys), [0]])
         moff[-1] = 0 if not len(block.keys) else np.searchsorted(key, block.keys[-1], "right")
@@ -119,7 +119,7 @@ class ThresholdLogic:
         return changes_of(ChangeRows(*found), n, op.direction == "min")
 
     def _items(self, block: Block, score: F64) -> tuple[I64, F64, I64, I64, I64]:
-        """Kept and newly passing objects of all keys by (key, seq), with their instants of deletion."""
+        """Return kept and newly passing objects of all keys by (key, seq), with their instants of deletion."""
         rows = np.flatnonzero(self._passes(score))
         of = np.searchsorted(block.end, rows, "right")
         key = np.concatenate([self.kept.key, block.keys[of]])
@@ -137,11 +137,11 @@ class ThresholdLogic:
         return key, sc, seq, time, dead
 
     def wake(self) -> Instant | None:
-        """The next expiry of a result object or the next boundary of a query with something to tell."""
+        """Return the next expiry of a result object or the next boundary at which a query has changes."""
         return earliest(self.wake_at)
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """Steps, clocks and deleted seqs; scores are computed again from the kept rows."""
+        """Return steps, clocks and deleted seqs; scores are computed again from the kept rows."""
         saved = {"until": np.array([self.until], np.int64)}
         saved.update({name: np.array(getattr(self, name)) for name in self._SAVED})
         kept = Tombstones(self.kept.key, self.kept.seq, self.kept.deleted_at)
@@ -150,11 +150,11 @@ class ThresholdLogic:
         return saved
 
     def retained(self) -> tuple[I64, I64]:
-        """The objects that are or may become part of a result, or still have to be reported as gone."""
+        """Return the objects that are or may become part of a result, or still have to be reported as gone."""
         return self.kept.key.copy(), self.kept.seq.copy()
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """The first k of the result for any window n <= N, in rank order."""
+        """Return the first k of the result for any window n <= N, in rank order."""
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
         check_window(window, self.op.window, "snapshot")
@@ -170,7 +170,7 @@ class ThresholdLogic:
         return Items(np.full(len(best), key, np.int64), seq[best].reshape(-1, 1), external(score[best], self.op.direction == "min"))
 
     def skyband(self) -> Items:
-        """All alive objects that pass some query, grouped by key, in seq order."""
+        """Return all alive objects that pass some query, grouped by key, in seq order."""
         kept = self.kept
         keep = (kept.deleted_at == NEVER) & (kept.seq >= self.next_seq[kept.key] - count_of(self.op.window))
         if self.op.window.micros is not None and len(keep):
@@ -178,9 +178,9 @@ class ThresholdLogic:
         return Items(kept.key[keep], kept.seq[keep].reshape(-1, 1), external(kept.score[keep], self.op.direction == "min"))
 
     def counters(self) -> dict[str, int]:
-        """Rows, and objects that queries ask for and cannot use, since the last call."""
+        """Return rows, and objects that queries cannot use, since the last call."""
         found = {"rows": self.rows}
         for i in range(len(self.op.queries)):
-            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
-        self.rows = self.unusable = self.asked = 0
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.eligible}
+        self.rows = self.unusable = self.eligible = 0
         return found

@@ -8,5 +8,5 @@ from skyband.operators.base import I64
 
 
 def list_sizes(k: I64) -> I64:
-    """How many candidates a query's list is filled with: enough that chance alone hardly ever empties it to below k."""
+    """Return how many candidates a query's list is filled with: enough that chance alone hardly ever empties it to below k."""
     return (k + 4.0 * np.sqrt(k) + 8.0).astype(np.int64)

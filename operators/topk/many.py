@@ -19,7 +19,7 @@ class ManyTopK(ManyTopKConfiguration):
     """Q linear queries over ``attributes``: the configuration's fields, and the logic that answers them."""
 
     def build(self, state: State | None) -> ManyTopKLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.topk.many_logic import ManyTopKLogic
 
         return ManyTopKLogic(self, state)

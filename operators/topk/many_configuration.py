@@ -1,4 +1,4 @@
-"""What is asked of ``ManyTopK``: Q linear top-k queries over one window, as arrays with a row per query."""
+"""The configuration of ``ManyTopK``: Q linear top-k queries over one window, as arrays with a row per query."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ class InfluenceIndex:
     def candidates(
         self, columns: tuple[F64, ...], rows: int, flags: I64, cutoffs: F64, window: int, full: int, extent: Extent
     ) -> BlockCandidates | None:
-        """Candidates among the block's rows for ``cutoffs`` float64 (Q,); None: score the block instead.
+        """Return candidates among the block's rows for ``cutoffs`` float64 (Q,), or None: score the block instead.
 
-        ``window`` is the number of rows in the window now, ``full`` when it is full; ``extent`` tells the range of recent rows.
+        ``window`` is the number of rows in the window now, ``full`` when it is full; ``extent`` returns the range of recent rows.
         """
         if not HAVE_NUMBA or len(columns) > 15 or int((cutoffs == -np.inf).sum()) * rows > MAX_CANDIDATES:
             return None
@@ -88,7 +88,7 @@ class InfluenceIndex:
         return self.grid
 
     def _start(self, grid: InfluenceGrid, cutoffs: F64) -> None:
-        """All cells unknown."""
+        """Mark all cells unknown."""
         grid.bits[:] = 0xFFFFFFFF
         grid.coarse[:] = grid.fine[:] = UNKNOWN
         grid.counters[:] = 0

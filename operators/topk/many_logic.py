@@ -1,4 +1,4 @@
-"""The moving part of ``ManyTopK``: the window's rows, one list per (query, key), and for a bucket of one key the influence grid."""
+"""The state and logic of ``ManyTopK``: the window's rows, a list per (query, key), and the influence grid of a bucket of one key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COUNTED = ("refills", "refill_rows", "tests", "wild")
 class ManyTopKLogic:
     """State of one bucket.
 
-    ``window`` the rows; ``lists`` one per query and key; ``records`` what queries have told; ``next_seq`` int64 (keys,) the seq each
+    ``window`` the rows; ``lists`` one per query and key; ``records`` what queries have reported; ``next_seq`` int64 (keys,) the seq each
     key's next object has; ``tombs`` the deletions; ``index`` the influence grid.
     """
 
@@ -93,7 +93,7 @@ class ManyTopKLogic:
         return changes_of(found, rows, False)
 
     def _advance_in_parts(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """A long block of one key in pieces, cut where time moves on, so that cutoffs keep up with the rows."""
+        """Return a long block of one key in pieces, cut where time moves on, so that cutoffs keep up with the rows."""
         parts, lo, n = [], 0, len(arrivals)
         while lo < n:
             hi = lo + self.piece
@@ -137,7 +137,7 @@ class ManyTopKLogic:
     # ---------------------------------------------------------------- which queries can a row concern
 
     def _candidates(self, block: Block, attributes: tuple[F64, ...], flags: I64) -> BlockCandidates:
-        """Candidates by the influence grid, or none known: score the block for every query."""
+        """Find candidates by the influence grid; if there is none, the kernels score the block for every query."""
         rows = len(block.time)
         found = None
         if rows and len(self.next_seq) == 1:
@@ -166,7 +166,7 @@ class ManyTopKLogic:
     # ---------------------------------------------------------------- state
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """Steps, clocks, and the seqs on every query's list; rows are the host's."""
+        """Return steps, clocks and the seqs on every query's list; the host keeps the rows."""
         arrays: dict[str, AnyArray] = {"until": np.array([self.until], np.int64), "next_seq": np.array(self.next_seq)}
         arrays.update(saved(self.records, self.lists))
         if self.op.deletes:
@@ -186,7 +186,7 @@ class ManyTopKLogic:
         self._restore_lists(np.asarray(arrays["lists"], np.int64))
 
     def _restore_window(self, rows: Arrivals) -> None:
-        """Those of the host's rows that are alive, as one block that has arrived before."""
+        """Store the alive ones of the host's rows, as one block that arrived before."""
         op, keys = self.op, len(self.next_seq)
         key, seq, time = (np.asarray(a, np.int64) for a in (rows.key, rows.seq, rows.time))
         keep = seq >= self.next_seq[key] - count_of(op.window)
@@ -229,11 +229,11 @@ class ManyTopKLogic:
     # ---------------------------------------------------------------- questions
 
     def wake(self) -> Instant | None:
-        """The next expiry of a list member or the next boundary of a query with something to tell."""
+        """Return the next expiry of a list member or the next boundary at which a query has changes."""
         return earliest(self.records.wake)
 
     def retained(self) -> tuple[I64, I64]:
-        """What queries with boundaries have shown (the host keeps the window itself)."""
+        """Return what queries with boundaries have shown (the host keeps the window itself)."""
         table, records = self.table, self.records
         keys, seqs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for q in np.flatnonzero(table.every):
@@ -244,17 +244,17 @@ class ManyTopKLogic:
         return both[0], both[1]
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """The best k of any window n <= N for one of the queries: a scan of the window."""
+        """Return the best k of any window n <= N for one of the queries: a scan of the window."""
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
         check_window(window, self.op.window, "snapshot")
         if not 0 <= key < len(self.next_seq):
             return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0, np.float64))
-        asked, pool = window.within(self.op.window), self.window.pool
+        inside, pool = window.within(self.op.window), self.window.pool
         end = int(pool.tail[key])
-        begin = max(int(pool.head[key]), end - count_of(asked))
-        if asked.micros is not None:
-            begin = int(first_place_from(pool, begin, end, self.until - asked.micros))
+        begin = max(int(pool.head[key]), end - count_of(inside))
+        if inside.micros is not None:
+            begin = int(first_place_from(pool, begin, end, self.until - inside.micros))
         linear, score = query_of(self.table, query), np.empty(end - begin, np.float64)
         alive = np.ones(end - begin, bool)
         for to, a, b in self.window.stretches(begin, end):
@@ -267,11 +267,11 @@ class ManyTopKLogic:
         return Items(np.full(len(best), key, np.int64), seq.reshape(-1, 1), external(score[best], self.sign[query] < 0))
 
     def skyband(self) -> Items:
-        """Nothing: there is one skyband per query, and the window is kept anyway."""
+        """Return no items: there is one skyband per query, and the window is kept anyway."""
         return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0, np.float64))
 
     def counters(self) -> dict[str, int]:
-        """Rows, objects no query can use, refills, rows they read, (row, query) tests and rows outside the grid since the last call."""
+        """Return rows, objects no query can use, refills, rows they read, tests and rows outside the grid since the last call."""
         found = {"rows": self.rows, **{name: int(self.work[i]) for i, name in enumerate(COUNTED)}}
         found.update({f"unusable:{i}": self.unusable for i in range(len(self.table.k))})
         self.rows = self.unusable = 0

@@ -13,7 +13,7 @@ from skyband.operators.topk.many_configuration import ManyTopKConfiguration
 
 
 def query_table(op: ManyTopKConfiguration, sign: F64, list_size: I64) -> QueryTable:
-    """The queries of ``op``: ``sign`` float64 (Q,) turns their scores into internal ones, ``list_size`` int64 (Q,)."""
+    """Return the queries of ``op``: ``sign`` float64 (Q,) turns their scores into internal ones, ``list_size`` int64 (Q,)."""
     q, d = op.weights.shape
     weights = np.ascontiguousarray(op.weights * sign[:, None], np.float64)
     none = np.full(q, np.nan)
@@ -32,7 +32,7 @@ def query_table(op: ManyTopKConfiguration, sign: F64, list_size: I64) -> QueryTa
 
 
 def no_records(table: QueryTable) -> Records:
-    """Of no key."""
+    """Return the records of no key."""
     q, columns = len(table.k), int(table.k[table.every > 0].sum())
     step, wake, due, shown = (np.empty((q, 0), np.int64) for _ in range(4))
     seq, time, deleted = (np.empty((0, columns), np.int64) for _ in range(3))
@@ -40,14 +40,14 @@ def no_records(table: QueryTable) -> Records:
 
 
 def no_lists(table: QueryTable) -> QueryLists:
-    """Of no key."""
+    """Return the lists of no key."""
     q, none = len(table.k), np.empty(0, np.int64)
     begin, room, size, limit, cut, full, oldest = (np.empty((q, 0), np.int64) for _ in range(7))
     return QueryLists(begin, room, size, limit, np.empty((q, 0)), cut, full, oldest, np.empty(0), none, none, 0)
 
 
 def wider_records(records: Records, keys: int) -> Records:
-    """The same with room for ``keys`` keys."""
+    """Return the same with room for ``keys`` keys."""
     step, shown = (widened(a, keys, 0, 1) for a in (records.step, records.shown))
     wake, due = (widened(a, keys, NEVER, 1) for a in (records.wake, records.due))
     columns = (records.shown_score, records.shown_seq, records.shown_time, records.shown_deleted)
@@ -55,7 +55,7 @@ def wider_records(records: Records, keys: int) -> Records:
 
 
 def wider_lists(lists: QueryLists, table: QueryTable, keys: int) -> QueryLists:
-    """The same with empty lists for the keys up to ``keys``."""
+    """Return the same with empty lists for the keys up to ``keys``."""
     new = keys - lists.begin.shape[1]
     begin, room, size = (widened(a, keys, 0, 1) for a in (lists.begin, lists.room, lists.size))
     return lists._replace(

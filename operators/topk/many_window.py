@@ -31,7 +31,7 @@ class ManyWindow:
 
     @property
     def ring(self) -> bool:
-        """Whether the rows lie in a ring."""
+        """Return True if the rows lie in a ring."""
         return self.pool.wrap < NO_RING
 
     def grow(self, keys: int) -> None:
@@ -86,7 +86,7 @@ class ManyWindow:
         pool.tail[0] = tail + new
 
     def stretches(self, begin: int, end: int) -> list[tuple[slice, int, int]]:
-        """Places [begin, end) of the only key or of a slab: (rows, first place, end) of its one or two stretches."""
+        """Return places [begin, end) of the only key or of a slab as one or two (rows, first place, end)."""
         wrap = self.pool.wrap
         if not self.ring:
             return [(slice(begin, end), begin, end)] if end > begin else []
@@ -95,11 +95,11 @@ class ManyWindow:
         return [stretch for stretch in both if stretch[2] > stretch[1]]
 
     def rows(self, places: I64) -> I64:
-        """Rows of places, int64 both."""
+        """Return the rows of places, int64 both."""
         return np.where(places < self.pool.wrap, places, places - self.pool.wrap)
 
     def extent(self, rows: int) -> tuple[F64, F64]:
-        """Range of the newest half of the only key's window and of the ``rows`` just appended: float64 (d,) each."""
+        """Return the range of the newest half of the only key's window and of the last ``rows``: float64 (d,) each."""
         head, tail = int(self.pool.head[0]), int(self.pool.tail[0])
         newest = max(head, tail - rows - (tail - head) // 2)
         with np.errstate(invalid="ignore"):  # both infinities in one column
@@ -131,7 +131,7 @@ class ManyWindow:
         pool.head[0], pool.tail[0], pool.begin[0], pool.leaves_end[0] = 0, tail - head, 0, 0
 
     def _reserve(self, end: int) -> None:
-        """Room for slabs up to ``end``."""
+        """Make room for slabs up to ``end``."""
         pool = self.pool
         have = pool.values.shape[1]
         if end <= have:

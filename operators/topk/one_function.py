@@ -21,7 +21,7 @@ class TopK(TopKConfiguration):
     """One scoring function and its queries; see ``TopKDeletes`` for streams with deletions. Fields, and errors raised: the base class's."""
 
     def build(self, state: State | None) -> TopKLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.topk.one_function_logic import TopKLogic
 
         return TopKLogic(self, state)

@@ -1,4 +1,4 @@
-"""What a top-k of one scoring function is asked: the queries that share a state, and what the state keeps."""
+"""The configuration of ``TopK``: one scoring function, the queries that share a state, and what the state keeps."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class TopKQuery:
 class TopKConfiguration:
     """One scoring function and its queries.
 
-    Queries that share a state agree in the bound on its *better* side (``max_score`` for direction max): that bound decides who may
-    dominate. Raises ValueError for k < 1, k > ``keep_k``, a window larger than the state's, a bound that is NaN, or names used twice.
+    Queries that share a state agree in the bound on its *better* side (``max_score`` for direction max): that bound decides which objects
+    can dominate. Raises ValueError for k < 1, k > ``keep_k``, a window larger than the state's, a bound that is NaN, or names used twice.
     """
 
     scoring: Linear | Node
@@ -62,28 +62,28 @@ class TopKConfiguration:
             raise ValueError("queries of one state must agree in " + ("max_score" if self.direction == "max" else "min_score"))
 
     def ceiling(self, q: TopKQuery) -> float:
-        """Internal score above which an object is no candidate."""
+        """Return the internal score above which an object is no candidate."""
         bound = q.max_score if self.direction == "max" else q.min_score
         return np.inf if bound is None else float(bound if self.direction == "max" else -bound)
 
     def floor(self, q: TopKQuery) -> float:
-        """Internal score below which an object is no candidate of the query."""
+        """Return the internal score below which an object is no candidate of the query."""
         bound = q.min_score if self.direction == "max" else q.max_score
         return -np.inf if bound is None else float(bound if self.direction == "max" else -bound)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Single objects."""
+        """Return the roles of an item's objects: an item is a single object."""
         return ("",)
 
     @cached_property
     def scores(self) -> Scorer:
-        """Internal scores of a block of objects."""
+        """Return internal scores of a block of objects."""
         return scorer(self.scoring, self.where, self.direction, self.texts)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Attributes of the scoring function and the predicate, and the deletions' targets."""
+        """Return the attributes of the scoring function and the predicate, and the deletions' targets."""
         return self.scores.columns + ((DELETION_COLUMN,) if self.deletes else ())
 
     def __getstate__(self) -> dict[str, object]:

@@ -24,7 +24,7 @@ from skyband.operators.topk.one_function_configuration import TopKConfiguration
 from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of
 
 PIECE: int = 4096
-"""Rows looked through for candidates at a time, twice as many every time: a refill lowers the cutoff, and those beyond are in vain."""
+"""Rows scanned for candidates at a time, doubled every time: a refill lowers the cutoff, and candidates found before it are lost."""
 
 FEW_CHANGES = 1024
 MANY_CHANGES = 1 << 18
@@ -33,7 +33,7 @@ _NONE, _ZERO, _NO_CHANGES = np.empty(0, np.int64), np.zeros(1, np.int64), Change
 
 
 class _Scratch(threading.local):
-    """Arrays that live through one ``advance``, kept per thread: fresh ones would cost a page fault for every 512 rows."""
+    """Scratch arrays of one ``advance``, kept per thread: new ones would cost a page fault for every 512 rows."""
 
     def __init__(self) -> None:
         self.score = np.empty(0)
@@ -41,7 +41,7 @@ class _Scratch(threading.local):
         self.keys, self.end, self.first_seq = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
 
     def fit(self, rows: int) -> F64:
-        """Make room for ``rows`` rows; what is much too large goes. Returns room for their scores."""
+        """Make room for ``rows`` rows, and release what is much too large. Return room for their scores."""
         if len(self.score) < rows or len(self.score) > max(16 * rows, 1 << 18):
             self.score = np.empty(rows)
             self.arrays = (np.empty(rows, np.int64), np.empty(rows), np.empty(rows, np.int64), *self.arrays[3:])
@@ -55,7 +55,7 @@ class _Scratch(threading.local):
             self.arrays = (*self.arrays[:3], *changes)
 
     def one_key(self, key: int, rows: int, first_seq: int) -> tuple[I64, I64, I64]:
-        """``keys``, ``end`` and ``first_seq`` of a block of one key."""
+        """Return ``keys``, ``end`` and ``first_seq`` of a block of one key."""
         self.keys[0], self.end[0], self.first_seq[0] = key, rows, first_seq
         return self.keys, self.end, self.first_seq
 
@@ -64,12 +64,12 @@ _scratch = _Scratch()
 
 
 def _band_sizes(k: I64, size: I64) -> I64:
-    """How many members of a k-skyband rank among the first ``size`` of the window: k (1 + ln(size/k)), for random arrivals."""
+    """Return how many members of a k-skyband rank among the first ``size`` of the window: k (1 + ln(size/k)), for random arrivals."""
     return np.minimum(size, np.ceil(k * (1.0 + np.log(size / k)))).astype(np.int64)
 
 
 def _queries(op: TopKConfiguration) -> Queries:
-    """The queries as arrays."""
+    """Return the queries as arrays."""
     windows = [q.window.within(op.window) for q in op.queries]
     k = np.array([q.k for q in op.queries], np.int64)
     every = np.array([q.every_micros or 0 for q in op.queries], np.int64)
@@ -97,7 +97,7 @@ class TopKLogic:
         self.queries = _queries(op)
         self.ceiling = op.ceiling(op.queries[0])
         self.clocked = bool(self.queries.micros.min() < UNBOUNDED) or bool(self.queries.every.any())
-        self.unusable = self.asked = self.rows = self.refills = 0
+        self.unusable = self.eligible = self.rows = self.refills = 0
         self.until = NULL
         self._queries: Plain = tuple(self.queries)
         self._keys: Plain = tuple(Keys(*(np.empty(0, np.int64) for _ in range(4))))
@@ -114,17 +114,17 @@ class TopKLogic:
 
     @property
     def keys(self) -> Keys:
-        """Every key's next seq and members; what kernels get is the plain tuple."""
+        """Return every key's next seq and members; what kernels get is the plain tuple."""
         return Keys(*self._keys)
 
     @property
     def members(self) -> Members:
-        """The candidates between blocks."""
+        """Return the candidates between blocks."""
         return Members(*self._members)
 
     @property
     def records(self) -> Records:
-        """What is known of every query and key."""
+        """Return what every query has reported of every key."""
         return Records(*self._records)
 
     def _restore(self, state: State) -> None:
@@ -140,9 +140,9 @@ class TopKLogic:
             self._pack(next_seq, np.array(a["length"]), Members(*(np.array(a[name]) for name, _ in self._MEMBERS)))
 
     def _alive_rows(self, rows: Arrivals, next_seq: I64) -> tuple[I64, Members]:
-        """The candidates among kept rows that are alive, and how many of every key."""
+        """Return the candidates among kept rows that are alive, and how many of every key."""
         score = self._score(rows.columns, len(rows))
-        self.unusable = self.asked = 0  # these rows were counted when they came
+        self.unusable = self.eligible = 0  # these rows were counted when they came
         key, seq, time = (np.asarray(x, np.int64) for x in (rows.key, rows.seq, rows.time))
         keep = ~np.isnan(score) & (self.tombs.times(key, seq) == NEVER) & (seq >= next_seq[key] - count_of(self.op.window))
         if self.op.window.micros is not None:
@@ -158,7 +158,7 @@ class TopKLogic:
     def _score(self, columns: Mapping[str, AnyArray], rows: int) -> F64:
         score, unusable = self.op.scores(columns, rows, _scratch.fit(rows))
         self.unusable += unusable
-        self.asked += unusable + rows - int(np.count_nonzero(np.isnan(score)))
+        self.eligible += unusable + rows - int(np.count_nonzero(np.isnan(score)))
         if self.ceiling < np.inf:
             score = np.where(score > self.ceiling, np.nan, score)
         return score
@@ -174,7 +174,7 @@ class TopKLogic:
         )  # fmt: skip
 
     def _cut(self, arrivals: Arrivals, until: Instant) -> tuple[Block, I64 | None]:
-        """The keys with something to do and their rows, and the positions of the objects (see ``cut``)."""
+        """Return the keys with something to do and their rows, and the positions of the objects (see ``cut``)."""
         also = _NONE
         if self.clocked and self.keys.next_seq.size:
             also = np.flatnonzero(self.records.wake.min(axis=0) < until)
@@ -211,7 +211,7 @@ class TopKLogic:
         return Changes(*publish(found[0], found[1], changes, negate)) if HAVE_NUMBA else changes_of(ChangeRows(*found), changes, negate)
 
     def _ends(self, block: Block, rows: int) -> Plain:
-        """Which deletion ends which row and which member (``Ends``)."""
+        """Return which deletion ends which row and which member (``Ends``)."""
         ends = Ends(True, np.full(rows, NEVER), np.full(len(self.members.seq), NEVER))
         if len(block.deletion_row):
             mark_deleted(block, self.keys, self.members.seq, ends)
@@ -220,11 +220,11 @@ class TopKLogic:
         return tuple(ends)
 
     def wake(self) -> Instant | None:
-        """The next expiry of a list member or the next boundary of a query with something to tell."""
+        """Return the next expiry of a list member or the next boundary at which a query has changes."""
         return earliest(self.records.wake) if self.clocked else None
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """Skyband, steps, shown lists of ``every`` queries; with deletions the deleted seqs instead of the skyband."""
+        """Return skyband, steps and shown lists; with deletions the deleted seqs instead of the skyband."""
         records, keys, members = self.records, self.keys, self.members
         saved: dict[str, AnyArray] = {"until": np.array([self.until], np.int64)}
         saved.update(next_seq=keys.next_seq.copy(), rep_s=records.shown_score.copy())
@@ -239,7 +239,7 @@ class TopKLogic:
         return saved
 
     def _alive(self, window: Window) -> tuple[I64, I64]:
-        """Key and place of every member alive in ``window`` now, by key."""
+        """Return key and place of every member alive in ``window`` now, by key."""
         keys, members = self.keys, self.members
         key = np.repeat(np.arange(len(keys.next_seq)), keys.length)
         at = spans(keys.start, keys.length)
@@ -249,7 +249,7 @@ class TopKLogic:
         return key[keep], at[keep]
 
     def retained(self) -> tuple[I64, I64]:
-        """The objects of the skyband, and those a query with boundaries has shown and may still have to report as gone."""
+        """Return the objects of the skyband, and those a query with boundaries has shown and may still have to report as gone."""
         queries, records = self.queries, self.records
         key, at = self._alive(self.op.window)
         keys, seqs = [key], [self.members.seq[at]]
@@ -263,7 +263,7 @@ class TopKLogic:
         return both[0], both[1]
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """The best k <= K of any window n <= N within the query's score bounds."""
+        """Return the best k <= K of any window n <= N within the query's score bounds."""
         if not 1 <= k <= self.op.keep_k:
             raise ValueError(f"k = {k}: this state answers 1 to {self.op.keep_k}")
         check_window(window, self.op.window, "snapshot")
@@ -281,16 +281,16 @@ class TopKLogic:
         return Items(np.full(len(best), key, np.int64), q[best].reshape(-1, 1), external(s[best], self.op.direction == "min"))
 
     def skyband(self) -> Items:
-        """The skyband of every key (with deletions: all alive candidates), grouped by key, in seq order."""
+        """Return the skyband of every key (with deletions: all alive candidates), grouped by key, in seq order."""
         key, at = self._alive(self.op.window)
         members = self.members
         at = at[np.lexsort((members.seq[at], key))]
         return Items(key, members.seq[at].reshape(-1, 1), external(members.score[at], self.op.direction == "min"))
 
     def counters(self) -> dict[str, int]:
-        """Rows, objects that queries ask for and cannot use, refills since the last call."""
+        """Return rows, objects that queries cannot use, and refills since the last call."""
         found = {"rows": self.rows, "refills": self.refills}
         for i in range(len(self.op.queries)):
-            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
-        self.rows = self.unusable = self.asked = self.refills = 0
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.eligible}
+        self.rows = self.unusable = self.eligible = self.refills = 0
         return found

@@ -15,7 +15,7 @@ class CappedTopKPairs(CappedTopKPairsConfiguration):
     """The operator of a ``CappedTopKPairsConfiguration``."""
 
     def build(self, state: State | None) -> CappedPairsLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
 
         return CappedPairsLogic(self, state)

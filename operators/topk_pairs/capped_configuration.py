@@ -1,4 +1,4 @@
-"""What top-k pairs with a cap per object are asked for."""
+"""The configuration of top-k pairs with a cap per object."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from skyband.operators.topk_pairs.logic import PairsLogic, compiled_driver
 
 @cache
 def driver() -> Callable[..., Any]:
-    """``drive_capped``, compiled once for all scoring expressions."""
+    """Return ``drive_capped``, compiled once for all scoring expressions."""
     return compiled_driver(drive_capped, Limits(0, 0, 0, 0)) if jit.HAVE_NUMBA else drive_capped
 
 

@@ -1,4 +1,4 @@
-"""What top-k pairs are asked for: a scoring expression over pairs and the queries that share it."""
+"""The configuration of top-k pairs: a scoring expression over pairs and the queries that share it."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class TopKPairsConfiguration:
         return q.min_score if self.direction == "min" else q.max_score
 
     def worst_score(self, q: PairQuery) -> float:
-        """The largest internal score (negated for direction max) the query accepts."""
+        """Return the largest internal score (negated for direction max) the query accepts."""
         bound = q.max_score if self.direction == "min" else q.min_score
         return inf if bound is None else (bound if self.direction == "min" else -bound) + 0.0
 
     def side_codes(self) -> tuple[int, int]:
-        """What the side column holds for a and for b."""
+        """Return the codes of the side column for a and for b."""
         assert self.between is not None
         return self.between.codes(self.texts)
 
     @property
     def candidates(self) -> Node | None:
-        """The condition a pair must meet to be a candidate: ``where``, the sides, the bound on the better side."""
+        """Return the condition a pair must meet to be a candidate: ``where``, the sides, the bound on the better side."""
         parts = [] if self.where is None else [self.where]
         if self.between is not None:
             parts += [self.between.condition("a"), self.between.condition("b")]
@@ -75,18 +75,18 @@ class TopKPairsConfiguration:
 
     @cached_property
     def kernel(self) -> PairKernel:
-        """Block kernels of the score under ``candidates``; the newer object is ``b`` (``kernel.swapped``: it is ``a``)."""
+        """Return block kernels of the score under ``candidates``; the newer object is ``b`` (``kernel.swapped``: it is ``a``)."""
         codes = {text: code for code, text in enumerate(self.texts)}
         return compile_pair(self.scoring, self.candidates, self.direction == "max", codes)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """By age, or with ``between`` by side."""
+        """Return the roles of a pair's objects: by age, or with ``between`` by side."""
         return ("older", "newer") if self.between is None else ("a", "b")
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Attributes of the scoring expression and of the conditions."""
+        """Return the attributes of the scoring expression and of the conditions."""
         found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in attributes(n)}
         return tuple(found.values())
 

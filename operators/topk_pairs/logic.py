@@ -23,7 +23,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Skyband,
 )
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
-from skyband.operators.pair_rows.segments import Driven, segments, take
+from skyband.operators.pair_rows.segments import DriverResult, run_segments, segments
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.topk_pairs import long_runs
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
@@ -32,12 +32,12 @@ from skyband.operators.topk_pairs.kernels.driver import drive
 
 @cache
 def driver() -> Callable[..., Any]:
-    """``drive``, compiled once for all scoring expressions: its signature is the types of its tables."""
+    """Return ``drive``, compiled once for all scoring expressions: its signature is the types of its tables."""
     return compiled_driver(drive, 0.0) if jit.HAVE_NUMBA else drive
 
 
 def compiled_driver(function: Callable[..., Any], more: Any) -> Callable[..., Any]:
-    """A driver with the arguments of ``drive``, one of the type of ``more`` behind ``settings``, compiled for just them."""
+    """Compile a driver with the arguments of ``drive``, one of the type of ``more`` after ``settings``, for just these types."""
     jit.prepare_numba()
     from numba import typeof
 
@@ -52,8 +52,8 @@ def compiled_driver(function: Callable[..., Any], more: Any) -> Callable[..., An
 def _without_index(
     compiled: long_runs.Compiled, settings: Settings, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
     index: None,
-) -> Driven[None]:  # fmt: skip
-    return (*long_runs.take(compiled, settings, queries, bucket, progress, advance, work), None)
+) -> DriverResult[None]:  # fmt: skip
+    return (*long_runs.run(compiled, settings, queries, bucket, progress, advance, work), None)
 
 
 def _none() -> None:
@@ -73,14 +73,14 @@ class PairsLogic(PairRowsLogic):
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        compiled, asked = partial(driver(), *self.scoring), (self.queries, bucket, self.progress, advance, self.work)
+        compiled, inputs = partial(driver(), *self.scoring), (self.queries, bucket, self.progress, advance, self.work)
         parts = segments(self.settings, self.queries, bucket, advance)
         if parts:
-            return take(partial(_without_index, compiled, self.settings), *asked, None, parts, _none)[:4]
-        return long_runs.take(compiled, self.settings, *asked)
+            return run_segments(partial(_without_index, compiled, self.settings), *inputs, None, parts, _none)[:4]
+        return long_runs.run(compiled, self.settings, *inputs)
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Those with a null in an attribute of the score."""
+        """Return which arrivals have a null in an attribute of the score."""
         bad = np.zeros(len(arrivals), bool)
         for c in self.read:
             x = arrivals.columns[c.name]

@@ -18,7 +18,7 @@ class TopKPairs(TopKPairsConfiguration):
     """The operator of a ``TopKPairsConfiguration``."""
 
     def build(self, state: State | None) -> PairsLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.topk_pairs.logic import PairsLogic
 
         return PairsLogic(self, state)

@@ -24,7 +24,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Skyband,
 )
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
-from skyband.operators.pair_rows.segments import Driven, segments, take
+from skyband.operators.pair_rows.segments import DriverResult, run_segments, segments
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.set_index.kernels.probe import COUNTED, PROBED, READ, WEIGHED
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, Tokens, new_index
@@ -75,10 +75,10 @@ class SimilarSetsLogic(PairRowsLogic):
         tokens, largest = self.sets.tokens(arrivals) if len(arrivals) else (Tokens(np.zeros(1, np.int64), np.empty(0, np.int64)), 0)
         row, compiled, counted = self.sets.rows_of(arrivals, advance.keys), driver(), []
 
-        def drive(queries: Queries, bucket: Bucket, progress: Progress, of: Advance, work: I64, index: Index) -> Driven[Index]:
+        def drive(queries: Queries, bucket: Bucket, progress: Progress, of: Advance, work: I64, index: Index) -> DriverResult[Index]:
             counters = np.zeros(PROBED, np.int64)
             sets = ArrivingSets(tokens, row + of.first_new - advance.first_new, largest)
-            found: Driven[Index] = compiled(
+            found: DriverResult[Index] = compiled(
                 *self.sets.tests, self.settings, self.criteria, queries, bucket, progress, of, sets, index, work, counters
             )  # fmt: skip
             if len(queries.k):
@@ -87,7 +87,7 @@ class SimilarSetsLogic(PairRowsLogic):
 
         inputs = self.queries, bucket, self.progress, advance, self.work, self.sets.index
         parts = segments(self.settings, self.queries, bucket, advance, again=False)
-        rows, written, skyband, end, self.sets.index = take(drive, *inputs, parts, new_sets) if parts else drive(*inputs)
+        rows, written, skyband, end, self.sets.index = run_segments(drive, *inputs, parts, new_sets) if parts else drive(*inputs)
         self.sets.counters += np.sum(counted, axis=0)
         return rows, written, skyband, end
 

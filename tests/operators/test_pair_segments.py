@@ -26,8 +26,8 @@ def one_thread() -> Iterator[None]:
 
 
 KINDS = {
-    "pairs": (pairs_host.random_case, pairs_host.drive, "skyband.operators.topk_pairs.logic.take"),
-    "sets": (sets_host.random_case, sets_host.drive, "skyband.operators.topk_similar_sets.logic.take"),
+    "pairs": (pairs_host.random_case, pairs_host.drive, "skyband.operators.topk_pairs.logic.run_segments"),
+    "sets": (sets_host.random_case, sets_host.drive, "skyband.operators.topk_similar_sets.logic.run_segments"),
 }
 
 
@@ -35,7 +35,7 @@ KINDS = {
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Segments of a row and more; how many of every ``advance`` that has some."""
     found: list[int] = []
-    whole = segments.take
+    whole = segments.run_segments
 
     def noted(*given: Any) -> Any:
         found.append(len(given[-2]))
@@ -85,8 +85,8 @@ def test_brute_force_drawn(kind: str, seed: int, rows: int, count: int) -> None:
 
 def test_a_long_run_is_cut_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[int] = []
-    whole = segments.take
-    monkeypatch.setattr("skyband.operators.topk_pairs.logic.take", lambda *given: parts.append(len(given[-2])) or whole(*given))
+    whole = segments.run_segments
+    monkeypatch.setattr("skyband.operators.topk_pairs.logic.run_segments", lambda *given: parts.append(len(given[-2])) or whole(*given))
     rng = np.random.default_rng(1)
     x, y = rng.random(40_000), rng.random(40_000)
     found = []

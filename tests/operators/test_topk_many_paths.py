@@ -15,7 +15,7 @@ from skyband.operators.single_rows.kernels.select import Below
 from skyband.operators.topk import many_index, many_logic, many_window
 from skyband.operators.topk.kernels.many import CHUNK
 from skyband.operators.topk.kernels.many_queries import COUNTERS, query_of
-from skyband.operators.topk.kernels.many_refill import SearchSpace, Sought, refill_rows
+from skyband.operators.topk.kernels.many_refill import RefillRequest, SearchSpace, refill_rows
 from skyband.operators.topk.kernels.many_scores import find_corners
 from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
 from skyband.operators.topk.many import ManyTopK
@@ -113,9 +113,9 @@ def test_refill_by_best_leaf(shape: str) -> None:
         thr, cut = float(rng.choice(v)), int(rng.integers(head, tail))
         need = int(rng.integers(1, 30))
         ranked = RankedList(np.empty(40), np.empty(40, np.int64), np.empty(40, np.int64), np.empty(0), none)
-        sought = Sought(head, tail, 0, 0, 0, 0, Below(thr, cut, -np.inf), last, need)
+        request = RefillRequest(head, tail, 0, 0, 0, 0, Below(thr, cut, -np.inf), last, need)
         heap, leaves = Heap(np.empty(64), np.empty(64, np.int64)), (np.empty(41), np.empty(41, np.int64))
-        got = refill_rows(query, pool, sought, ranked, 0, SearchSpace(np.empty(CHUNK), heap, *leaves, np.zeros(COUNTERS, np.int64)))
+        got = refill_rows(query, pool, request, ranked, 0, SearchSpace(np.empty(CHUNK), heap, *leaves, np.zeros(COUNTERS, np.int64)))
         below = np.flatnonzero((v < thr) | ((v == thr) & (place < cut)))
         best = below[np.lexsort((below, v[below]))[::-1][:need]]
         assert ranked.seq[:got].tolist() == place[best].tolist()

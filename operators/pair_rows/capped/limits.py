@@ -22,7 +22,7 @@ class Limits(NamedTuple):
 
 
 def limits_of(cap: int, k: int) -> Limits:
-    """For results of at most ``k`` pairs with no object in more than ``cap`` (1 to ``k``) of them.
+    """Return the limits for results of at most ``k`` pairs with no object in more than ``cap`` (1 to ``k``) of them.
 
     The proof is in docs/algorithms Theorem D. With ``cap`` = k both bounds are k, as without one.
     """

@@ -1,4 +1,4 @@
-"""The moving part of an operator of pairs with a cap per object; what finds the candidates is a subclass's."""
+"""The state and logic of an operator of pairs with a cap per object; a subclass finds the candidates."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from skyband.operators.pair_rows.logic import PairConfiguration, PairRowsLogic, 
 
 
 class CappedConfiguration(PairConfiguration, Protocol):
-    """What the logic reads of such an operator."""
+    """The part of an operator's configuration that the logic reads."""
 
     @property
     def max_per_object(self) -> int:
-        """The pairs of a result that an object may be in, 1 to K."""
+        """Return the pairs of a result that an object may be in, 1 to K."""
         ...
 
 
 class CappedLogic(PairRowsLogic):
-    """What differs from ``PairRowsLogic``: another staircase, which the checkpoint keeps, and a result is walked.
+    """A ``PairRowsLogic`` with another staircase, which the checkpoint keeps, and with results by a greedy walk.
 
-    What is kept beside what a result needs may depend on how the stream is cut, so the state makes no table.
+    The state may hold more than results need, depending on how the stream is cut, so it makes no table.
     """
 
     def __init__(self, configuration: CappedConfiguration, state: State | None) -> None:
         self.limits = limits_of(configuration.max_per_object, configuration.keep_k)
         super().__init__(configuration, state)
-        # The state is larger than a plain one, and a pass over it dearer: longer sub-batches pay.
+        # The state is larger than a plain one, and a pass over it costs more: longer sub-batches pay.
         self.settings = self.settings._replace(sub_batch=3 * sub_batch(self.limits.chosen))
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """As ``PairRowsLogic.checkpoint``, with the staircase."""
+        """Return the checkpoint of ``PairRowsLogic`` with the staircase."""
         _, at = self._alive()
         return {**super().checkpoint(), "sky_stair": self.skybands.stair[at]}
 

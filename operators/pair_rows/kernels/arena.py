@@ -1,6 +1,6 @@
-"""Where a bucket's windows live: one arena of columns, a contiguous region per key, so that kernels stream through one key's objects.
+"""The arena of a bucket's windows: columns with a contiguous region per key, so that kernels stream through one key's objects.
 
-Regions grow by moving to the arena's end; when that is full the arena is rebuilt without its garbage.
+A region grows by moving to the arena's end. When the arena is full, it is rebuilt without the free regions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from skyband.operators.base import I64, AnyArray
 from skyband.operators.jit import inner, jit, maker
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
-    FIRST_HELD,
+    FIRST_STORED,
     NEXT_SEQ,
     REGION_CAPACITY,
     REGION_START,
@@ -23,7 +23,7 @@ from skyband.operators.pair_rows.kernels.tables import (
 
 @inner
 def first_after(times: I64, low: int, high: int, instant: int) -> int:
-    """First position in [low, high) whose (non-decreasing) time is > ``instant``, or high. O(log(high - low))."""
+    """Return the first position in [low, high) whose (non-decreasing) time is > ``instant``, or high. O(log(high - low))."""
     while low < high:
         middle = (low + high) >> 1
         if times[middle] > instant:
@@ -35,11 +35,11 @@ def first_after(times: I64, low: int, high: int, instant: int) -> int:
 
 @inner
 def alive_from(history: History, upto: int, instant: int, count: int, micros: int) -> int:
-    """First seq alive at ``instant`` in a window, once the objects before seq ``upto`` have arrived."""
-    held = history.first_held
-    first = max(held, upto - count)
+    """Return the first seq alive at ``instant`` in a window, once the objects before seq ``upto`` have arrived."""
+    first_stored = history.first_stored
+    first = max(first_stored, upto - count)
     if first < upto:
-        first = first_after(history.times, first - held, upto - held, instant - micros) + held
+        first = first_after(history.times, first - first_stored, upto - first_stored, instant - micros) + first_stored
     return first
 
 
@@ -54,7 +54,7 @@ def move_columns(source: AnyArray, target: AnyArray, first: int, stop: int, to: 
 
 @inner
 def move_objects(source: Objects, target: Objects, first: int, stop: int, to: int) -> None:
-    """As ``move_columns``, for attributes and times."""
+    """Move attributes and times, as ``move_columns``."""
     move_columns(source.floats, target.floats, first, stop, to)
     move_columns(source.integers, target.integers, first, stop, to)
     x, y = source.times, target.times
@@ -65,26 +65,26 @@ def move_objects(source: Objects, target: Objects, first: int, stop: int, to: in
 @inner
 def relocate(keys: I64, key: int, to: int, capacity: int, source: Objects, target: Objects) -> None:
     """Move a key's alive objects to a region of ``capacity`` at ``to``."""
-    offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+    offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
     move_objects(source, target, offset + keys[key, FIRST_ALIVE], offset + keys[key, NEXT_SEQ], to)
-    keys[key, REGION_START], keys[key, REGION_CAPACITY], keys[key, FIRST_HELD] = to, capacity, keys[key, FIRST_ALIVE]
+    keys[key, REGION_START], keys[key, REGION_CAPACITY], keys[key, FIRST_STORED] = to, capacity, keys[key, FIRST_ALIVE]
 
 
 @inner
 def room(alive: int, more: int) -> int:
-    """Capacity of a new region: an alive object is moved about once per turnover of the window."""
+    """Return the capacity of a new region: an alive object moves about once per turnover of the window."""
     return alive + more + max(16, alive) if alive + more > 0 else 0
 
 
 @inner
 def fits(keys: I64, key: int, more: int) -> bool:
-    """Whether a key's region has place for ``more`` objects behind those in it."""
-    return bool(keys[key, NEXT_SEQ] - keys[key, FIRST_HELD] + more <= keys[key, REGION_CAPACITY])
+    """Return True if a key's region has place for ``more`` objects behind those in it."""
+    return bool(keys[key, NEXT_SEQ] - keys[key, FIRST_STORED] + more <= keys[key, REGION_CAPACITY])
 
 
 @inner
 def outgrown(keys: I64, key: int, more: int) -> bool:
-    """Whether a key's region is too small for ``more`` objects, or soon would be, even without the dead ones in it."""
+    """Return True if a key's region is too small for ``more`` objects, or soon would be, even without the dead ones in it."""
     alive = keys[key, NEXT_SEQ] - keys[key, FIRST_ALIVE]
     spare = keys[key, REGION_CAPACITY] - alive - more
     return bool(spare < 0 or (spare < alive // 2 and more < alive // 2))
@@ -92,7 +92,7 @@ def outgrown(keys: I64, key: int, more: int) -> bool:
 
 @maker
 def rebuild(keys: I64, arriving: I64, objects: Objects, instant: int, count: int, micros: int) -> tuple[Objects, int]:
-    """An arena of the objects alive after ``instant``, with room for arriving[key] more of each key; returns it and its end. O(arena)."""
+    """Build an arena of the objects alive after ``instant``, with room for arriving[key] more of each key; return it and its end."""
     total = 0
     for key in range(len(keys)):
         first = alive_from(history_of(keys, key, objects.times), keys[key, NEXT_SEQ], instant, count, micros)
@@ -118,8 +118,8 @@ def append(
 ) -> tuple[Objects, int]:
     """Append rows start[g]..stop[g] to key which[g]; returns the (perhaps new) arena and its end. Amortised O(rows).
 
-    ``which``, ``start``, ``stop`` int64 (m,). ``instant`` is the last one already processed: what was dead then in the window of ``count``
-    and ``micros`` is dropped when the arena is rebuilt.
+    ``which``, ``start``, ``stop`` int64 (m,). ``instant`` is the last one already processed: a rebuild
+    drops what had expired by then from the window of ``count`` and ``micros``.
     """
     extra = 0
     for g in range(len(which)):
@@ -140,6 +140,6 @@ def append(
                 end += capacity
             else:
                 relocate(keys, key, keys[key, REGION_START], keys[key, REGION_CAPACITY], objects, objects)
-        move_objects(rows, objects, start[g], stop[g], keys[key, REGION_START] + keys[key, NEXT_SEQ] - keys[key, FIRST_HELD])
+        move_objects(rows, objects, start[g], stop[g], keys[key, REGION_START] + keys[key, NEXT_SEQ] - keys[key, FIRST_STORED])
         keys[key, NEXT_SEQ] += more
     return objects, end

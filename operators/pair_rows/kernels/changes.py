@@ -44,8 +44,8 @@ class Event(NamedTuple):
 
 
 @maker
-def room_for(rows: ChangeRows, written: int, more: int) -> ChangeRows:
-    """The change rows with room for ``more``."""
+def ensure_capacity(rows: ChangeRows, written: int, more: int) -> ChangeRows:
+    """Return the change rows with room for ``more``."""
     if written + more <= len(rows.score):
         return rows
     size = 2 * len(rows.score) + more
@@ -69,7 +69,7 @@ def put(rows: ChangeRows, row: int, event: Event, position: int, sign: int, caus
 
 @inner
 def first_not_before(pairs: Pairs, start: int, length: int, score: float, older: int, newer: int) -> int:
-    """The first place from ``start`` on in a list whose pair does not rank before the given one, or ``length``."""
+    """Return the first place from ``start`` on in a list whose pair does not rank before the given one, or ``length``."""
     i = start
     while i < length and ranks_before(pairs.score[i], pairs.older[i], pairs.newer[i], score, older, newer):
         i += 1

@@ -13,7 +13,7 @@ from skyband.operators.pair_rows.kernels.tables import History, Lists, Pairs, Qu
 
 @inner
 def ranks_before(score: float, older: int, newer: int, score2: float, older2: int, newer2: int) -> bool:
-    """Rank order: score, larger older, larger newer."""
+    """Return True if the first pair ranks before the second: smaller score, then larger older, then larger newer."""
     return score < score2 or (score == score2 and (older > older2 or (older == older2 and newer > newer2)))
 
 
@@ -35,7 +35,7 @@ def enter(best: Pairs, length: int, score: float, older: int, newer: int) -> int
 
 
 @inner
-def select_held(best: Pairs, worst: float, first_alive: int, skyband: Skyband) -> int:
+def select_stored(best: Pairs, worst: float, first_alive: int, skyband: Skyband) -> int:
     """Fill ``best`` with the best of the skyband with older seq >= ``first_alive`` and score <= ``worst``; returns its length."""
     scores, olders, newers = skyband.score, skyband.older, skyband.newer
     k = len(best.score)
@@ -52,12 +52,12 @@ def select_held(best: Pairs, worst: float, first_alive: int, skyband: Skyband) -
 
 @inner
 def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: Sources) -> int:
-    """As ``select_held``, of the skyband and the candidates of the first ``arrived`` arrivals. O(skyband + candidates), O(k) an entry."""
+    """Fill ``best`` from the skyband and the first ``arrived`` arrivals. O(skyband + candidates), O(k) an entry."""
     batch, candidates = sources.batch, sources.candidates
     scores, newer = batch.scores, batch.newer
     found_score, found_older, found_arrival = candidates.score, candidates.older, candidates.arrival
     k = len(best.score)
-    length = select_held(best, worst, first_alive, sources.skyband)
+    length = select_stored(best, worst, first_alive, sources.skyband)
     if length == k:
         worst = best.score[k - 1]
     for i in range(min(arrived, own_scores(batch))):
@@ -76,7 +76,7 @@ def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: S
 
 @inner
 def before_last(best: Pairs, length: int, score: float, older: int, newer: int) -> bool:
-    """Whether a pair ranks before the last of a list."""
+    """Return True if a pair ranks before the last of a list."""
     last = length - 1
     return ranks_before(score, older, newer, best.score[last], best.older[last], best.newer[last])
 
@@ -116,7 +116,7 @@ def drop_expired(best: Pairs, length: int, first_alive: int) -> int:
 
 @inner
 def oldest(olders: I64, length: int) -> int:
-    """The smallest older seq, or ``NEVER`` in an empty list."""
+    """Return the smallest older seq, or ``NEVER`` in an empty list."""
     least = NEVER
     for i in range(length):
         least = min(least, int(olders[i]))
@@ -125,7 +125,7 @@ def oldest(olders: I64, length: int) -> int:
 
 @inner
 def enough(queries: Queries, lists: Lists) -> bool:
-    """Whether every list that is ``partial`` has all its pairs."""
+    """Return True if every list that is ``partial`` has all its pairs."""
     missing = 0
     for query in range(len(queries.k)):
         missing += queries.partial[query] == 1 and lists.length[query] < queries.k[query]
@@ -134,9 +134,9 @@ def enough(queries: Queries, lists: Lists) -> bool:
 
 @inner
 def fill_lists(queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists) -> None:
-    """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (docs/algorithms Theorem A)."""
+    """Fill every query's list from the skyband, as of ``instant`` and before seq ``upto`` (docs/algorithms Theorem A)."""
     for query in range(len(queries.k)):
         first_alive = alive_from(history, upto, instant, queries.window_count[query], queries.window_micros[query])
         best = part(lists.best, queries.list_start[query], queries.list_room[query])
-        lists.length[query] = select_held(best, queries.worst[query], first_alive, skyband)
+        lists.length[query] = select_stored(best, queries.worst[query], first_alive, skyband)
         lists.whole[query] = 1 if lists.length[query] < queries.list_room[query] else 0

@@ -1,4 +1,4 @@
-"""Replaying a sub-batch for one query: which events change its list of the best k pairs, and the change rows they write.
+"""Replay a sub-batch for one query: find the events that change its list of the best k pairs, and write change rows.
 
 Only arrivals with a candidate that reaches the list, expiries of list members and boundaries are visited: nothing else can change it.
 """
@@ -47,19 +47,19 @@ def next_arrival(batch: SubBatch, arrived: int, bar: float, first_out: int, coun
 
 
 @inner
-def show(
+def write_boundary(
     query: int, key: int, queries: Queries, newest: int, history: History, best: Pairs, length: int, progress: Progress,
     rows: ChangeRows, written: int,
 ) -> int:  # fmt: skip
-    """Take the query's boundary that is due: tell what changed since the list last shown, and keep the list. Returns the next free row.
+    """Process the query's due boundary: write the changes since the list last shown, and store the list. Return the next free row.
 
     ``newest``: the key's objects before this seq have been put into its history; ``rows`` have room for 2k more. O(k).
     """
     edge = progress.due[query, key]
     progress.due[query, key] = NEVER
     k, start = queries.k[query], queries.shown_start[query]
-    held = history.first_held
-    upto = first_after(history.times, 0, newest - held, edge) + held
+    first_stored = history.first_stored
+    upto = first_after(history.times, 0, newest - first_stored, edge) + first_stored
     first_alive = alive_from(history, upto, edge, queries.window_count[query], queries.window_micros[query])
     shown = Pairs(
         progress.shown_score[key, start : start + k],
@@ -80,10 +80,10 @@ def replay(
     query: int, key: int, arrived: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress,
     rows: ChangeRows, written: int, work: I64,
 ) -> tuple[int, int, bool]:  # fmt: skip
-    """Take the sub-batch's events for one query, the first ``arrived`` arrivals having been taken.
+    """Process the sub-batch's events for one query, the first ``arrived`` arrivals being processed already.
 
-    Returns how many arrivals are taken now, how many change rows are written, and whether that is all: if not, ``rows`` needs room for
-    2k more. Expiries and boundaries: those before ``batch.limit`` if this is the last sub-batch; else expiries up to it and boundaries
+    Return how many arrivals are processed now, how many change rows are written, and whether that is all. If not, ``rows`` needs room
+    for 2k more. Expiries and boundaries: those before ``batch.limit`` if this is the last sub-batch; else expiries up to it and boundaries
     before it. Visited events cost O(k), refills O(skyband).
     """
     k, every = queries.k[query], queries.every[query]
@@ -91,28 +91,28 @@ def replay(
     worst, start, room = queries.worst[query], queries.list_start[query], queries.list_room[query]
     best, before = part(lists.best, start, room), part(lists.before, start, k)
     length, whole = lists.length[query], lists.whole[query] == 1
-    batch, times, held = sources.batch, history.times, history.first_held
+    batch, times, first_stored = sources.batch, history.times, history.first_stored
     done = False
     while written + 2 * k <= len(rows.score):
         first_out = oldest(best.older, min(length, k))
         bar = worst if whole else best.score[length - 1]
         next_in = next_arrival(batch, arrived, bar, first_out, count)
-        at = times[batch.first_seq + next_in - held] if next_in < batch.size else batch.limit
+        at = times[batch.first_seq + next_in - first_stored] if next_in < batch.size else batch.limit
         expiry = np.int64(NEVER)
         if micros < UNBOUNDED and length > 0:
-            expiry = times[first_out - held] + micros
+            expiry = times[first_out - first_stored] + micros
         expires = expiry < at or (expiry == at and (next_in < batch.size or not batch.last))
         if expires:
             at = expiry
         if every > 0 and progress.due[query, key] < at:
             newest = batch.first_seq + batch.size
-            written = show(query, key, queries, newest, history, best, min(length, k), progress, rows, written)
+            written = write_boundary(query, key, queries, newest, history, best, min(length, k), progress, rows, written)
             continue
         if next_in == batch.size and not expires:
             done = True
             break
         if expires:
-            position = batch.first_seq - held
+            position = batch.first_seq - first_stored
             arrived = max(arrived, first_after(times, position + arrived, position + batch.size, at - 1) - position)
             arriving = -1
         else:

@@ -22,15 +22,15 @@ from skyband.operators.pair_rows.kernels.tables import (
 
 @inner
 def below(bar: float) -> float:
-    """The inclusive bound of "score < ``bar``"."""
+    """Return the inclusive bound of "score < ``bar``"."""
     return np.nan if bar == -np.inf else np.nextafter(bar, -np.inf)
 
 
 @inner
-def push(heap: F64, held: int, k: int, score: float) -> int:
+def push(heap: F64, size: int, k: int, score: float) -> int:
     """Put ``score`` into the max-heap of the ``k`` smallest (the caller knows it belongs there); returns its size. O(log k)."""
-    if held < k:
-        i = held
+    if size < k:
+        i = size
         while i > 0:
             up = (i - 1) >> 1
             if heap[up] >= score:
@@ -38,7 +38,7 @@ def push(heap: F64, held: int, k: int, score: float) -> int:
             heap[i] = heap[up]
             i = up
         heap[i] = score
-        return held + 1
+        return size + 1
     i = 0
     while True:
         child = 2 * i + 1
@@ -51,7 +51,7 @@ def push(heap: F64, held: int, k: int, score: float) -> int:
         heap[i] = heap[child]
         i = child
     heap[i] = score
-    return held
+    return size
 
 
 @inner
@@ -127,12 +127,12 @@ def stairs(k: int, keys: I64, scores: F64, heap: F64, out: F64) -> None:
     ``scores`` and ``out`` float64 (size,), arenas as ``Skyband.score`` and ``stair``; ``heap`` float64 (k,).
     """
     for key in range(len(keys)):
-        held = 0
+        size = 0
         start = keys[key, SKYBAND_START]
         for i in range(start, start + keys[key, SKYBAND_LENGTH]):
-            if held < k or scores[i] < heap[0]:
-                held = push(heap, held, k, scores[i])
-            out[i] = below(heap[0]) if held == k else np.inf
+            if size < k or scores[i] < heap[0]:
+                size = push(heap, size, k, scores[i])
+            out[i] = below(heap[0]) if size == k else np.inf
 
 
 @inner
@@ -145,7 +145,7 @@ def copy_skyband(source: Skyband, first: int, length: int, target: Skyband, to: 
 
 @maker
 def compact(keys: I64, skyband: Skyband, more: int) -> tuple[Skyband, int]:
-    """An arena of all keys' skybands without garbage, and its end; there is room for ``more`` behind it. O(arena)."""
+    """Return an arena of all keys' skybands without garbage, and its end; there is room for ``more`` behind it. O(arena)."""
     total = more
     for key in range(len(keys)):
         total += keys[key, SKYBAND_LENGTH] + keys[key, SKYBAND_LENGTH] // 2
@@ -161,7 +161,7 @@ def compact(keys: I64, skyband: Skyband, more: int) -> tuple[Skyband, int]:
 
 @maker
 def store(keys: I64, key: int, merged: Skyband, length: int, skyband: Skyband, end: int) -> tuple[Skyband, int]:
-    """Make the first ``length`` of ``merged`` the key's skyband; returns the (perhaps new) arena and its end. Amortised O(length)."""
+    """Make the first ``length`` of ``merged`` the key's skyband; return the (perhaps new) arena and its end. Amortised O(length)."""
     if length > keys[key, SKYBAND_CAPACITY]:
         capacity = 2 * length + 8
         keys[key, SKYBAND_LENGTH] = 0

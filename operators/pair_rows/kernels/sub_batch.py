@@ -1,4 +1,4 @@
-"""What every operator of pairs does with a sub-batch, whatever found its candidates: arrivals in, results replayed, skyband merged."""
+"""The steps of a sub-batch that all operators of pairs share: gather arrivals, replay the queries, merge the skyband."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 from skyband.operators.base import I64
 from skyband.operators.jit import inner, maker
-from skyband.operators.pair_rows.kernels.changes import room_for
+from skyband.operators.pair_rows.kernels.changes import ensure_capacity
 from skyband.operators.pair_rows.kernels.lists import oldest
 from skyband.operators.pair_rows.kernels.replay import replay
 from skyband.operators.pair_rows.kernels.skyband import merge, store
 from skyband.operators.pair_rows.kernels.tables import (
     CHANGE_COLUMNS,
     FIRST_ALIVE,
-    FIRST_HELD,
+    FIRST_STORED,
     IS_A,
     IS_B,
     IS_NEITHER,
@@ -40,7 +40,7 @@ from skyband.operators.pair_rows.kernels.tables import (
 from skyband.operators.windows import UNBOUNDED
 
 
-class Told(NamedTuple):
+class ChangeBuffer(NamedTuple):
     """The change rows of an ``advance``, and how many there are."""
 
     rows: ChangeRows
@@ -49,7 +49,7 @@ class Told(NamedTuple):
     """int64."""
 
 
-class Held(NamedTuple):
+class Skybands(NamedTuple):
     """The skybands of a bucket while it advances."""
 
     skyband: Skyband
@@ -61,21 +61,21 @@ class Held(NamedTuple):
 
 
 @maker
-def no_changes() -> Told:
-    """Room for changes."""
-    return Told(ChangeRows(np.empty((256, CHANGE_COLUMNS), np.int64), np.empty(256, np.float64)), 0)
+def no_changes() -> ChangeBuffer:
+    """Return an empty buffer for changes."""
+    return ChangeBuffer(ChangeRows(np.empty((256, CHANGE_COLUMNS), np.int64), np.empty(256, np.float64)), 0)
 
 
 @maker
 def no_lists(queries: Queries) -> Lists:
-    """Room for every query's list."""
+    """Return room for every query's list."""
     width = queries.list_room.sum()
     return Lists(new_pairs(width), new_pairs(width), np.zeros(len(queries.k), np.int64), np.zeros(len(queries.k), np.int64))
 
 
 @maker
 def new_scratch(settings: Settings) -> Scratch:
-    """Buffers."""
+    """Return scratch buffers for sub-batches."""
     ranked = settings.keep_k + settings.sub_batch + 1
     return Scratch(np.empty(settings.keep_k, np.float64), np.empty(ranked, np.float64), np.empty(ranked, np.int64))
 
@@ -83,7 +83,7 @@ def new_scratch(settings: Settings) -> Scratch:
 @inner
 def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, objects: Objects, batch: SubBatch) -> int:
     """Put the key's next ``size`` arrivals, from ``first_seq`` on, into the arrays of ``batch``; returns the first seq alive after them."""
-    offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+    offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
     times, floats, integers = objects.times, objects.floats, objects.integers
     first_alive = int(keys[key, FIRST_ALIVE])
     for i in range(size):
@@ -121,38 +121,42 @@ def group_by_arrival(batch: SubBatch, candidates: Candidates) -> None:
 
 
 @maker
-def tell(key: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress, told: Told, work: I64) -> Told:
+def replay_queries(
+    key: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress, changes: ChangeBuffer, work: I64
+) -> ChangeBuffer:
     """Replay the sub-batch for every query."""
-    rows, written = told.rows, told.written
+    rows, written = changes.rows, changes.written
     group_by_arrival(sources.batch, sources.candidates)
     for query in range(len(queries.k)):
         arrived, done = 0, False
         while not done:
-            rows = room_for(rows, written, 2 * queries.k[query])
+            rows = ensure_capacity(rows, written, 2 * queries.k[query])
             arrived, written, done = replay(query, key, arrived, queries, history, sources, lists, progress, rows, written, work)
-    return Told(rows, written)
+    return ChangeBuffer(rows, written)
 
 
 @maker
-def take_in(settings: Settings, keys: I64, key: int, first_alive: int, sources: Sources, held: Held, scratch: Scratch) -> Held:
+def merge_sub_batch(
+    settings: Settings, keys: I64, key: int, first_alive: int, sources: Sources, skybands: Skybands, scratch: Scratch
+) -> Skybands:
     """Make the sub-batch part of the key's skyband; ``first_alive`` after its last arrival."""
-    scored, merged = own_scores(sources.batch), held.merged
+    scored, merged = own_scores(sources.batch), skybands.merged
     keys[key, FIRST_ALIVE] = first_alive
     most = keys[key, SKYBAND_LENGTH] + sources.candidates.found + scored * (scored - 1) // 2
     if most > len(merged.score):
         merged = new_skyband(2 * most)
     length = merge(settings.keep_k, first_alive, sources.batch, sources.candidates, sources.skyband, merged, scratch)
-    skyband, end = store(keys, key, merged, length, held.skyband, held.end)
-    return Held(skyband, end, merged)
+    skyband, end = store(keys, key, merged, length, skybands.skyband, skybands.end)
+    return Skybands(skyband, end, merged)
 
 
 @inner
 def wake_times(key: int, queries: Queries, history: History, lists: Lists, progress: Progress) -> None:
-    """Note the next expiry by time of a list's member, or the next boundary at which a query has something to tell, if it is before."""
+    """Note the next expiry by time of a list's member, or the next boundary with changes, whichever is earlier."""
     for query in range(len(queries.k)):
         wake = progress.due[query, key]
         length, start = min(lists.length[query], queries.k[query]), queries.list_start[query]
         if queries.window_micros[query] < UNBOUNDED and length > 0:
             first_out = oldest(lists.best.older[start : start + length], length)
-            wake = min(wake, history.times[first_out - history.first_held] + queries.window_micros[query])
+            wake = min(wake, history.times[first_out - history.first_stored] + queries.window_micros[query])
         progress.wake[query, key] = wake

@@ -1,4 +1,4 @@
-"""What the pair kernels work on: NamedTuples of typed arrays (Numba takes, builds and returns them) and columns of integer tables.
+"""The tables of the pair kernels: NamedTuples of typed arrays (Numba takes, builds and returns them) and columns of integer tables.
 
 Shapes use: keys = keys of the bucket, queries = queries of the state, K = pairs kept, S = largest sub-batch, size = capacity of a buffer.
 
@@ -16,10 +16,10 @@ import numpy as np
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, maker
 
-REGION_START, REGION_CAPACITY, FIRST_HELD, NEXT_SEQ, FIRST_ALIVE, SKYBAND_START, SKYBAND_CAPACITY, SKYBAND_LENGTH, KEY_COLUMNS = range(9)
+REGION_START, REGION_CAPACITY, FIRST_STORED, NEXT_SEQ, FIRST_ALIVE, SKYBAND_START, SKYBAND_CAPACITY, SKYBAND_LENGTH, KEY_COLUMNS = range(9)
 """Columns of the key table, int64 (keys, 8): the region of the key's objects in the arena; the first seq in it; the next seq to come; the
 first seq alive in the largest window; the region of its skyband in the skybands' arena. Object seq is at position
-REGION_START + seq - FIRST_HELD."""
+REGION_START + seq - FIRST_STORED."""
 
 QUERY, KEY, AT, STEP, POSITION, SIGN, CAUSE, OLDER, NEWER, CHANGE_COLUMNS = range(10)
 """Columns of the change rows' integers, in the order of ``Changes``; OLDER and NEWER as of a pair."""
@@ -61,7 +61,7 @@ class Queries(NamedTuple):
     window_micros: I64
     """int64: microseconds of the window, or ``UNBOUNDED``."""
     every: I64
-    """int64: microseconds between boundaries, or 0: changes are told at every event."""
+    """int64: microseconds between boundaries, or 0: report changes at every event."""
     list_start: I64
     """int64: where the query's list starts in ``Lists.best``."""
     list_room: I64
@@ -101,7 +101,7 @@ class Objects(NamedTuple):
 class History(NamedTuple):
     """The times of one key's objects."""
 
-    first_held: int
+    first_stored: int
     """int64: seq of the first."""
     times: I64
     """int64 (objects held,): microseconds, non-decreasing."""
@@ -135,12 +135,12 @@ class Bucket(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What has been told of each query and key."""
+    """What each query has reported of each key."""
 
     step: I64
-    """int64 (queries, keys): steps told so far."""
+    """int64 (queries, keys): steps reported so far."""
     wake: I64
-    """int64 (queries, keys): the next instant at which there may be something to tell without an arrival, or ``NEVER``."""
+    """int64 (queries, keys): the next instant at which the result may change without an arrival, or ``NEVER``."""
     due: I64
     """int64 (queries, keys): the boundary at which the list has to be looked at (with ``every``), or ``NEVER``."""
     shown_score: F64
@@ -274,19 +274,19 @@ class Scratch(NamedTuple):
 
 @maker
 def new_pairs(size: int) -> Pairs:
-    """Room for ``size`` pairs."""
+    """Return room for ``size`` pairs."""
     return Pairs(np.empty(size, np.float64), np.empty(size, np.int64), np.empty(size, np.int64))
 
 
 @maker
 def new_skyband(size: int) -> Skyband:
-    """Room for ``size`` pairs."""
+    """Return room for ``size`` pairs."""
     return Skyband(np.empty(size, np.float64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.float64))
 
 
 @maker
 def new_candidates(size: int) -> Candidates:
-    """No candidates, with room for ``size``."""
+    """Return no candidates, with room for ``size``."""
     return Candidates(
         np.empty(size, np.float64),
         np.empty(size, np.int64),
@@ -298,8 +298,24 @@ def new_candidates(size: int) -> Candidates:
 
 
 @maker
+def grow_candidates(candidates: Candidates, count: int, size: int) -> Candidates:
+    """Copy the first ``count`` candidates to new arrays of ``size``."""
+    new = new_candidates(size)
+    for i in range(count):
+        new.score[i], new.older[i] = candidates.score[i], candidates.older[i]
+        new.arrival[i], new.order[i] = candidates.arrival[i], candidates.order[i]
+    return new
+
+
+@maker
+def with_found(candidates: Candidates, found: int) -> Candidates:
+    """Return the same arrays with ``found`` candidates in them."""
+    return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, found)
+
+
+@maker
 def new_sub_batch(size: int, scored: int, floats: int, integers: int) -> SubBatch:
-    """No arrivals, with room for ``size`` of so many attributes, and for scores between ``scored`` (all or none); nobody is on side a."""
+    """Return no arrivals, with room for ``size``, and for scores between ``scored`` of them (all or none)."""
     return SubBatch(
         0, 0, 0, False, np.empty(size, np.int64), np.full(size, IS_B, np.int64), np.empty(size, np.int64),
         np.empty((size, floats), np.float64), np.empty((size, integers), np.int64), np.empty((scored, scored), np.float64),
@@ -309,7 +325,7 @@ def new_sub_batch(size: int, scored: int, floats: int, integers: int) -> SubBatc
 
 @maker
 def next_batch(batch: SubBatch, first_seq: int, size: int, limit: int, last: bool) -> SubBatch:
-    """Other arrivals in the arrays of ``batch``."""
+    """Return other arrivals in the arrays of ``batch``."""
     return SubBatch(
         first_seq, size, limit, last, batch.first_partner, batch.side, batch.newer, batch.floats, batch.integers, batch.scores, batch.best,
         batch.start,
@@ -318,19 +334,19 @@ def next_batch(batch: SubBatch, first_seq: int, size: int, limit: int, last: boo
 
 @inner
 def own_scores(batch: SubBatch) -> int:
-    """How many of the arrivals have their pairs with each other in ``batch.scores``: all or none."""
+    """Return how many of the arrivals have their pairs with each other in ``batch.scores``: all or none."""
     return min(batch.size, len(batch.scores))
 
 
 @inner
 def part(pairs: Pairs, start: int, size: int) -> Pairs:
-    """For leaves: a view of ``size`` pairs from ``start`` on."""
+    """Return a view of ``size`` pairs from ``start`` on, for leaves."""
     return Pairs(pairs.score[start : start + size], pairs.older[start : start + size], pairs.newer[start : start + size])
 
 
 @maker
 def skyband_of(keys: I64, key: int, skyband: Skyband) -> Skyband:
-    """A view of one key's skyband in the arena."""
+    """Return a view of one key's skyband in the arena."""
     start = keys[key, SKYBAND_START]
     stop = start + keys[key, SKYBAND_LENGTH]
     return Skyband(skyband.score[start:stop], skyband.older[start:stop], skyband.newer[start:stop], skyband.stair[start:stop])
@@ -338,7 +354,7 @@ def skyband_of(keys: I64, key: int, skyband: Skyband) -> Skyband:
 
 @maker
 def history_of(keys: I64, key: int, times: I64) -> History:
-    """A view of one key's times in the arena."""
+    """Return a view of one key's times in the arena."""
     start = keys[key, REGION_START]
-    first_held = keys[key, FIRST_HELD]
-    return History(first_held, times[start : start + keys[key, NEXT_SEQ] - first_held])
+    first_stored = keys[key, FIRST_STORED]
+    return History(first_stored, times[start : start + keys[key, NEXT_SEQ] - first_stored])

@@ -9,7 +9,7 @@ from skyband.operators.jit import inner, jit
 from skyband.operators.pair_rows.kernels.arena import first_after
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
-    FIRST_HELD,
+    FIRST_STORED,
     IS_A,
     IS_B,
     IS_NEITHER,
@@ -52,10 +52,10 @@ def first_alive_of(settings: Settings, keys: I64, times: I64, instant: int) -> I
     """
     first = np.empty(len(keys), np.int64)
     for key in range(len(keys)):
-        low, high = max(keys[key, FIRST_ALIVE], keys[key, FIRST_HELD]), keys[key, NEXT_SEQ]
+        low, high = max(keys[key, FIRST_ALIVE], keys[key, FIRST_STORED]), keys[key, NEXT_SEQ]
         first[key] = low
         if low < high:
-            offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+            offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
             first[key] = first_after(times, low + offset, high + offset, instant - settings.window_micros) - offset
     return first
 
@@ -69,7 +69,7 @@ def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, s
     tokens, lookup = sets.tokens, new_lookup(sets.largest)
     for g in range(len(rows.keys)):
         key = rows.keys[g]
-        offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
         for seq in range(rows.first_new[g], keys[key, NEXT_SEQ]):
             row = sets.first_row[g] + seq - rows.first_new[g]
             codes = tokens.values[tokens.start[row] : tokens.start[row + 1]]

@@ -11,7 +11,7 @@ from skyband.operators.base import F64, I64, NEVER
 from skyband.operators.jit import inner, jit
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
-    FIRST_HELD,
+    FIRST_STORED,
     IS_A,
     IS_NEITHER,
     NEXT_SEQ,
@@ -112,7 +112,7 @@ def find_partners(
     own_floats, own_integers = np.empty(objects.floats.shape[0], np.float64), np.empty(objects.integers.shape[0], np.int64)
     for g in range(len(advance.keys)):
         key = advance.keys[g]
-        offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
         first[:], first_of_state[:] = keys[key, FIRST_ALIVE], keys[key, FIRST_ALIVE]
         for seq in range(advance.first_new[g], keys[key, NEXT_SEQ]):
             advance_windows(first_of_state, state, objects.times, offset, seq)

@@ -12,7 +12,7 @@ from skyband.operators.jit import HAVE_NUMBA, jit, prepare_numba
 
 @jit
 def grown(a: AnyArray, size: int) -> AnyArray:
-    """A copy of the vector ``a`` with room for ``size``."""
+    """Return a copy of the vector ``a`` with room for ``size``."""
     b = np.empty(size, a.dtype)
     for i in range(len(a)):  # not one slice to another: checking their shapes takes a second to compile
         b[i] = a[i]
@@ -21,7 +21,7 @@ def grown(a: AnyArray, size: int) -> AnyArray:
 
 @jit
 def grown_rows(a: AnyArray, size: int) -> AnyArray:
-    """A copy of the matrix ``a`` with room for ``size`` rows."""
+    """Return a copy of the matrix ``a`` with room for ``size`` rows."""
     b = np.empty((size, a.shape[1]), a.dtype)
     for i in range(len(a)):
         for j in range(a.shape[1]):
@@ -53,7 +53,7 @@ def _shift_np(a: AnyArray, begin: int, end: int, by: int) -> None:
 
 
 def _memmove_shift() -> Any:
-    """``shift`` as one memmove: Numba's own loop over overlapping places is not vectorised."""
+    """Build ``shift`` as one memmove: Numba does not vectorise its own loop over overlapping places."""
     prepare_numba()
     from numba.core import cgutils, types
     from numba.extending import intrinsic

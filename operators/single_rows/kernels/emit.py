@@ -32,13 +32,13 @@ class Event(NamedTuple):
 
 @maker
 def change_rows(room: int) -> ChangeRows:
-    """Room for ``room`` changes."""
+    """Return room for ``room`` changes."""
     return ChangeRows(np.empty((room, 8), np.int64), np.empty(room, np.float64))
 
 
 @maker
 def more_rows(changes: ChangeRows, room: int) -> ChangeRows:
-    """The same changes with room for ``room``."""
+    """Return the same changes with room for ``room``."""
     return ChangeRows(grown_rows(changes.numbers, room), grown(changes.score, room))
 
 

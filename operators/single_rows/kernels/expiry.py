@@ -14,7 +14,7 @@ FAR_FUTURE = 2**62
 
 @jit
 def alive_from(instant: int, micros: int) -> int:
-    """The smallest time of an object alive at ``instant`` in a time window of ``micros`` (``UNBOUNDED``: no time window)."""
+    """Return the smallest time of an object alive at ``instant`` in a time window of ``micros`` (``UNBOUNDED``: no time window)."""
     if micros >= UNBOUNDED or instant < FAR_PAST + micros:
         return ALWAYS
     return instant - micros + 1

@@ -1,4 +1,4 @@
-"""Members that enter and leave a query's list. ``timed``: whether the list's times are kept (see ``Span``)."""
+"""Insert members into a query's list, and remove them. ``timed``: whether the list's times are kept (see ``Span``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORT = 256
 
 
 class Alive(NamedTuple):
-    """Who is alive: members of seq >= ``seq`` and, in a list with times, of time >= ``time``."""
+    """The bounds of the alive members: seq >= ``seq`` and, in a list with times, of time >= ``time``."""
 
     seq: int
     time: int
@@ -31,7 +31,7 @@ class Departure(NamedTuple):
 
 @inner
 def purge(ranked: RankedList, size: int, k: int, alive: Alive) -> tuple[int, int]:
-    """Drop dead members; those of the first ``k`` are noted as left. Returns the new size and how many were. O(size).
+    """Remove expired members; those of the first ``k`` go to the ``left`` columns. Return the new size and how many were. O(size).
 
     Without times in the list ``alive.time`` must be ``ALWAYS``.
     """
@@ -85,7 +85,7 @@ def insert(ranked: RankedList, size: int, place: int, score: float, seq: int, ti
 
 @inner
 def without_dead(ranked: RankedList, size: int, place: int, alive: Alive, timed: bool) -> int:
-    """Drop the dead members that stand at ``place`` in a row; returns the new size."""
+    """Remove the expired members in a row from ``place`` on; return the new size."""
     end = place
     while end < size and (ranked.seq[end] < alive.seq or (timed and ranked.time[end] < alive.time)):
         end += 1
@@ -94,8 +94,7 @@ def without_dead(ranked: RankedList, size: int, place: int, alive: Alive, timed:
 
 @inner
 def expire(ranked: RankedList, size: int, k: int, first: int, alive: Alive, timed: bool) -> Departure:
-    """Take the dead ones out of the first ``k``, of which the one at ``first`` is the oldest, and see to it that whoever follows them is
-    alive."""
+    """Remove the expired members of the first ``k``, the oldest of which is at ``first``, and expired members that would follow them."""
     seqs = ranked.seq
     score, seq = ranked.score[first], seqs[first]
     time = ranked.time[first] if timed else 0
@@ -103,7 +102,7 @@ def expire(ranked: RankedList, size: int, k: int, first: int, alive: Alive, time
     size = remove(ranked, size, first, first + 1, timed)
     next_oldest = oldest(seqs, kept)
     if next_oldest >= 0 and (seqs[next_oldest] < alive.seq or (timed and ranked.time[next_oldest] < alive.time)):
-        insert(ranked, size, first, score, seq, time, timed)  # several at once: the general way
+        insert(ranked, size, first, score, seq, time, timed)  # several expire at once: the general way
         size, left = purge(ranked, size + 1, k, alive)
         return Departure(size, left, int(oldest(seqs, min(k, size))))
     ranked.left_score[0], ranked.left_seq[0] = score, seq
@@ -115,8 +114,8 @@ def expire(ranked: RankedList, size: int, k: int, first: int, alive: Alive, time
 
 @inner
 def delete(ranked: RankedList, size: int, k: int, first: int, seq: int, alive: Alive, timed: bool) -> Departure:
-    """Take the member of ``seq`` out, if there is one, and see to it that whoever moves up into the first ``k`` is alive. ``first``: as
-    in ``expire``. O(size)."""
+    """Remove the member of ``seq``, if there is one, and expired members that would move up into the first ``k``. ``first``: as in
+    ``expire``. O(size)."""
     place = 0
     while place < size and ranked.seq[place] != seq:
         place += 1

@@ -22,7 +22,7 @@ class Shown(NamedTuple):
     deleted: I64
 
 
-class Taken(NamedTuple):
+class AppliedEvent(NamedTuple):
     """An event that was applied to a list: its ``row`` (the first of the block not before it) and instant ``at``, how many members were
     ``shown`` before it, how many of them ``left`` and for which ``cause``, and the ``place`` of the object that arrived (-1: not on the
     list)."""
@@ -36,24 +36,24 @@ class Taken(NamedTuple):
 
 
 @inner
-def changed(k: int, taken: Taken, size: int) -> bool:
-    """Whether an event changed the first k of a list that has ``size`` members now."""
-    kept, now = taken.shown - taken.left, min(k, size)
-    if taken.left > 0 or (0 <= taken.place <= kept and taken.place < now):
+def changed(k: int, applied: AppliedEvent, size: int) -> bool:
+    """Return True if an event changed the first k of a list that has ``size`` members now."""
+    kept, now = applied.shown - applied.left, min(k, size)
+    if applied.left > 0 or (0 <= applied.place <= kept and applied.place < now):
         return True
-    return now > kept + (1 if 0 <= taken.place <= kept else 0)
+    return now > kept + (1 if 0 <= applied.place <= kept else 0)
 
 
 @inner
-def write_event(changes: ChangeRows, row: int, event: Event, k: int, taken: Taken, ranked: RankedList, size: int) -> int:
+def write_event(changes: ChangeRows, row: int, event: Event, k: int, applied: AppliedEvent, ranked: RankedList, size: int) -> int:
     """Write the net change of one event from change ``row`` on and return the row after it. Sizes as in ``changed``. O(changes)."""
-    score, seq, place = ranked.score, ranked.seq, taken.place
-    kept = taken.shown - taken.left
+    score, seq, place = ranked.score, ranked.seq, applied.place
+    kept = applied.shown - applied.left
     now = min(k, size)
     entered = 0 <= place <= kept
     pos = 0
-    for i in range(taken.left):
-        row = put(changes, row, event, pos, -1, taken.cause, ranked.left_seq[i], ranked.left_score[i])
+    for i in range(applied.left):
+        row = put(changes, row, event, pos, -1, applied.cause, ranked.left_seq[i], ranked.left_score[i])
         pos += 1
     if entered and kept + 1 > k and place < k:
         row = put(changes, row, event, pos, -1, DISPLACED, seq[k], score[k])

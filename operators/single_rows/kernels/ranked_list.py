@@ -30,7 +30,7 @@ class RankedList(NamedTuple):
 
 @inner
 def place_of(scores: AnyArray, size: int, score: float) -> int:
-    """Where an arrival (newest of all) of ``score`` goes in a list of ``size``: before the first score <= it. O(log size)."""
+    """Return where an arrival (newest of all) of ``score`` goes in a list of ``size``: before the first score <= it. O(log size)."""
     lo, hi = 0, size
     while lo < hi:
         mid = (lo + hi) >> 1

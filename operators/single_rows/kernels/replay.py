@@ -2,11 +2,11 @@
 
 The query's *list* holds every alive candidate that ranks at or above its cutoff: fewer than 2 * limit of them, in rank order. Only rows
 that reach the cutoff (*candidates*, found beforehand by a scan or an index) and the departures of the first k are visited; between them
-nothing can change. Members beyond the first k may be dead until they would be promoted, or the list is long. When fewer than k are left
-and the list does not hold all there is, ``replay_on`` stops in the middle of the event, the driver refills the list and calls it again.
+nothing can change. Members after the first k may have expired until they would be promoted, or until the list is long. When fewer than k
+are left and other candidates exist, ``replay_on`` stops within the event; the driver refills the list and calls it again.
 
-Work per visit hardly grows with the list: the oldest of the first k is followed instead of sought, a departure moves the tail of the list
-instead of sieving it, and the time column is not read until needed.
+Work per visit hardly grows with the list: the oldest of the first k is tracked instead of searched for, a departure moves the tail of the
+list instead of filtering it, and the time column is not read until needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event
 from skyband.operators.single_rows.kernels.expiry import ALWAYS, alive_from
 from skyband.operators.single_rows.kernels.list_moves import Alive, Departure, delete, expire, insert, place_for, purge
-from skyband.operators.single_rows.kernels.net_change import Shown, Taken, changed, write_boundary, write_event
+from skyband.operators.single_rows.kernels.net_change import AppliedEvent, Shown, changed, write_boundary, write_event
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
 from skyband.operators.single_rows.kernels.replay_state import (
     BASE,
@@ -51,7 +51,7 @@ from skyband.operators.single_rows.kernels.replay_state import (
 )
 from skyband.operators.windows import UNBOUNDED
 
-# What happens at a moment: nothing more, an expiry by time, a deletion, an arrival, an arrival that pushes the oldest out by count.
+# Kinds of events: none, an expiry by time, a deletion, an arrival, an arrival that makes the oldest expire by count.
 NOTHING, EXPIRES, DELETED, ARRIVES, LEAVES = range(5)
 
 
@@ -59,8 +59,9 @@ NOTHING, EXPIRES, DELETED, ARRIVES, LEAVES = range(5)
 def next_moment(
     query: Query, span: Span, block: Block, ranked: RankedList, first: int, row: int, deletion: int, candidate: int, known: int
 ) -> Moment:
-    """The next event of the list whose oldest of the first k stands at ``first``, from ``row`` and ``deletion`` on, if ``candidate`` is
-    the next row that reaches the cutoff (``known``: none before it)."""
+    """Return the next event of a list, from ``row`` and ``deletion`` on.
+
+    The oldest of the first k is at place ``first``; ``candidate`` is the next row that reaches the cutoff (``known``: none before it)."""
     expiry: Any = np.int64(NEVER)
     at_row, kind = candidate, ARRIVES
     if first >= 0:
@@ -89,11 +90,11 @@ def next_moment(
 
 
 @inner
-def take_boundary(
+def write_due_boundary(
     query: Query, span: Span, block: Block, ranked: RankedList, size: int, records: Records, row: int, before: int,
     changes: ChangeRows, out: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Show what is due at a boundary that falls before row ``before``. Returns the first row after it and the next change to write."""
+    """Write the changes of a boundary that falls before row ``before``. Returns the first row after it and the next change to write."""
     number, key, now, column = query.number, span.key, min(query.k, size), query.column
     at = records.due[number, key]
     row = int(lower_bound(block.time, row, before, at + 1))
@@ -122,10 +123,10 @@ def mark_shown_deleted(query: Query, key: int, seq: int, records: Records) -> No
 
 
 @inner
-def take(
+def apply_event(
     query: Query, span: Span, moment: Moment, deleted: int, candidates: Candidates, candidate: int, ranked: RankedList, size: int,
     first: int,
-) -> tuple[Taken, int, int]:  # fmt: skip
+) -> tuple[AppliedEvent, int, int]:  # fmt: skip
     """Apply an event to the list of ``size`` whose oldest of the first k stands at ``first``. Returns what became of it, the new size and
     the place of the oldest.
 
@@ -152,37 +153,39 @@ def take(
             first = max(first, 0) if size == 1 else first + (1 if place <= first else 0)
             if first >= k:
                 first = int(oldest(ranked.seq, min(k, size)))
-    return Taken(moment.row, moment.at, shown, gone.left, cause, place), size, first
+    return AppliedEvent(moment.row, moment.at, shown, gone.left, cause, place), size, first
 
 
 @inner
-def tell(query: Query, key: int, taken: Taken, ranked: RankedList, size: int, records: Records, changes: ChangeRows, out: int) -> int:
-    """Write the net change of an event, or note that there is something to tell at the next boundary; the next change to write."""
+def report_event(
+    query: Query, key: int, applied: AppliedEvent, ranked: RankedList, size: int, records: Records, changes: ChangeRows, out: int
+) -> int:
+    """Write the net change of an event, or mark the next boundary as due; return the next change to write."""
     number = query.number
-    if not changed(query.k, taken, size):
+    if not changed(query.k, applied, size):
         return out
     if query.every > 0:
         if records.due[number, key] == NEVER:
-            records.due[number, key] = -((-taken.at) // query.every) * query.every
+            records.due[number, key] = -((-applied.at) // query.every) * query.every
         return out
     records.step[number, key] += 1
-    return int(write_event(changes, out, Event(number, key, taken.at, records.step[number, key]), query.k, taken, ranked, size))
+    return int(write_event(changes, out, Event(number, key, applied.at, records.step[number, key]), query.k, applied, ranked, size))
 
 
 @inner
-def found_again(taken: Taken, ranked: RankedList, size: int, seq: int) -> Taken:
-    """The event with the place of its object, of ``seq``, which may have come with the refill. O(list)."""
+def with_arrival_place(applied: AppliedEvent, ranked: RankedList, size: int, seq: int) -> AppliedEvent:
+    """Return the event with the place of its object, of ``seq``, which may have come with the refill. O(list)."""
     place = -1
     for i in range(size):
         if ranked.seq[i] == seq:
             place = i
-    return Taken(taken.row, taken.at, taken.shown, taken.left, taken.cause, place)
+    return AppliedEvent(applied.row, applied.at, applied.shown, applied.left, applied.cause, place)
 
 
 @inner
 def shorten(query: Query, span: Span, row: int, at: int, ranked: RankedList, progress: Progress) -> None:
-    """Drop what is dead from a list that has become long as of ``row`` and ``at``, and its tail if it is long still: what it drops, a
-    refill finds again; and fill it with less while arrivals push it. O(list)."""
+    """Remove the expired members of a list that has become long, as of ``row`` and ``at``; if it is still long, cut its tail and lower its
+    limit. A refill finds again what the cut removes. O(list)."""
     places = progress.places
     since = alive_from(at, query.micros) if span.timed else ALWAYS
     size, _ = purge(ranked, places[SIZE], 0, Alive(span.first_seq + (row - span.begin) - query.count, since))
@@ -200,7 +203,7 @@ def replay_on(
     ranked: RankedList, progress: Progress, records: Records, changes: ChangeRows,
 ) -> int:  # fmt: skip
     """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL), or to row ``known`` (ROWS): candidates are
-    known for rows before it only. Stops also when there is too little room for changes (ROOM). Returns what it stopped for.
+    known for rows before it only. Stop also when changes need more room (ROOM). Return the reason.
 
     ``candidates`` are ``found`` rows of the span, in order. O(k) per change and O(list) moves per visited event.
     """
@@ -208,7 +211,7 @@ def replay_on(
     row, deletion, candidate, out = places[ROW], places[DELETION], places[NEXT], places[OUT]
     size, limit, visits, full, cutoff = places[SIZE], places[LIMIT], places[VISITS], places[FULL] == 1, progress.cutoff[0]
     pending, stop, room = places[PENDING] == 1, DONE, len(changes.score) - 4 * k - 4
-    taken = resume(places)
+    applied = resume(places)
     first = oldest(ranked.seq, min(k, size))
     while True:
         if not pending:
@@ -225,7 +228,7 @@ def replay_on(
             if moment.kind == NOTHING and (query.every == 0 or due[query.number, span.key] >= span.until):
                 break
             if query.every > 0 and due[query.number, span.key] < moment.at:
-                row, out = take_boundary(query, span, block, ranked, size, records, row, moment.row, changes, out)
+                row, out = write_due_boundary(query, span, block, ranked, size, records, row, moment.row, changes, out)
                 continue
             row, deleted, entry = moment.row, -1, -1
             if moment.kind == DELETED:
@@ -236,29 +239,29 @@ def replay_on(
             elif moment.kind != EXPIRES:
                 entry = candidate if candidate < found and reaches == row else -1
                 row += 1
-            taken, size, first = take(query, span, moment, deleted, candidates, entry, ranked, size, first)
+            applied, size, first = apply_event(query, span, moment, deleted, candidates, entry, ranked, size, first)
             visits += 1
             if size < k and not full:
                 stop = REFILL
                 break
-        elif row > taken.row and taken.place < 0:
-            taken = found_again(taken, ranked, size, span.first_seq + (taken.row - span.begin))
+        elif row > applied.row and applied.place < 0:
+            applied = with_arrival_place(applied, ranked, size, span.first_seq + (applied.row - span.begin))
         pending = False
-        out = tell(query, span.key, taken, ranked, size, records, changes, out)
+        out = report_event(query, span.key, applied, ranked, size, records, changes, out)
         if size >= 2 * limit:
             places[SIZE], places[LIMIT], places[FULL], progress.cutoff[0] = size, limit, 1 if full else 0, cutoff
-            shorten(query, span, row, taken.at, ranked, progress)
+            shorten(query, span, row, applied.at, ranked, progress)
             size, limit, full, cutoff = places[SIZE], places[LIMIT], places[FULL] == 1, progress.cutoff[0]
             first = oldest(ranked.seq, min(k, size))
     places[ROW], places[DELETION], places[NEXT], places[OUT] = row, deletion, candidate, out
     places[SIZE], places[LIMIT], places[VISITS], places[FULL], progress.cutoff[0] = size, limit, visits, 1 if full else 0, cutoff
-    suspend(places, stop == REFILL, taken)
+    suspend(places, stop == REFILL, applied)
     return stop
 
 
 @inner
-def room_for(changes: ChangeRows, k: int) -> int:
-    """How much room for changes a replay that stopped for ROOM goes on with."""
+def next_capacity(changes: ChangeRows, k: int) -> int:
+    """Return the capacity for changes with which to resume a replay that stopped for ROOM."""
     return 2 * len(changes.score) + 4 * k + 4
 
 
@@ -272,7 +275,7 @@ def stamp(changes: ChangeRows, begin: int, end: int, time: AnyArray) -> None:
 
 @inner
 def next_wake(ranked: RankedList, size: int, micros: int) -> int:
-    """The next expiry by time of the first ``size``, or NEVER."""
+    """Return the next expiry by time of the first ``size``, or NEVER."""
     if micros >= UNBOUNDED or size == 0:
         return NEVER
     instant: int = ranked.time[oldest(ranked.seq, size)] + micros

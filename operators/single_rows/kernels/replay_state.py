@@ -1,4 +1,4 @@
-"""What a replay of one query over one key's part of a block works on."""
+"""The tables of a replay of one query over one key's part of a block."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner
-from skyband.operators.single_rows.kernels.net_change import Taken
+from skyband.operators.single_rows.kernels.net_change import AppliedEvent
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 
 
@@ -25,8 +25,8 @@ class Query(NamedTuple):
 class Span(NamedTuple):
     """One key's part of a block: rows [``begin``, ``end``), the first with seq ``first_seq``; deletions before ``deletions_end``.
 
-    Events at instants before ``until`` are taken. Unless ``timed`` (no time window, no boundaries, no deletions of this key) times are
-    left out: the list's are not kept, and a change's ``at`` is the number of the row it came with, to be replaced (see ``stamp``).
+    The replay applies events at instants before ``until``. Without ``timed`` (no time window, no boundaries, no deletions of this key)
+    the list has no times, and a change's ``at`` is the number of its row, which ``stamp`` replaces.
     """
 
     key: int
@@ -49,10 +49,10 @@ class Candidates(NamedTuple):
 
 
 class Records(NamedTuple):
-    """What is known of every query and key between blocks, besides the lists.
+    """What every query has reported of every key, kept between blocks besides the lists.
 
     int64 (queries, keys): ``step`` the number of changes so far, ``wake`` the next instant something happens without an arrival, ``due``
-    the boundary at which there is something to tell (both ``NEVER`` if none), ``shown`` how many members the last boundary showed.
+    the next boundary with changes to report (both ``NEVER`` if none), ``shown`` how many members the last boundary showed.
 
     (keys, columns of the queries with boundaries): ``shown_score`` float64; ``shown_seq``, ``shown_time``, ``shown_deleted`` int64,
     as in ``Shown``.
@@ -69,7 +69,7 @@ class Records(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a replay has come, and what its list holds. Both are written in place.
+    """The progress of a replay, and the state of its list; kernels write both in place.
 
     ``places`` int64 (``PLACES``,), see the constants below; ``cutoff`` float64 (2,): the cutoff's score, and a score that a replay of
     its own may keep there.
@@ -80,7 +80,7 @@ class Progress(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The next event: the first ``row`` of the block that is not before it, its instant, and the ``kind`` of thing that happens."""
+    """The next event: the first ``row`` of the block that is not before it, its instant, and its ``kind``."""
 
     row: int
     at: int
@@ -105,25 +105,25 @@ are known; and how often a list was filled again."""
 
 PLACES = 21
 
-# What a replay stopped for (``ROOM`` and those after it concern drivers only).
+# Why a replay stopped (``ROOM`` and those after it concern drivers only).
 DONE, REFILL, ROWS, ROOM, WIDER, START = range(6)
 
 
 @inner
-def suspend(places: I64, pending: bool, taken: Taken) -> None:
-    """Note the event taken last, and whether it waits for a refill."""
-    places[PENDING], places[SEEN], places[AT] = 1 if pending else 0, taken.row, taken.at
-    places[BEFORE], places[LEFT], places[CAUSE], places[PLACE] = taken.shown, taken.left, taken.cause, taken.place
+def suspend(places: I64, pending: bool, applied: AppliedEvent) -> None:
+    """Note the event applied last, and whether it waits for a refill."""
+    places[PENDING], places[SEEN], places[AT] = 1 if pending else 0, applied.row, applied.at
+    places[BEFORE], places[LEFT], places[CAUSE], places[PLACE] = applied.shown, applied.left, applied.cause, applied.place
 
 
 @inner
-def resume(places: I64) -> Taken:
-    """The event that ``suspend`` noted."""
-    return Taken(places[SEEN], places[AT], places[BEFORE], places[LEFT], places[CAUSE], places[PLACE])
+def resume(places: I64) -> AppliedEvent:
+    """Return the event that ``suspend`` noted."""
+    return AppliedEvent(places[SEEN], places[AT], places[BEFORE], places[LEFT], places[CAUSE], places[PLACE])
 
 
 @inner
-def settle(progress: Progress, ranked: RankedList, full: bool, floor: float) -> None:
+def set_cutoff(progress: Progress, ranked: RankedList, full: bool, floor: float) -> None:
     """Set the cutoff below the list's last member, or as low as ``floor`` if the list holds all there is."""
     places, cutoff = progress.places, progress.cutoff
     last = places[SIZE] - 1
@@ -134,7 +134,7 @@ def settle(progress: Progress, ranked: RankedList, full: bool, floor: float) -> 
 
 
 @inner
-def fitted(size: int, most: int, visits: int, cost: int) -> int:
-    """The next list size, when a refill costs as much as ``cost`` list visits and ``visits`` were made since the last one: longer
+def next_list_size(size: int, most: int, visits: int, cost: int) -> int:
+    """Return the next list size, when a refill costs as much as ``cost`` list visits and ``visits`` were made since the last one: longer
     lists, fewer refills."""
     return max(size, min(2 * size, most)) if cost > visits else size

@@ -1,4 +1,4 @@
-"""Selections: the best of many rows that rank after what a list already holds. NumPy twins give equal results."""
+"""Select the best of many rows that rank after the members of a list. NumPy twins give equal results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK = 64
 
 
 class Below(NamedTuple):
-    """Who is sought: rows that rank after (``score``, ``row``) and whose score is at least ``floor``. Numbers, in the rows' numbering."""
+    """The rows to select: those that rank after (``score``, ``row``), with a score of at least ``floor``."""
 
     score: float
     row: int
@@ -75,7 +75,7 @@ def _select_np(
 
 
 select = _select_nb if HAVE_NUMBA else _select_np
-"""Gather the ``need`` best rows of ``scores`` [begin, end) that ``below`` asks for into the heap ``best`` of ``size``: its new size.
+"""Gather the ``need`` best rows of ``scores`` [begin, end) that ``below`` allows into the heap ``best`` of ``size``: its new size.
 
 ``scores`` float64 (rows,). ``ended_by`` int64 (rows,), or empty without deletions: a row with ``ended_by`` < ``now`` is left out.
 ``best.place`` holds ``base`` + row. Call for newer rows first. O(rows) compares plus O(log need) for the few that enter.

@@ -51,8 +51,8 @@ class Windows(NamedTuple):
     every: I64
 
 
-class Concerned(NamedTuple):
-    """What a block brings every query, ascending within one: query q's entries are those from begin[q] to begin[q + 1].
+class BlockEvents(NamedTuple):
+    """The events of a block by query, ascending within one: query q's entries are those from begin[q] to begin[q + 1].
 
     int64 (Q + 1,): ``begin``, ``deletion_begin``, ``due_begin``. ``row`` int64 and ``score`` float64: the rows that pass;
     ``deletion`` int64: deletions of rows that passed; ``due`` int64: keys of the block at which its list changes by itself.
@@ -67,7 +67,7 @@ class Concerned(NamedTuple):
     due: I64
 
 
-class _Asked(NamedTuple):
+class _Query(NamedTuple):
     """One query: ``number``, the window's count ``newest`` and duration ``micros``, and boundaries ``every``, as in ``Windows``."""
 
     number: int
@@ -90,15 +90,15 @@ class _Part(NamedTuple):
 
 _FRONT, _HEAD, _COMING, _LAST, _DELETION, _OUT, _NEED = range(7)
 """Where a visit of a list stands: places in the pool of its first member, of the first that has not left, of the next to arrive, and of the
-end; the next deletion; the next change to write, and how many changes there must be room for."""
+end; the next deletion; the next change to write, and how many changes need room."""
 
 _NOTHING, _EXPIRES, _DELETED, _ARRIVES, _LEAVES = range(5)
-"""What happens next: nothing, an expiry by time, a deletion, an arrival, an arrival that pushes the oldest out by count."""
+"""Kinds of the next event: none, expiry by time, deletion, arrival, arrival that makes the oldest expire by count."""
 
 
 @inner
 def _group_of(ends: I64, row: int) -> int:
-    """The first group whose end lies behind ``row``. O(log)."""
+    """Return the first group whose end lies behind ``row``. O(log)."""
     lo, hi = 0, len(ends) - 1
     while lo < hi:
         mid = (lo + hi) >> 1
@@ -110,22 +110,22 @@ def _group_of(ends: I64, row: int) -> int:
 
 
 @inner
-def _was_shown(i: int, members: Members, boundary: int, newest: int, asked: _Asked) -> bool:
-    """Whether member ``i`` was in the result as of ``boundary`` (NULL: nothing was shown yet), when ``newest`` was the last seq."""
-    if boundary == NULL or members.seq[i] > newest or members.seq[i] <= newest - asked.newest:
+def _was_shown(i: int, members: Members, boundary: int, newest: int, query: _Query) -> bool:
+    """Return True if member ``i`` was in the result as of ``boundary`` (NULL: nothing was shown yet), when ``newest`` was the last seq."""
+    if boundary == NULL or members.seq[i] > newest or members.seq[i] <= newest - query.newest:
         return False
-    in_time = asked.micros >= UNBOUNDED or members.time[i] > boundary - asked.micros
+    in_time = query.micros >= UNBOUNDED or members.time[i] > boundary - query.micros
     return bool(in_time and (len(members.deleted) == 0 or members.deleted[i] > boundary))
 
 
 @inner
-def _tell_boundary(asked: _Asked, slot: I64, members: Members, at: I64, newest: int, changes: ChangeRows, best: Heap) -> None:
+def _write_boundary(query: _Query, slot: I64, members: Members, at: I64, newest: int, changes: ChangeRows, best: Heap) -> None:
     """Write the net change of the boundary that is due, with ``newest`` the last seq by then. O(changes), O(members) after deletions."""
     score, seq, deleted = members.score, members.seq, members.deleted
     due, was, until, head, coming, out = slot[DUE], slot[SHOWN], slot[NEWEST], at[_HEAD], at[_COMING], at[_OUT]
     event, pos, found = Event(slot[QUERY], slot[KEY], due, slot[STEP] + 1), 0, 0
-    for i in range(at[_FRONT], coming if slot[DEAD] > was else head):  # who has left stands in front, unless it was deleted
-        if (i < head or deleted[i] < NEVER) and _was_shown(i, members, was, until, asked):
+    for i in range(at[_FRONT], coming if slot[DEAD] > was else head):  # members that left are in front, unless deleted
+        if (i < head or deleted[i] < NEVER) and _was_shown(i, members, was, until, query):
             found = heap_push(best, found, score[i], i)
     heap_to_order(best, found)
     for i in range(found):
@@ -133,7 +133,7 @@ def _tell_boundary(asked: _Asked, slot: I64, members: Members, at: I64, newest: 
         out = put(changes, out, event, pos, -1, cause, seq[best.place[i]], best.score[i])
         pos += 1
     found, i = 0, coming
-    while i > head and seq[i - 1] > until:  # who is new stands at the end
+    while i > head and seq[i - 1] > until:  # new members are at the end
         i -= 1
         if len(deleted) == 0 or deleted[i] == NEVER:
             found = heap_push(best, found, score[i], i)
@@ -147,16 +147,16 @@ def _tell_boundary(asked: _Asked, slot: I64, members: Members, at: I64, newest: 
 
 
 @inner
-def _next_moment(asked: _Asked, part: _Part, block: Block, deletions: I64, members: Members, at: I64) -> tuple[int, int, int]:
-    """The next event of a list: what happens, its row and its instant."""
+def _next_moment(query: _Query, part: _Part, block: Block, deletions: I64, members: Members, at: I64) -> tuple[int, int, int]:
+    """Return the next event of a list: what happens, its row and its instant."""
     head, coming, row, kind = at[_HEAD], at[_COMING], part.end, _ARRIVES
     expiry: Any = np.int64(NEVER)
     if coming < at[_LAST]:
         row = part.begin + (members.seq[coming] - part.first_seq)
     if head < coming:
-        if asked.micros < UNBOUNDED:
-            expiry = members.time[head] + asked.micros
-        leaves = part.begin + (members.seq[head] + asked.newest - part.first_seq)
+        if query.micros < UNBOUNDED:
+            expiry = members.time[head] + query.micros
+        leaves = part.begin + (members.seq[head] + query.newest - part.first_seq)
         if leaves <= row and leaves < part.end:
             row, kind = leaves, _LEAVES
     now = block.time[row] if row < part.end else part.until
@@ -170,14 +170,14 @@ def _next_moment(asked: _Asked, part: _Part, block: Block, deletions: I64, membe
 
 
 @inner
-def _put_off(slot: I64, now: int, every: int) -> None:
-    """There is something to tell at the next boundary."""
+def _mark_due(slot: I64, now: int, every: int) -> None:
+    """Note that the next boundary has changes to report."""
     if slot[DUE] == NEVER:
         slot[DUE] = -((-now) // every) * every
 
 
 @inner
-def _delete(asked: _Asked, slot: I64, block: Block, deletion: int, members: Members, at: I64, changes: ChangeRows) -> None:
+def _delete(query: _Query, slot: I64, block: Block, deletion: int, members: Members, at: I64, changes: ChangeRows) -> None:
     """Let a deletion take a member, if it is one; one that has left already only has another cause at the boundary. O(log members)."""
     target, now = block.deletion_seq[deletion], block.deletion_time[deletion]
     i = lower_bound(members.seq, at[_FRONT], at[_COMING], target)
@@ -186,17 +186,17 @@ def _delete(asked: _Asked, slot: I64, block: Block, deletion: int, members: Memb
     members.deleted[i] = slot[DEAD] = now
     if i < at[_HEAD]:
         return
-    if asked.every > 0:
-        _put_off(slot, now, asked.every)
+    if query.every > 0:
+        _mark_due(slot, now, query.every)
         return
     slot[STEP] += 1
-    event = Event(asked.number, slot[KEY], now, slot[STEP])
+    event = Event(query.number, slot[KEY], now, slot[STEP])
     at[_OUT] = put(changes, at[_OUT], event, 0, -1, DELETE, members.seq[i], members.score[i])
 
 
 @inner
-def _tell_event(slot: I64, now: int, left: int, came: bool, members: Members, at: I64, changes: ChangeRows, best: Heap) -> None:
-    """Write who left from place ``left`` on, in rank order, and who came. O(changes log changes)."""
+def _write_event(slot: I64, now: int, left: int, came: bool, members: Members, at: I64, changes: ChangeRows, best: Heap) -> None:
+    """Write the members that left from place ``left`` on, in rank order, and the one that came. O(changes log changes)."""
     found, out = 0, at[_OUT]
     for i in range(left, at[_HEAD]):
         if len(members.deleted) == 0 or members.deleted[i] == NEVER:
@@ -214,14 +214,14 @@ def _tell_event(slot: I64, now: int, left: int, came: bool, members: Members, at
 
 @inner_inlined
 def _visit(
-    asked: _Asked, part: _Part, block: Block, deletions: I64, slot: I64, members: Members, at: I64, changes: ChangeRows, best: Heap
+    query: _Query, part: _Part, block: Block, deletions: I64, slot: I64, members: Members, at: I64, changes: ChangeRows, best: Heap
 ) -> bool:
     """Take a list's events from ``at`` on. False if there must first be room for ``at[_NEED]`` more changes. O(changes)."""
-    every, deletes, room = asked.every, len(members.deleted) > 0, len(changes.score)
+    every, deletes, room = query.every, len(members.deleted) > 0, len(changes.score)
     while True:
         while deletes and at[_HEAD] < at[_COMING] and members.deleted[at[_HEAD]] < NEVER:
             at[_HEAD] += 1
-        kind, row, now = _next_moment(asked, part, block, deletions, members, at)
+        kind, row, now = _next_moment(query, part, block, deletions, members, at)
         if kind == _NOTHING and (every == 0 or slot[DUE] >= part.until):
             return True
         if every > 0 and slot[DUE] < now:
@@ -229,13 +229,13 @@ def _visit(
             if at[_OUT] + at[_NEED] > room:
                 return False
             newest = part.first_seq + (lower_bound(block.time, part.begin, part.end, slot[DUE] + 1) - part.begin) - 1
-            _tell_boundary(asked, slot, members, at, newest, changes, best)
+            _write_boundary(query, slot, members, at, newest, changes, best)
             at[_FRONT] = max(at[_FRONT], min(at[_HEAD], at[_COMING]))
             continue
         left, came = at[_HEAD], False
         head, coming = left, at[_COMING]
         if kind == _EXPIRES:
-            while head < coming and members.time[head] + asked.micros <= now:
+            while head < coming and members.time[head] + query.micros <= now:
                 head += 1
         elif kind != _DELETED:
             head += 1 if kind == _LEAVES else 0
@@ -245,17 +245,17 @@ def _visit(
             return False
         at[_HEAD], at[_COMING] = head, coming + (1 if came else 0)
         if kind == _DELETED:
-            _delete(asked, slot, block, deletions[at[_DELETION]], members, at, changes)
+            _delete(query, slot, block, deletions[at[_DELETION]], members, at, changes)
             at[_DELETION] += 1
         elif every > 0:
-            _put_off(slot, now, every)
+            _mark_due(slot, now, every)
         else:
-            _tell_event(slot, now, left, came, members, at, changes, best)
+            _write_event(slot, now, left, came, members, at, changes, best)
 
 
 @inner_inlined
 def _slot_of(lists: ListTable, key: int, query: int, new: bool) -> int:
-    """The slot of a query's list of a key; if there is none, a ``new`` one or -1."""
+    """Return the slot of a query's list of a key; if there is none, a ``new`` one or -1."""
     slots, place = lists.slots, spot(lists.hashed, lists.slots, key, query)
     if lists.hashed[place] >= 0 or not new:
         return int(lists.hashed[place])
@@ -272,15 +272,15 @@ def _slot_of(lists: ListTable, key: int, query: int, new: bool) -> int:
 
 @inner_inlined
 def _begin_visit(
-    part: _Part, block: Block, concerned: Concerned, first: int, last: int, deletion: int, slot: I64, members: Members, at: I64
+    part: _Part, block: Block, events: BlockEvents, first: int, last: int, deletion: int, slot: I64, members: Members, at: I64
 ) -> None:
-    """Put the rows that entries [``first``, ``last``) of ``concerned`` name behind a slot's members, which has room, and set ``at`` up."""
+    """Put the rows that entries [``first``, ``last``) of ``events`` name behind a slot's members, which has room, and set ``at`` up."""
     begin = slot[AT]
     at[_FRONT], at[_HEAD], at[_COMING], at[_DELETION] = begin + slot[LO], begin + slot[HEAD], begin + slot[HI], deletion
     end = at[_COMING]
     for i in range(first, last):
-        row = concerned.row[i]
-        members.score[end], members.seq[end] = concerned.score[i], part.first_seq + (row - part.begin)
+        row = events.row[i]
+        members.score[end], members.seq[end] = events.score[i], part.first_seq + (row - part.begin)
         if len(members.time) > 0:
             members.time[end] = block.time[row]
         if len(members.deleted) > 0:
@@ -290,23 +290,23 @@ def _begin_visit(
 
 
 @inner_inlined
-def _end_visit(asked: _Asked, lists: ListTable, slot: I64, members: Members, at: I64) -> None:
-    """Forget who has been reported as gone, and note when the list changes next."""
+def _end_visit(query: _Query, lists: ListTable, slot: I64, members: Members, at: I64) -> None:
+    """Remove the members whose leaving has been reported, and note when the list changes next."""
     begin, front, key = slot[AT], at[_FRONT], slot[KEY]
-    if asked.every == 0:
+    if query.every == 0:
         front = at[_HEAD]
     else:
-        while front < at[_HEAD] and not _was_shown(front, members, slot[SHOWN], slot[NEWEST], asked):
+        while front < at[_HEAD] and not _was_shown(front, members, slot[SHOWN], slot[NEWEST], query):
             front += 1
     lists.totals[LIVE] -= front - (begin + slot[LO])
     slot[LO], slot[HEAD], slot[HI] = front - begin, at[_HEAD] - begin, at[_LAST] - begin
-    wake, leave = next_change(slot, asked.newest, asked.micros, members)
+    wake, leave = next_change(slot, query.newest, query.micros, members)
     lists.wake[key], lists.leave[key] = min(lists.wake[key], wake), min(lists.leave[key], leave)
 
 
 @jit
 def replay_lists(
-    windows: Windows, block: Block, concerned: Concerned, lists: ListTable, members: Members, until: int
+    windows: Windows, block: Block, events: BlockEvents, lists: ListTable, members: Members, until: int
 ) -> tuple[ChangeRows, int, Members]:  # fmt: skip
     """Replay a block for every list it concerns: change rows and their number, and the pool, which may have moved.
 
@@ -316,20 +316,20 @@ def replay_lists(
     best = Heap(np.empty(64, np.float64), np.empty(64, np.int64))
     groups = len(block.keys)
     for q in range(len(windows.counts)):
-        asked = _Asked(q, windows.counts[q], windows.micros[q], windows.every[q])
-        last, deletions_end, u = concerned.begin[q], concerned.deletion_begin[q], concerned.due_begin[q]
-        end, deletions, dues = concerned.begin[q + 1], concerned.deletion_begin[q + 1], concerned.due_begin[q + 1]
+        query = _Query(q, windows.counts[q], windows.micros[q], windows.every[q])
+        last, deletions_end, u = events.begin[q], events.deletion_begin[q], events.due_begin[q]
+        end, deletions, dues = events.begin[q + 1], events.deletion_begin[q + 1], events.due_begin[q + 1]
         while last < end or deletions_end < deletions or u < dues:
-            g = _group_of(block.end, concerned.row[last]) if last < end else groups
+            g = _group_of(block.end, events.row[last]) if last < end else groups
             if deletions_end < deletions:
-                g = min(g, _group_of(block.deletion_end, concerned.deletion[deletions_end]))
+                g = min(g, _group_of(block.deletion_end, events.deletion[deletions_end]))
             if u < dues:
-                g = min(g, concerned.due[u])
-                u += 1 if concerned.due[u] == g else 0
+                g = min(g, events.due[u])
+                u += 1 if events.due[u] == g else 0
             first, deletion = last, deletions_end
-            while last < end and concerned.row[last] < block.end[g]:
+            while last < end and events.row[last] < block.end[g]:
                 last += 1
-            while deletions_end < deletions and concerned.deletion[deletions_end] < block.deletion_end[g]:
+            while deletions_end < deletions and events.deletion[deletions_end] < block.deletion_end[g]:
                 deletions_end += 1
             s = _slot_of(lists, block.keys[g], q, last > first)
             if s < 0:
@@ -338,12 +338,12 @@ def replay_lists(
             if slot[HI] + (last - first) > slot[ROOM]:
                 members = make_room(slot, last - first, members, lists.totals)
             part = _Part(block.keys[g], block.begin[g], block.end[g], block.first_seq[g], deletions_end, until)
-            _begin_visit(part, block, concerned, first, last, deletion, slot, members, at)
+            _begin_visit(part, block, events, first, last, deletion, slot, members, at)
             lists.totals[LIVE] += last - first
             if len(best.score) < at[_LAST] - at[_FRONT]:
                 room = 2 * (at[_LAST] - at[_FRONT])
                 best = Heap(np.empty(room, np.float64), np.empty(room, np.int64))
-            while not _visit(asked, part, block, concerned.deletion, slot, members, at, changes, best):
+            while not _visit(query, part, block, events.deletion, slot, members, at, changes, best):
                 changes = more_rows(changes, 2 * len(changes.score) + at[_NEED])
-            _end_visit(asked, lists, slot, members, at)
+            _end_visit(query, lists, slot, members, at)
     return changes, at[_OUT], members

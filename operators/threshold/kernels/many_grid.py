@@ -2,7 +2,7 @@
 
 Thresholds never change, so a cell's list, once made, stands: the queries whose interval of scores, and box, some point of the cell can
 reach. Making one costs about two dot products per query; after that a row of the cell is tested against its list only, and a row of a
-cell that concerns nobody costs one look-up. Rows outside the grid or with a value that is not finite are tested against all queries.
+cell that no query reaches costs one look-up. Rows outside the grid or with a value that is not finite are tested against all queries.
 Compiled only; without Numba every row is scored for every query.
 """
 
@@ -18,14 +18,14 @@ from skyband.operators.single_rows.kernels.arrays import grown
 
 TILE = 512
 NOBODY, SOMEBODY, NEW, OUTSIDE = range(4)
-"""Marks of cells: nobody is concerned, there is a list, no row fell into it yet; and the mark of all rows outside the grid."""
+"""Marks of cells: no query reaches it, it has a list, no row fell into it yet; and the mark of all rows outside the grid."""
 
 ENTRIES, TESTS, WILD, FILLS, FULL = range(5)
 """Places in the grid's counters: entries of all lists, tests of rows, rows outside, lists made, whether there was no room for a list."""
 
 
 class Thresholds(NamedTuple):
-    """What is asked, with a row per query; nothing here ever changes.
+    """The thresholds, a row per query; nothing here ever changes.
 
     float64 (Q,): ``least`` and ``most``, the closed interval of scores that pass. float64 (Q, d), or (0, d) for no boxes: ``low`` and
     ``high``, closed boxes, infinite for none. float64 (d, Q): ``columns``, the weights by attribute. float64 (Q, d + 2): ``packed``,
@@ -154,7 +154,7 @@ def _reach_of(columns: F64, scratch: _Scratch) -> None:
 
 @inner
 def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
-    """Whether the closed boxes [low, high] and [a, b] have a point in common."""
+    """Return True if the closed boxes [low, high] and [a, b] have a point in common."""
     ok = True
     for t in range(len(a)):
         ok = ok and low[t] <= b[t] and high[t] >= a[t]
@@ -183,7 +183,7 @@ def _make_list(table: Thresholds, grid: InfluenceGrid, entries: AnyArray, cell: 
 
 @inner
 def _inside(point: F64, low: F64, high: F64) -> bool:
-    """Whether a point lies in a closed box; a value that is not a number does where the box is unbounded on both sides."""
+    """Return True if a point lies in a closed box; a value that is not a number does where the box is unbounded on both sides."""
     ok = True
     for t in range(len(point)):
         v = point[t]
@@ -193,7 +193,7 @@ def _inside(point: F64, low: F64, high: F64) -> bool:
 
 @inner
 def _admits(table: Thresholds, query: int, point: F64, row: int, flags: I64) -> bool:
-    """Whether a row satisfies a query's predicate and lies in its box."""
+    """Return True if a row satisfies a query's predicate and lies in its box."""
     where = table.where[query]
     if where >= 0 and (flags[row] >> where) & 1 == 0:
         return False
@@ -202,7 +202,7 @@ def _admits(table: Thresholds, query: int, point: F64, row: int, flags: I64) -> 
 
 @inner
 def _test_list(packed: F64, queries: AnyArray, point: F64, row: int, found: Passes, m: int) -> int:
-    """Test a row against a list; passes go to ``found`` from ``m`` on, which has room. Returns their number."""
+    """Test a row against a list; passes go to ``found`` from ``m`` on, which has room. Return their number."""
     d, query, rows, score = len(point), found.query, found.row, found.score
     for i in range(len(queries)):
         q = queries[i]
@@ -236,7 +236,7 @@ def _score_all(columns: F64, point: F64, scores: F64) -> int:
 def _test_all(
     table: Thresholds, point: F64, row: int, flags: I64, unusable: I64, scores: F64, found: Passes, m: int
 ) -> int:  # fmt: skip
-    """As ``_test_list``, for all queries; also counts those that would have the row if it had a score. ``scores`` (Q,) is space."""
+    """Test a row against all queries, as ``_test_list``; count those that only lack its score. ``scores`` (Q,) is space."""
     query, rows, score = found.query, found.row, found.score
     n, missing = len(scores), _score_all(table.columns, point, scores)
     if missing > 0:
@@ -252,7 +252,7 @@ def _test_all(
 
 @inner
 def _admitted(table: Thresholds, point: F64, row: int, flags: I64, found: Passes, a: int, b: int) -> int:
-    """Keep those of the row's passes [a, b) whose query admits it; returns the end."""
+    """Keep those of the row's passes [a, b) whose query admits it; return the end."""
     query, score, m = found.query, found.score, a
     for i in range(a, b):
         if _admits(table, query[i], point, row, flags):
@@ -266,7 +266,7 @@ def _test_rows(
     table: Thresholds, x: F64, flags: I64, grid: InfluenceGrid, entries: AnyArray, unusable: I64, tile: _Tile, scratch: _Scratch,
     found: Passes,
 ) -> int:  # fmt: skip
-    """Test the rows of ``x`` from the tile's next hit on; returns what it stopped for."""
+    """Test the rows of ``x`` from the tile's next hit on; return what it stopped for."""
     at, point, marks, counters, queries = tile.at, tile.point, grid.marks, grid.counters, len(table.least)
     simple, m = len(table.low) == 0 and len(flags) == 0, at[_FOUND]
     while True:
@@ -304,10 +304,10 @@ def _test_rows(
 def find_passes(
     table: Thresholds, x: F64, flags: I64, grid: InfluenceGrid, entries: AnyArray, unusable: I64
 ) -> tuple[Passes, int, AnyArray]:  # fmt: skip
-    """Which queries pass which rows of ``x`` (d, rows): passes and their number, and the lists' ``entries``, which may have moved.
+    """Return which queries pass which rows of ``x`` (d, rows): passes and their number, and the lists' ``entries``, which may have moved.
 
     ``flags`` int64 (rows,) or empty; ``unusable`` int64 (Q,) counts the rows without a score that a query admits. O(1) per row in a cell
-    that concerns nobody, O(d) per row and query of its cell's list, O(d Q) per row outside and per cell first touched.
+    that no query reaches, O(d) per row and query of its cell's list, O(d Q) per row outside and per cell first touched.
     """
     d, queries = len(x), len(table.least)
     room = 4096 + queries

@@ -57,7 +57,7 @@ class ListTable(NamedTuple):
 
 @jit
 def spot(table: AnyArray, ids: AnyArray, a: int, b: int) -> int:
-    """Place of the pair (a, b) in a hash table of rows of ``ids``, or the free place where it belongs. Pairs are not negative."""
+    """Return the place of the pair (a, b) in a hash table of rows of ``ids``, or its free place. Pairs are not negative."""
     mask = len(table) - 1
     h = a * 1000003 + b  # no product here leaves int64: keys are below 2**32, seqs below 2**62
     h ^= h >> 15
@@ -70,7 +70,7 @@ def spot(table: AnyArray, ids: AnyArray, a: int, b: int) -> int:
 
 @jit
 def hashed(ids: AnyArray, count: int, size: int) -> AnyArray:
-    """A table of ``size`` places (a power of two, more than ``count``) with the first ``count`` rows of ``ids``."""
+    """Return a table of ``size`` places (a power of two, more than ``count``) with the first ``count`` rows of ``ids``."""
     table = np.full(size, -1, np.int64)
     for i in range(count):
         table[spot(table, ids, ids[i, 0], ids[i, 1])] = i
@@ -87,7 +87,7 @@ def chained(slots: AnyArray, count: int, first: AnyArray) -> None:
 
 @jit
 def grouped(groups: int, of: AnyArray, m: int) -> tuple[AnyArray, AnyArray]:
-    """Stable counting sort of of[:m]: where each group starts (groups + 1), and the order."""
+    """Sort of[:m] by counting, stably: return where each group starts (groups + 1), and the order."""
     start = np.zeros(groups + 2, np.int64)
     for i in range(m):
         start[of[i] + 2] += 1
@@ -135,7 +135,7 @@ def make_room(slot: I64, more: int, members: Members, totals: I64) -> Members:
 
 @jit
 def packed(slots: I64, members: Members, totals: I64) -> Members:
-    """A pool without gaps. O(members + slots)."""
+    """Return a pool without gaps. O(members + slots)."""
     size = totals[LIVE] + totals[LIVE] // 2 + totals[LISTS] + 1
     new = Members(
         np.empty(size, np.float64), np.empty(size, np.int64), np.empty(size if len(members.time) > 0 else 0, np.int64),
@@ -243,7 +243,7 @@ def deleted_from(block: Block, log: RowLog) -> tuple[I64, I64, int]:
 
 @inner
 def _held(log: RowLog, row: int, lists: ListTable, members: Members) -> bool:
-    """Whether some list may still hold a noted row."""
+    """Return True if some list may still hold a noted row."""
     key, seq, slots = log.rows[row, 0], log.rows[row, 1], lists.slots
     for e in range(log.rows[row, 2], log.rows[row + 1, 2]):
         s = lists.hashed[spot(lists.hashed, slots, key, log.queries[e])]

@@ -55,10 +55,10 @@ class PassingItems(NamedTuple):
 
 
 class ThresholdRecords(NamedTuple):
-    """What is known of every query and key between blocks: int64 (queries, keys) each.
+    """What a query has reported of a key, kept between blocks: int64 (queries, keys) each.
 
     ``step``, ``wake`` and ``due`` as in top-k's ``Records``; ``shown_at`` the last boundary (``NULL``: none) and ``shown_seq`` the last seq
-    by then, which together tell who was shown.
+    by then. Together they determine the result shown.
     """
 
     step: I64
@@ -68,8 +68,8 @@ class ThresholdRecords(NamedTuple):
     shown_seq: I64
 
 
-class Taken(NamedTuple):
-    """Room for the items of one key that one query takes, in seq order.
+class KeyVisit(NamedTuple):
+    """One query's passing items of one key in a block, in seq order.
 
     ``item`` int64 (room,): which; ``gone`` int8 (room,): 1 once it has left; ``leaving``: room to put some in rank order. ``places`` int64
     (6,): see below.
@@ -81,7 +81,7 @@ class Taken(NamedTuple):
     places: I64
 
 
-# Places of ``Taken.places``: how many items there are, how many of them have arrived, the first that may still be in the result, the
+# Places of ``KeyVisit.places``: how many items there are, how many of them have arrived, the first that may still be in the result, the
 # next deletion, the next change to write, and the key's part of the block.
 SIZE, ARRIVED, HEAD, DELETION, OUT, GROUP = range(6)
 
@@ -99,7 +99,7 @@ class Moment(NamedTuple):
 
 @inner
 def was_shown(items: PassingItems, item: int, query: Query, records: ThresholdRecords, key: int) -> bool:
-    """Whether an item was in the result as of the last boundary."""
+    """Return True if an item was in the result as of the last boundary."""
     boundary, newest = records.shown_at[query.number, key], records.shown_seq[query.number, key]
     if boundary == NULL or items.time[item] > boundary or items.seq[item] <= newest - query.count:
         return False
@@ -116,7 +116,7 @@ def collect(
     items: PassingItems,
     records: ThresholdRecords,
     since: int,
-    taken: Taken,
+    visit: KeyVisit,
 ) -> None:
     """Find the items of a key that the query takes: those alive at ``since``, those still to be reported as gone, those to arrive."""
     low, high, key, first_seq = queries.low[query.number], queries.high[query.number], block.keys[group], block.first_seq[group]
@@ -132,24 +132,24 @@ def collect(
                 continue
             gone = 0 if alive else 1
             arrived = size + 1
-        taken.item[size], taken.gone[size] = i, gone
+        visit.item[size], visit.gone[size] = i, gone
         size += 1
-    places = taken.places
+    places = visit.places
     places[SIZE], places[ARRIVED], places[HEAD], places[DELETION], places[GROUP] = size, arrived, 0, block.deletion_begin[group], group
 
 
 @inner
-def next_moment(query: Query, block: Block, items: PassingItems, taken: Taken, until: int) -> Moment:
-    """The next event of a key; the head is alive or there is none."""
-    places = taken.places
+def next_moment(query: Query, block: Block, items: PassingItems, visit: KeyVisit, until: int) -> Moment:
+    """Return the next event of a key; the head is alive or there is none."""
+    places = visit.places
     group, arrived, head, deletion = places[GROUP], places[ARRIVED], places[HEAD], places[DELETION]
     begin, end, first_seq = block.begin[group], block.end[group], block.first_seq[group]
     row, kind = end, NOTHING
     expiry: Any = np.int64(NEVER)
     if arrived < places[SIZE]:
-        row, kind = begin + (items.seq[taken.item[arrived]] - first_seq), ARRIVES
+        row, kind = begin + (items.seq[visit.item[arrived]] - first_seq), ARRIVES
     if head < arrived:
-        oldest = taken.item[head]
+        oldest = visit.item[head]
         if query.micros < UNBOUNDED:
             expiry = items.time[oldest] + query.micros
         leaves = begin + (items.seq[oldest] + query.count - first_seq)
@@ -167,9 +167,9 @@ def next_moment(query: Query, block: Block, items: PassingItems, taken: Taken, u
 
 
 @inner
-def write_leaving(changes: ChangeRows, out: int, event: Event, cause: int, taken: Taken, count: int, items: PassingItems) -> int:
-    """Write that the ``count`` items of ``taken.leaving`` leave, in rank order, from change ``out`` on; the next change to write."""
-    leaving = taken.leaving
+def write_leaving(changes: ChangeRows, out: int, event: Event, cause: int, visit: KeyVisit, count: int, items: PassingItems) -> int:
+    """Write that the ``count`` items of ``visit.leaving`` leave, in rank order, from change ``out`` on; the next change to write."""
+    leaving = visit.leaving
     heap_to_order(leaving, count)
     for i in range(count):
         item = leaving.place[i]
@@ -178,17 +178,19 @@ def write_leaving(changes: ChangeRows, out: int, event: Event, cause: int, taken
 
 
 @inner
-def show(query: Query, block: Block, items: PassingItems, taken: Taken, records: ThresholdRecords, changes: ChangeRows) -> None:
+def write_boundary(
+    query: Query, block: Block, items: PassingItems, visit: KeyVisit, records: ThresholdRecords, changes: ChangeRows
+) -> None:
     """Write the net change of the boundary that is due. O(items log items)."""
-    places, leaving, number, key = taken.places, taken.leaving, query.number, block.keys[taken.places[GROUP]]
+    places, leaving, number, key = visit.places, visit.leaving, query.number, block.keys[visit.places[GROUP]]
     boundary, begin, pos = records.due[number, key], places[OUT], 0
     event = Event(number, key, boundary, records.step[number, key] + 1)
     for sign in (-1, 1):
         count = 0
         for x in range(places[ARRIVED]):
-            item = taken.item[x]
+            item = visit.item[x]
             was = was_shown(items, item, query, records, key)
-            if (sign < 0 and was and taken.gone[x] != 0) or (sign > 0 and not was and taken.gone[x] == 0):
+            if (sign < 0 and was and visit.gone[x] != 0) or (sign > 0 and not was and visit.gone[x] == 0):
                 count = heap_push(leaving, count, items.score[item], item)
         heap_to_order(leaving, count)
         for x in range(count):
@@ -204,50 +206,50 @@ def show(query: Query, block: Block, items: PassingItems, taken: Taken, records:
 
 
 @inner
-def expire(query: Query, items: PassingItems, taken: Taken, at: int) -> int:
-    """Let leave what expires by time at an instant; returns how many, in ``taken.leaving``."""
-    places, count = taken.places, 0
+def expire(query: Query, items: PassingItems, visit: KeyVisit, at: int) -> int:
+    """Let leave what expires by time at an instant; return how many, in ``visit.leaving``."""
+    places, count = visit.places, 0
     x = places[HEAD]
-    while x < places[ARRIVED] and items.time[taken.item[x]] + query.micros <= at:
-        if taken.gone[x] == 0:
-            count = heap_push(taken.leaving, count, items.score[taken.item[x]], taken.item[x])
-            taken.gone[x] = 1
+    while x < places[ARRIVED] and items.time[visit.item[x]] + query.micros <= at:
+        if visit.gone[x] == 0:
+            count = heap_push(visit.leaving, count, items.score[visit.item[x]], visit.item[x])
+            visit.gone[x] = 1
         x += 1
     return count
 
 
 @inner
-def delete(items: PassingItems, taken: Taken, seq: int) -> int:
-    """Let leave the item of ``seq`` if it is in the result; returns how many did, in ``taken.leaving``. O(log items)."""
-    x, end = taken.places[HEAD], taken.places[ARRIVED]
+def delete(items: PassingItems, visit: KeyVisit, seq: int) -> int:
+    """Let leave the item of ``seq`` if it is in the result; return how many did, in ``visit.leaving``. O(log items)."""
+    x, end = visit.places[HEAD], visit.places[ARRIVED]
     while x < end:
         middle = (x + end) >> 1
-        if items.seq[taken.item[middle]] < seq:
+        if items.seq[visit.item[middle]] < seq:
             x = middle + 1
         else:
             end = middle
-    if x < taken.places[ARRIVED] and items.seq[taken.item[x]] == seq and taken.gone[x] == 0:
-        taken.gone[x] = 1
-        return int(heap_push(taken.leaving, 0, items.score[taken.item[x]], taken.item[x]))
+    if x < visit.places[ARRIVED] and items.seq[visit.item[x]] == seq and visit.gone[x] == 0:
+        visit.gone[x] = 1
+        return int(heap_push(visit.leaving, 0, items.score[visit.item[x]], visit.item[x]))
     return 0
 
 
 @inner
-def take(query: Query, block: Block, items: PassingItems, taken: Taken, moment: Moment) -> tuple[int, int, int]:
-    """Apply an event; returns how many items left (in ``taken.leaving``), why, and which item arrived (-1: none)."""
-    places = taken.places
+def apply_event(query: Query, block: Block, items: PassingItems, visit: KeyVisit, moment: Moment) -> tuple[int, int, int]:
+    """Apply an event; return how many items left (in ``visit.leaving``), why, and which item arrived (-1: none)."""
+    places = visit.places
     if moment.kind == EXPIRES:
-        return expire(query, items, taken, moment.at), EXPIRY, -1
+        return expire(query, items, visit, moment.at), EXPIRY, -1
     if moment.kind == DELETED:
         places[DELETION] += 1
-        return delete(items, taken, block.deletion_seq[places[DELETION] - 1]), DELETE, -1
+        return delete(items, visit, block.deletion_seq[places[DELETION] - 1]), DELETE, -1
     count, arrival, group = 0, -1, places[GROUP]
     if moment.kind == LEAVES:
-        oldest = taken.item[places[HEAD]]
-        count = heap_push(taken.leaving, count, items.score[oldest], oldest)
-        taken.gone[places[HEAD]] = 1
+        oldest = visit.item[places[HEAD]]
+        count = heap_push(visit.leaving, count, items.score[oldest], oldest)
+        visit.gone[places[HEAD]] = 1
     if places[ARRIVED] < places[SIZE]:
-        item = taken.item[places[ARRIVED]]
+        item = visit.item[places[ARRIVED]]
         if block.begin[group] + (items.seq[item] - block.first_seq[group]) == moment.row:
             arrival = item
             places[ARRIVED] += 1
@@ -255,14 +257,14 @@ def take(query: Query, block: Block, items: PassingItems, taken: Taken, moment: 
 
 
 @inner
-def most_changes(query: Query, items: PassingItems, taken: Taken, moment: Moment, boundary: bool) -> int:
-    """A bound on the changes of a boundary or event. O(changes)."""
-    places, most = taken.places, 2
+def most_changes(query: Query, items: PassingItems, visit: KeyVisit, moment: Moment, boundary: bool) -> int:
+    """Return a bound on the changes of a boundary or event. O(changes)."""
+    places, most = visit.places, 2
     if boundary:
         return 2 * int(places[ARRIVED])
     if moment.kind == EXPIRES:
         x = places[HEAD]
-        while x < places[ARRIVED] and items.time[taken.item[x]] + query.micros <= moment.at:
+        while x < places[ARRIVED] and items.time[visit.item[x]] + query.micros <= moment.at:
             x += 1
         most += x - places[HEAD]
     return most
@@ -270,23 +272,23 @@ def most_changes(query: Query, items: PassingItems, taken: Taken, moment: Moment
 
 @inner
 def replay_key(
-    query: Query, block: Block, items: PassingItems, taken: Taken, records: ThresholdRecords, until: int, changes: ChangeRows
+    query: Query, block: Block, items: PassingItems, visit: KeyVisit, records: ThresholdRecords, until: int, changes: ChangeRows
 ) -> bool:
-    """Take the events of a key for one query, from ``taken`` on. False if there is too little room for changes."""
-    places, number, key = taken.places, query.number, block.keys[taken.places[GROUP]]
+    """Take the events of a key for one query, from ``visit`` on. False if there is too little room for changes."""
+    places, number, key = visit.places, query.number, block.keys[visit.places[GROUP]]
     while True:
-        while places[HEAD] < places[ARRIVED] and taken.gone[places[HEAD]] != 0:
+        while places[HEAD] < places[ARRIVED] and visit.gone[places[HEAD]] != 0:
             places[HEAD] += 1
-        moment = next_moment(query, block, items, taken, until)
+        moment = next_moment(query, block, items, visit, until)
         if moment.kind == NOTHING and (query.every == 0 or records.due[number, key] >= until):
             return True
         boundary = query.every > 0 and records.due[number, key] < moment.at
-        if places[OUT] + most_changes(query, items, taken, moment, boundary) > len(changes.score):
+        if places[OUT] + most_changes(query, items, visit, moment, boundary) > len(changes.score):
             return False
         if boundary:
-            show(query, block, items, taken, records, changes)
+            write_boundary(query, block, items, visit, records, changes)
             continue
-        left, cause, arrival = take(query, block, items, taken, moment)
+        left, cause, arrival = apply_event(query, block, items, visit, moment)
         if left == 0 and arrival < 0:
             continue
         if query.every > 0:
@@ -295,26 +297,26 @@ def replay_key(
             continue
         records.step[number, key] += 1
         event = Event(number, key, moment.at, records.step[number, key])
-        places[OUT] = write_leaving(changes, places[OUT], event, cause, taken, left, items)
+        places[OUT] = write_leaving(changes, places[OUT], event, cause, visit, left, items)
         if arrival >= 0:
             places[OUT] = put(changes, places[OUT], event, left, 1, ARRIVAL, items.seq[arrival], items.score[arrival])
 
 
 @inner
-def next_wake(query: Query, key: int, items: PassingItems, taken: Taken, records: ThresholdRecords) -> int:
-    """The next expiry by time or boundary of a key, or NEVER."""
-    places = taken.places
+def next_wake(query: Query, key: int, items: PassingItems, visit: KeyVisit, records: ThresholdRecords) -> int:
+    """Return the next expiry by time or boundary of a key, or NEVER."""
+    places = visit.places
     wake: int = records.due[query.number, key]
     if query.micros < UNBOUNDED and places[HEAD] < places[ARRIVED]:
-        wake = min(wake, items.time[taken.item[places[HEAD]]] + query.micros)
+        wake = min(wake, items.time[visit.item[places[HEAD]]] + query.micros)
     return wake
 
 
 @maker
-def new_taken(room: int) -> Taken:
-    """Room for ``room`` items."""
+def new_visit(room: int) -> KeyVisit:
+    """Return room for ``room`` items."""
     heap = Heap(np.empty(room, np.float64), np.empty(room, np.int64))
-    return Taken(np.empty(room, np.int64), np.empty(room, np.int8), heap, np.zeros(6, np.int64))
+    return KeyVisit(np.empty(room, np.int64), np.empty(room, np.int8), heap, np.zeros(6, np.int64))
 
 
 @jit
@@ -325,13 +327,13 @@ def replay_block(queries: Plain, block: Plain, items: Plain, records: Plain, sin
     Groups of arrays come and go as plain tuples, in the order of the fields of ``ThresholdQueries``, ``Block``, ``PassingItems``,
     ``ThresholdRecords`` and ``ChangeRows``: that costs less than NamedTuples for a call from Python.
     """
-    asked, given, passed, known = ThresholdQueries(*queries), Block(*block), PassingItems(*items), ThresholdRecords(*records)
-    changes, taken, out = change_rows(1024), new_taken(1024), 0
-    keys, first, wake, places = given.keys, passed.begin, known.wake, taken.places
-    rows_begin, rows_end, deletion_begin, deletion_end = given.begin, given.end, given.deletion_begin, given.deletion_end
+    table, rows, passed, reported = ThresholdQueries(*queries), Block(*block), PassingItems(*items), ThresholdRecords(*records)
+    changes, visit, out = change_rows(1024), new_visit(1024), 0
+    keys, first, wake, places = rows.keys, passed.begin, reported.wake, visit.places
+    rows_begin, rows_end, deletion_begin, deletion_end = rows.begin, rows.end, rows.deletion_begin, rows.deletion_end
     room = 1024
-    for number in range(len(asked.low)):
-        query = Query(number, asked.count[number], asked.micros[number], asked.every[number])
+    for number in range(len(table.low)):
+        query = Query(number, table.count[number], table.micros[number], table.every[number])
         for group in range(len(keys)):
             key, size = keys[group], first[group + 1] - first[group]
             idle = rows_begin[group] == rows_end[group] and deletion_begin[group] == deletion_end[group]
@@ -339,12 +341,12 @@ def replay_block(queries: Plain, block: Plain, items: Plain, records: Plain, sin
                 continue
             if room < size:
                 room = 2 * size
-                taken = new_taken(room)
-                places = taken.places
-            collect(asked, query, given, group, passed, known, since, taken)
+                visit = new_visit(room)
+                places = visit.places
+            collect(table, query, rows, group, passed, reported, since, visit)
             places[OUT] = out
-            while not replay_key(query, given, passed, taken, known, until, changes):
+            while not replay_key(query, rows, passed, visit, reported, until, changes):
                 changes = more_rows(changes, 2 * len(changes.score))
             out = places[OUT]
-            wake[number, key] = next_wake(query, key, passed, taken, known)
+            wake[number, key] = next_wake(query, key, passed, visit, reported)
     return (changes.numbers, changes.score), out

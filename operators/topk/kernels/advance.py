@@ -25,14 +25,14 @@ def advance_bands(
     queries: Plain, block: Plain, scores: F64, keys: Plain, members: Plain, end: int, records: Plain, scratch: Plain,
     since: int, until: int, piece: int,
 ) -> tuple[Plain, int, int, Plain, int]:  # fmt: skip
-    """``replay_block`` without deletions, from members that are skybands, and ``absorb``. Returns what these do, groups as plain tuples."""
-    asked, given, known = Queries(*queries), Block(*block), Keys(*keys)
+    """Run ``replay_block`` without deletions on skybands, then ``absorb``; return their results with groups as plain tuples."""
+    table, rows, all_keys = Queries(*queries), Block(*block), Keys(*keys)
     bands, room = Members(*members), Scratch(*scratch)
-    none = given.deletion_row
+    none = rows.deletion_row
     found, changes, refills = replay_block(
-        asked, given, scores, known, bands, Ends(False, none, none), Records(*records), room, since, until, piece
+        table, rows, scores, all_keys, bands, Ends(False, none, none), Records(*records), room, since, until, piece
     )  # fmt: skip
-    bands, end = absorb(asked, given, scores, known, bands, end, until, room)
+    bands, end = absorb(table, rows, scores, all_keys, bands, end, until, room)
     moved = bands.score, bands.seq, bands.time, bands.dominators
     return (found.numbers, found.score), changes, refills, moved, end
 
@@ -44,10 +44,10 @@ def advance_windows(
 ) -> tuple[Plain, int, int, Plain]:  # fmt: skip
     """``replay_block`` with deletions, from members that are all alive candidates, and ``compact``. Returns what these do, groups as plain
     tuples."""
-    asked, given, known = Queries(*queries), Block(*block), Keys(*keys)
+    table, rows, all_keys = Queries(*queries), Block(*block), Keys(*keys)
     kept, gone = Members(*members), Ends(*ends)
     found, changes, refills = replay_block(
-        asked, given, scores, known, kept, gone, Records(*records), Scratch(*scratch), since, until, piece
+        table, rows, scores, all_keys, kept, gone, Records(*records), Scratch(*scratch), since, until, piece
     )  # fmt: skip
-    kept = compact(asked, given, scores, known, kept, gone, until)
+    kept = compact(table, rows, scores, all_keys, kept, gone, until)
     return (found.numbers, found.score), changes, refills, (kept.score, kept.seq, kept.time, kept.dominators)

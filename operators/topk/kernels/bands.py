@@ -1,7 +1,6 @@
-"""The skybands of many keys in one pool, brought up to date once per block: each in a slab of its own, in rank order with every member's
-number of dominators.
+"""The skybands of many keys in one pool, updated once per block: a slab per key, in rank order, with every member's number of dominators.
 
-A dominator is newer and ranks before; it expires later, so the numbers only grow, and a member goes with its K-th (docs/algorithms D1;
+A dominator is newer and ranks before. It expires later, so the numbers only grow, and a member leaves with its K-th (docs/algorithms D1;
 the counters are SMA's, paper 2).
 """
 
@@ -54,7 +53,7 @@ _rank = _rank_nb if HAVE_NUMBA else _rank_np
 
 @maker
 def new_members(room: int) -> Members:
-    """Room for members of skybands."""
+    """Return room for members of skybands."""
     return Members(np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
 
 
@@ -68,7 +67,7 @@ def copy_members(source: Members, begin: int, count: int, target: Members, to: i
 
 @maker
 def packed(keys: Keys, members: Members, more: int) -> tuple[Members, int]:
-    """A pool with ``more`` places at its end, without the places nobody owns, and where its end is. O(keys + members)."""
+    """Return a pool with ``more`` places at its end, without free places, and its end. O(keys + members)."""
     owned = more
     for key in range(len(keys.start)):
         owned += keys.room[key]
@@ -85,7 +84,7 @@ def packed(keys: Keys, members: Members, more: int) -> tuple[Members, int]:
 def newcomers(
     block: Block, group: int, scores: F64, k: int, count: int, micros: int, since: int, best: F64, scratch: Scratch
 ) -> tuple[int, Alive, int]:
-    """The band of a key's new rows into ``scratch``. Returns the key, who is alive after the block, and the band's size (-1: no rows)."""
+    """Write the band of a key's new rows to ``scratch``; return the key, the bounds of the alive, and its size (-1: no rows)."""
     begin, end, first_seq = block.begin[group], block.end[group], block.first_seq[group]
     alive = Alive(first_seq + (end - begin) - count, since)
     if begin == end:
@@ -138,7 +137,7 @@ def absorb(
     since = alive_from(until - 1, micros)
     start, length, owned = keys.start, keys.length, keys.room
     room = 0
-    newer, merged = Heap(scratch.score, scratch.row), members  # none of them until there is room
+    newer, merged = Heap(scratch.score, scratch.row), members  # replaced before the first use
     best = np.empty(k, np.float64)
     for group in range(len(block.keys)):
         key, alive, new = newcomers(block, group, scores, k, count, micros, since, best, scratch)

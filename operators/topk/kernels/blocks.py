@@ -13,7 +13,7 @@ from skyband.operators.single_rows.blocks import Block
 
 @jit
 def block_of(key: I64, seq: I64, time: I64, also: I64, next_seq: I64) -> Block:
-    """The block of rows sorted by (key, seq), with the keys of ``also`` (sorted), those without rows empty. O(rows + keys)."""
+    """Return the block of rows sorted by (key, seq), with the keys of ``also`` (sorted), those without rows empty. O(rows + keys)."""
     rows = len(key)
     most: Any = np.int64(len(also) + (1 if rows > 0 else 0))
     for i in range(1, rows):
@@ -39,7 +39,7 @@ def block_of(key: I64, seq: I64, time: I64, also: I64, next_seq: I64) -> Block:
 
 @jit
 def publish(numbers: I64, internal: F64, rows: int, negate: bool) -> tuple[AnyArray, ...]:
-    """The first ``rows`` changes (arrays of ``ChangeRows``) as the columns of ``Changes``, scores as the user wrote them (-0.0 folded)."""
+    """Return the first ``rows`` changes (arrays of ``ChangeRows``) as the columns of ``Changes``, with external scores (-0.0 folded)."""
     query, key, at, step = np.empty(rows, np.int16), np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
     pos, sign, cause = np.empty(rows, np.int32), np.empty(rows, np.int8), np.empty(rows, np.int8)
     score: F64 = np.empty(rows, np.float64)

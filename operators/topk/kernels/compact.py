@@ -34,7 +34,7 @@ _alive = _alive_nb if HAVE_NUMBA else _alive_np
 
 @maker
 def compact(queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, until: int) -> Members:
-    """The members alive after the block, one key after the other; ``keys`` says where (in place). O(rows + members).
+    """Return the members alive after the block, one key after the other; ``keys`` says where (in place). O(rows + members).
 
     The members must be packed so before. ``keys.next_seq`` is that after the block.
     """

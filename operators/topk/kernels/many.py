@@ -17,7 +17,7 @@ from skyband.operators.single_rows.kernels.emit import ChangeRows, change_rows, 
 from skyband.operators.single_rows.kernels.expiry import alive_from
 from skyband.operators.single_rows.kernels.heap import Heap
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
-from skyband.operators.single_rows.kernels.replay import replay_on, room_for
+from skyband.operators.single_rows.kernels.replay import next_capacity, replay_on
 from skyband.operators.single_rows.kernels.replay_state import (
     AT,
     BASE,
@@ -39,15 +39,15 @@ from skyband.operators.single_rows.kernels.replay_state import (
     Query,
     Records,
     Span,
-    fitted,
-    settle,
+    next_list_size,
+    set_cutoff,
 )
 from skyband.operators.single_rows.kernels.select import Below
 from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists, moved_list
 from skyband.operators.topk.kernels.many_plain import replay_plain
 from skyband.operators.topk.kernels.many_probe import BlockCandidates
 from skyband.operators.topk.kernels.many_queries import REFILLS, ROWS_READ, LinearQuery, QueryTable, query_of
-from skyband.operators.topk.kernels.many_refill import SearchSpace, Sought, look_again, refill_rows
+from skyband.operators.topk.kernels.many_refill import RefillRequest, SearchSpace, refill_rows, rescan_candidates
 from skyband.operators.topk.kernels.many_scores import corners_pay, find_corners, score_rows
 from skyband.operators.topk.kernels.scan import gather
 from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
@@ -57,8 +57,8 @@ CHUNK = 1024
 
 
 class _Job(NamedTuple):
-    """What all replays of a block share: the queries, the block, the window with its rows, their candidates, what queries have told, and
-    the instant before which events are taken."""
+    """What all replays of a block share: the queries, the block, the window with its rows, their candidates, the records of the
+    queries, and the instant before which to process events."""
 
     table: QueryTable
     block: Block
@@ -84,7 +84,7 @@ class _Space(NamedTuple):
 
 @maker
 def _space_for(block: Block, leaves: int, work: I64) -> _Space:
-    """Space for a block's replays of lists of up to 64 members, over a window of so many leaves."""
+    """Return scratch space for a block's replays of lists of up to 64 members, over a window of ``leaves``."""
     longest = 1
     for g in range(len(block.keys)):
         longest = max(longest, block.end[g] - block.begin[g])
@@ -101,7 +101,7 @@ def _space_for(block: Block, leaves: int, work: I64) -> _Space:
 
 @maker
 def _space_for_lists(space: _Space, members: int) -> _Space:
-    """Space for lists of so many members."""
+    """Return scratch space for lists of ``members`` members."""
     search = space.search
     heap = Heap(grown(search.best.score, members), grown(search.best.place, members))
     return _Space(
@@ -112,7 +112,7 @@ def _space_for_lists(space: _Space, members: int) -> _Space:
 
 @jit(inline="always")
 def _span_of(job: _Job, query: Query, group: int) -> Span:
-    """The part of the block that a query's replay for one key goes over."""
+    """Return the part of the block that a query's replay for one key goes over."""
     block = job.block
     timed = query.micros < UNBOUNDED or query.every > 0 or len(job.pool.ended_by) > 0
     return Span(
@@ -122,7 +122,7 @@ def _span_of(job: _Job, query: Query, group: int) -> Span:
 
 @inner
 def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float, candidates: Candidates, chunk: F64) -> int:
-    """The span's rows that reach the cutoff, and their number."""
+    """Return the span's rows that reach the cutoff, and their number."""
     ahead, found, begin = pool.tail[span.key] - span.end, 0, span.begin
     while begin < span.end:
         place = begin + ahead
@@ -136,14 +136,14 @@ def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float,
 
 @inner_inlined
 def _find_candidates(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
-    """How many candidates a query has in one key's part of the block, or -1 if nothing happens to its list."""
-    q, block, known = query.asked.number, job.block, job.candidates.begin
-    span = _span_of(job, query.asked, group)
+    """Return how many candidates a query has in one key's part of the block, or -1 if nothing happens to its list."""
+    q, block, known = query.base.number, job.block, job.candidates.begin
+    span = _span_of(job, query.base, group)
     if len(known) > 0:
         found = known[q + 1] - known[q]
     else:
         found = _score_span(query, job.pool, span, lists.cutoff[q, span.key], space.candidates, space.search.chunk)
-    leaves = lists.oldest[q, span.key] + query.asked.count < span.first_seq + (span.end - span.begin)
+    leaves = lists.oldest[q, span.key] + query.base.count < span.first_seq + (span.end - span.begin)
     if found > 0 or leaves or block.deletion_begin[group] < span.deletions_end or job.records.wake[q, span.key] < job.until:
         return int(found)
     return -1
@@ -151,7 +151,7 @@ def _find_candidates(job: _Job, query: LinearQuery, group: int, lists: QueryList
 
 @inner_inlined
 def _room_for(query: int, key: int, found: int, lists: QueryLists) -> int:
-    """The room a list must have, or 0 if it has it."""
+    """Return the room a list must have, or 0 if it has it."""
     limit, size = lists.limit[query, key], lists.size[query, key]
     room = min(2 * limit, size + found) + 2 if lists.full[query, key] == 1 else 2 * limit + 2
     return min(2 * room, 2 * limit + 2) if room > lists.room[query, key] else 0
@@ -160,7 +160,7 @@ def _room_for(query: int, key: int, found: int, lists: QueryLists) -> int:
 @inner_inlined
 def _begin_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, progress: Progress) -> None:
     """Set ``progress`` up for a query's list of one key."""
-    q, key, st = query.asked.number, job.block.keys[group], progress.places
+    q, key, st = query.base.number, job.block.keys[group], progress.places
     st[PENDING], st[ROW], st[DELETION], st[NEXT], st[VISITS] = 0, job.block.begin[group], job.block.deletion_begin[group], 0, 0
     st[SIZE], st[LIMIT], st[BASE], st[FULL] = lists.size[q, key], lists.limit[q, key], query.list_size, lists.full[q, key]
     progress.cutoff[0], st[CUT], st[AT] = lists.cutoff[q, key], lists.cut[q, key], lists.oldest[q, key]
@@ -168,7 +168,7 @@ def _begin_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, 
 
 @jit(inline="always")
 def _list_at(lists: QueryLists, query: int, key: int, space: _Space) -> RankedList:
-    """One list where it lies in the pool."""
+    """Return a view of one list in the pool."""
     begin = lists.begin[query, key]
     end = begin + lists.room[query, key]
     return RankedList(lists.score[begin:end], lists.seq[begin:end], lists.time[begin:end], space.left_score, space.left_seq)
@@ -176,7 +176,7 @@ def _list_at(lists: QueryLists, query: int, key: int, space: _Space) -> RankedLi
 
 @jit(inline="always")
 def _candidates_of(job: _Job, query: int, refilled: bool, space: _Space) -> Candidates:
-    """A query's candidates in the only key's part of the block, or those last found by scores."""
+    """Return a query's candidates in the only key's part of the block, or those last found by scores."""
     known = job.candidates.begin
     if len(known) == 0 or refilled:
         return space.candidates
@@ -187,27 +187,26 @@ def _candidates_of(job: _Job, query: int, refilled: bool, space: _Space) -> Cand
 def _replay_list(
     job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
 ) -> int:  # fmt: skip
-    """Go on with the replay of a query's list of one key; returns what it stopped for."""
-    q, span, progress, records = query.asked.number, _span_of(job, query.asked, group), space.progress, job.records
+    """Go on with the replay of a query's list of one key; return what it stopped for."""
+    q, span, progress, records = query.base.number, _span_of(job, query.base, group), space.progress, job.records
     ranked, candidates = _list_at(lists, q, span.key, space), _candidates_of(job, q, refilled, space)
     if span.timed:
-        return int(replay_on(query.asked, span, job.block, candidates, found, span.end, ranked, progress, records, changes))
-    return int(replay_plain(query.asked, span, job.block.time, candidates, found, ranked, progress, records.step[q], changes))
+        return int(replay_on(query.base, span, job.block, candidates, found, span.end, ranked, progress, records, changes))
+    return int(replay_plain(query.base, span, job.block.time, candidates, found, ranked, progress, records.step[q], changes))
 
 
 @inner
 def _next_limit(k: int, read: int, progress: Progress) -> int:
-    """How many a list that ran short is filled with now: longer lists if refills, which read ``read`` rows and leaves, come too often."""
+    """Return the size to refill a short list to: larger if refills, which read ``read`` rows and leaves, are too frequent."""
     st, cost = progress.places, read // 64
-    limit = max(st[SIZE] + 1, fitted(st[LIMIT], max(8 * k + 64, cost), st[VISITS], cost))
+    limit = max(st[SIZE] + 1, next_list_size(st[LIMIT], max(8 * k + 64, cost), st[VISITS], cost))
     st[LIMIT], st[VISITS] = limit, 0
     return int(limit)
 
 
 @inner
 def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, end: int, cutoff: float) -> int:
-    """The place before which the window's full leaves have corners: brought up to ``end`` where bounds below the cutoff pay in the rows
-    before ``begin``."""
+    """Return the place before which full leaves have corners. Compute corners up to ``end`` if bounds pay in the rows before ``begin``."""
     known = (max(pool.leaves_end[key], pool.head[key]) + LEAF - 1) // LEAF * LEAF
     if corners_pay(query.weights, pool, known, begin, cutoff):
         while known + LEAF <= end:
@@ -219,39 +218,39 @@ def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, en
 
 @inner_inlined
 def _refill(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
-    """Fill a list that ran short up to its limit out of the window before the replay's row; returns how many candidates the rest of the
+    """Fill a list that ran short up to its limit out of the window before the replay's row; return how many candidates the rest of the
     span holds now that the cutoff is lower."""
-    st, cutoff, asked, pool, search = space.progress.places, space.progress.cutoff, query.asked, job.pool, space.search
-    span = _span_of(job, asked, group)
+    st, cutoff, base, pool, search = space.progress.places, space.progress.cutoff, query.base, job.pool, space.search
+    span = _span_of(job, base, group)
     key, ahead, size = span.key, pool.tail[span.key] - span.end, st[SIZE]
-    ranked = _list_at(lists, asked.number, key, space)
+    ranked = _list_at(lists, base.number, key, space)
     arrived, end, need = st[ROW] + ahead, span.end + ahead, st[LIMIT] - size
     first_seq = span.first_seq - span.begin - ahead
     known = _known_leaves(query, pool, key, arrived, end, cutoff[0])
-    sought = Sought(
-        pool.head[key], arrived, first_seq, first_seq + arrived - asked.count, alive_from(st[AT], asked.micros), st[DELETION],
+    request = RefillRequest(
+        pool.head[key], arrived, first_seq, first_seq + arrived - base.count, alive_from(st[AT], base.micros), st[DELETION],
         Below(cutoff[0], st[CUT] - first_seq, query.floor), min(known, arrived // LEAF * LEAF), need,
     )  # fmt: skip
-    got = refill_rows(query, pool, sought, ranked, size, search)
+    got = refill_rows(query, pool, request, ranked, size, search)
     st[SIZE] = size + got
-    settle(space.progress, ranked, got < need, query.floor)
+    set_cutoff(space.progress, ranked, got < need, query.floor)
     st[NEXT] = 0
     search.work[REFILLS] += 1
-    return int(look_again(query, pool, arrived, end, ahead, cutoff[0], pool.head[key], known, space.candidates, search))
+    return int(rescan_candidates(query, pool, arrived, end, ahead, cutoff[0], pool.head[key], known, space.candidates, search))
 
 
 @inner_inlined
 def _end_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> None:
     """Keep what the next block goes on from."""
-    q, key, micros, st = query.asked.number, job.block.keys[group], query.asked.micros, space.progress.places
+    q, key, micros, st = query.base.number, job.block.keys[group], query.base.micros, space.progress.places
     size = st[SIZE]
     lists.size[q, key], lists.limit[q, key], lists.cutoff[q, key] = size, st[LIMIT], space.progress.cutoff[0]
     lists.cut[q, key], lists.full[q, key] = st[CUT], st[FULL]
-    if not _span_of(job, query.asked, group).timed:
+    if not _span_of(job, query.base, group).timed:
         lists.oldest[q, key] = st[AT]
         return
     ranked = _list_at(lists, q, key, space)
-    o = oldest(ranked.seq, min(query.asked.k, size))
+    o = oldest(ranked.seq, min(query.base.k, size))
     lists.oldest[q, key] = ranked.seq[o] if o >= 0 else NO_SEQ
     expiry = ranked.time[o] + micros if o >= 0 and micros < UNBOUNDED else NEVER
     job.records.wake[q, key] = min(expiry, job.records.due[q, key])
@@ -262,10 +261,9 @@ def replay_queries(
     table: QueryTable, block: Block, pool: WindowPool, candidates: BlockCandidates, lists: QueryLists, records: Records, until: int,
     work: I64,
 ) -> tuple[ChangeRows, int, QueryLists]:  # fmt: skip
-    """Replay a block, already in the window, for every query and key: change rows and their number, and the lists, whose pool may have
-    moved.
+    """Replay a block, already in the window, for every query and key. Return change rows, their number, and the lists (the pool may move).
 
-    Events at instants before ``until`` are taken; ``work`` see ``REFILLS``. O(1) per query and key that nothing concerns, O(k) per
+    Process events before ``until``; ``work``: see ``REFILLS``. O(1) per query and key without an event, O(k) per
     change; without candidates also O(d) per row and query.
     """
     changes, space = change_rows(1024), _space_for(block, pool.leaf_low.shape[1], work)
@@ -290,7 +288,7 @@ def replay_queries(
                 if stop == DONE:
                     break
                 if stop == ROOM:
-                    changes = more_rows(changes, room_for(changes, k))
+                    changes = more_rows(changes, next_capacity(changes, k))
                     continue
                 limit = _next_limit(k, work[ROWS_READ] - read + (pool.tail[key] - pool.head[key]) // LEAF, space.progress)
                 if 2 * limit + 2 > lists.room[q, key]:

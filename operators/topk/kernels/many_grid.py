@@ -123,7 +123,7 @@ def _bound_all(columns: F64, cutoffs: F64, low: F64, high: F64, bound: F64) -> i
 
 @inner
 def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
-    """Whether the closed boxes [low, high] and [a, b] have a point in common."""
+    """Return True if the closed boxes [low, high] and [a, b] have a point in common."""
     ok = True
     for t in range(len(a)):
         ok = ok and low[t] <= b[t] and a[t] <= high[t]

@@ -97,7 +97,7 @@ def _begin_tile(columns: tuple[F64, ...], begin: int, end: int, grid: InfluenceG
 
 @inner
 def _part_of(grid: InfluenceGrid, point: F64) -> int:
-    """The part of its fine cell a point is in: a bit an axis, the first axis in the highest, 1 for the upper half."""
+    """Return the part of its fine cell a point is in: a bit an axis, the first axis in the highest, 1 for the upper half."""
     part = 0
     for t in range(len(point)):
         v = (point[t] - grid.low[t]) * grid.scale[t]
@@ -154,7 +154,7 @@ def _look_at_part(
 
 @maker
 def _more_lists(grid: InfluenceGrid, lists: CellLists, queries: int, parts: int) -> CellLists:
-    """Room for one more list of all queries and for one more cell's parts."""
+    """Make room for one more list of all queries and for one more cell's parts."""
     entries, halves = lists.entries, lists.halves
     need = grid.counters[ENTRIES_USED] + HEAD + queries
     if need > len(entries):
@@ -167,7 +167,7 @@ def _more_lists(grid: InfluenceGrid, lists: CellLists, queries: int, parts: int)
 
 @inner
 def _test_list(weights: F64, cutoffs: F64, entries: AnyArray, at: int, point: F64, row: int, found: _Found, m: int) -> int:
-    """Test a row against the list at ``at``; candidates go to ``found`` from ``m`` on, which has room. Returns their number."""
+    """Test a row against the list at ``at``; candidates go to ``found`` from ``m`` on, which has room. Return their number."""
     query, rows, score = found.query, found.row, found.score
     for i in range(at + HEAD, at + HEAD + entries[at]):
         q = entries[i]
@@ -182,7 +182,7 @@ def _test_list(weights: F64, cutoffs: F64, entries: AnyArray, at: int, point: F6
 
 @inner
 def _test_all(columns: F64, cutoffs: F64, point: F64, row: int, scores: F64, found: _Found, m: int) -> int:
-    """As ``_test_list``, for all queries. ``scores`` float64 (Q,) is space."""
+    """Test a row against all queries, as ``_test_list`` does. ``scores`` float64 (Q,) is space."""
     query, rows, score = found.query, found.row, found.score
     n = len(cutoffs)
     for t in range(len(point)):
@@ -201,7 +201,7 @@ def _test_all(columns: F64, cutoffs: F64, point: F64, row: int, scores: F64, fou
 
 @inner
 def _usable(point: F64, work: I64) -> bool:
-    """Whether a wild row has a value for every attribute; counts it."""
+    """Return True if a wild row has a value for every attribute; counts it."""
     missing, finite = False, True
     for t in range(len(point)):
         missing = missing or point[t] != point[t]
@@ -216,7 +216,7 @@ def _usable(point: F64, work: I64) -> bool:
 
 @inner
 def _allowed(table: QueryTable, point: F64, row: int, flags: I64, found: _Found, a: int, b: int) -> int:
-    """Keep those of the row's candidates [a, b) that are in their query's box and predicate and not above its ceiling; returns the end."""
+    """Keep those of the row's candidates [a, b) that are in their query's box and predicate and not above its ceiling; return the end."""
     query, rows, score = found.query, found.row, found.score
     m = a
     for i in range(a, b):
@@ -236,7 +236,7 @@ def _test_hits(
     table: QueryTable, cutoffs: F64, columns: tuple[F64, ...], flags: I64, simple: bool, grid: InfluenceGrid, lists: CellLists,
     tile: _Tile, found: _Found, work: I64,
 ) -> int:  # fmt: skip
-    """Test the tile's hits from the next one on; returns what it stopped for. ``simple``: no query has a box, predicate or ceiling."""
+    """Test the tile's hits from the next one on; return what it stopped for. ``simple``: no query has a box, predicate or ceiling."""
     at, point, queries = tile.at, tile.point, len(cutoffs)
     cells, m = grid.cells ** len(point), at[_FOUND]
     while at[_HIT] < at[_HITS]:
@@ -270,7 +270,7 @@ def _test_hits(
 
 @maker
 def _by_query(found: _Found, m: int, queries: int) -> BlockCandidates:
-    """The first ``m`` sorted by query, rows in order within one. O(m + Q)."""
+    """Return the first ``m`` sorted by query, rows in order within one. O(m + Q)."""
     begin = np.zeros(queries + 2, np.int64)
     for i in range(m):
         begin[found.query[i] + 2] += 1
@@ -288,7 +288,7 @@ def _by_query(found: _Found, m: int, queries: int) -> BlockCandidates:
 def probe_grid(
     table: QueryTable, cutoffs: F64, columns: tuple[F64, ...], rows: int, flags: I64, grid: InfluenceGrid, lists: CellLists, work: I64
 ) -> tuple[BlockCandidates, CellLists]:  # fmt: skip
-    """Candidates of all queries among ``rows`` rows, and the lists of cells, which may have moved.
+    """Find the candidates of all queries among ``rows`` rows; return them and the cells' lists, which may have moved.
 
     ``cutoffs`` float64 (Q,); ``columns`` d float64 (rows,); ``flags`` int64 (rows,) or empty; ``work`` see ``REFILLS``. O(1) per row in a
     cell that no query reaches, O(d) per row and query of its cell's list.

@@ -16,13 +16,13 @@ COUNTERS = 8
 
 
 class QueryTable(NamedTuple):
-    """What is asked, with a row per query; nothing here ever changes. Scores are *internal*: larger is better, NaN is in no result.
+    """The linear queries, a row per query; nothing here ever changes. Scores are *internal*: larger is better, NaN is in no result.
 
     int64 (Q,): ``k`` how many items a result has; ``counts`` and ``micros`` the window, each ``UNBOUNDED`` for none; ``every``
     microseconds between boundaries, 0 for changes per event; ``list_size`` how many candidates a list is filled with at least; ``where``
     the bit of a row's flags that must be set, -1 for no predicate; ``column`` the first of a query's columns in ``Records``.
 
-    float64 (Q, d): ``weights``, negated where the smallest scores are wanted; ``low`` and ``high``, the closed constraint boxes, infinite
+    float64 (Q, d): ``weights``, negated for queries of the smallest scores; ``low`` and ``high``, the closed constraint boxes, infinite
     for none. float64 (d, Q): ``columns``, the weights by attribute. float64 (Q,): ``floor`` and ``ceiling``, the least and the largest
     score that may be in a result. bool (Q,): ``boxed``, whether there is a box.
     """
@@ -46,11 +46,11 @@ class QueryTable(NamedTuple):
 class LinearQuery(NamedTuple):
     """One query of the table.
 
-    ``asked``: its number, k, window and boundaries; ``list_size``, ``where``, ``floor``, ``ceiling``, ``boxed``: numbers as in the table;
+    ``base``: its number, k, window and boundaries; ``list_size``, ``where``, ``floor``, ``ceiling``, ``boxed``: numbers as in the table;
     ``weights``, ``low``, ``high`` float64 (d,).
     """
 
-    asked: Query
+    base: Query
     list_size: int
     where: int
     floor: float
@@ -63,9 +63,9 @@ class LinearQuery(NamedTuple):
 
 @jit
 def query_of(table: QueryTable, query: int) -> LinearQuery:
-    """Row ``query`` of the table."""
-    asked = Query(query, table.k[query], table.counts[query], table.micros[query], table.every[query], table.column[query])
+    """Return row ``query`` of the table."""
+    base = Query(query, table.k[query], table.counts[query], table.micros[query], table.every[query], table.column[query])
     return LinearQuery(
-        asked, table.list_size[query], table.where[query], table.floor[query], table.ceiling[query], table.boxed[query],
+        base, table.list_size[query], table.where[query], table.floor[query], table.ceiling[query], table.boxed[query],
         table.weights[query], table.low[query], table.high[query],
     )  # fmt: skip

@@ -21,12 +21,12 @@ from skyband.operators.topk.kernels.scan import gather
 from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool, first_place_from
 
 
-class Sought(NamedTuple):
+class RefillRequest(NamedTuple):
     """Which rows a refill may take: those of places [``begin``, ``end``), alive, that rank after the list's cutoff.
 
     ``first_seq``: the seq of place 0. Alive are rows of at least ``min_seq`` and ``min_time`` that no deletion before the block's
     ``deletion``-th took. ``below``: the cutoff, its row as a place, and the least score. Full leaves before place ``leaves_end`` have
-    corners. ``need``: how many rows are wanted.
+    corners. ``need``: how many rows to find.
     """
 
     begin: int
@@ -55,10 +55,10 @@ class SearchSpace(NamedTuple):
 
 
 @inner
-def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, sought: Sought, best: Heap, size: int) -> int:
+def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, request: RefillRequest, best: Heap, size: int) -> int:
     """``select`` over the first ``rows`` of ``scores``, places from ``base`` on, when newer rows may have been looked at before or not."""
-    need, deletion, cutoff, floor = sought.need, sought.deletion, sought.below.score, sought.below.floor
-    cut, deletes = sought.below.row - base, len(ended_by) > 0
+    need, deletion, cutoff, floor = request.need, request.deletion, request.below.score, request.below.floor
+    cut, deletes = request.below.row - base, len(ended_by) > 0
     best_score, best_place = best.score, best.place
     if size == need:
         hits: Any = np.int64(0)
@@ -96,16 +96,16 @@ def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
 
 @inner
 def _select_best_leaves(
-    query: LinearQuery, pool: WindowPool, first: int, last: int, sought: Sought, space: SearchSpace, size: int
+    query: LinearQuery, pool: WindowPool, first: int, last: int, request: RefillRequest, space: SearchSpace, size: int
 ) -> int:  # fmt: skip
-    """Select from leaves [first, last), all with corners, by falling bound until none can hold one of the best. Returns the heap's size."""
-    best, need, wrap = space.best, sought.need, pool.wrap
+    """Select from leaves [first, last), all with corners, by falling bound until none can hold one of the best. Return the heap's size."""
+    best, need, wrap = space.best, request.need, pool.wrap
     bounds, leaves = space.bound, space.leaf
     m = 0
     for i in range(first, last):
         place = i * LEAF
         bound = leaf_bound(query.weights, pool.leaf_low, pool.leaf_high, (place if place < wrap else place - wrap) // LEAF)
-        if not bound < sought.below.floor and not (size == need and bound < best.score[0]):
+        if not bound < request.below.floor and not (size == need and bound < best.score[0]):
             bounds[m], leaves[m] = bound if bound == bound else np.inf, i
             m += 1
     for i in range(m // 2 - 1, -1, -1):
@@ -115,7 +115,7 @@ def _select_best_leaves(
         row = place if place < wrap else place - wrap
         space.work[ROWS_READ] += LEAF
         score_rows(query, pool, row, row + LEAF, space.chunk)
-        size = _select_any_order(space.chunk, pool.ended_by[row : row + LEAF], LEAF, place, sought, best, size)
+        size = _select_any_order(space.chunk, pool.ended_by[row : row + LEAF], LEAF, place, request, best, size)
         m -= 1
         bounds[0], leaves[0] = bounds[m], leaves[m]
         _sink(bounds, leaves, 0, m)
@@ -123,18 +123,18 @@ def _select_best_leaves(
 
 
 @jit(_nrt=False)
-def refill_rows(query: LinearQuery, pool: WindowPool, sought: Sought, ranked: RankedList, size: int, space: SearchSpace) -> int:
-    """Append the best rows sought to a list of ``size``. Returns how many there were. O(leaves + rows not left out)."""
-    best, wrap, below = space.best, pool.wrap, sought.below
-    begin, end = max(sought.begin, min(sought.end, sought.min_seq - sought.first_seq)), sought.end
+def refill_rows(query: LinearQuery, pool: WindowPool, request: RefillRequest, ranked: RankedList, size: int, space: SearchSpace) -> int:
+    """Append the best rows that ``request`` allows to a list of ``size``; return their number. O(leaves + rows not left out)."""
+    best, wrap, below = space.best, pool.wrap, request.below
+    begin, end = max(request.begin, min(request.end, request.min_seq - request.first_seq)), request.end
     if len(pool.time):
-        begin = first_place_from(pool, begin, end, sought.min_time)
+        begin = first_place_from(pool, begin, end, request.min_time)
     found = 0
-    known_begin, known_end = (begin + LEAF - 1) // LEAF, sought.leaves_end // LEAF
+    known_begin, known_end = (begin + LEAF - 1) // LEAF, request.leaves_end // LEAF
     while end > begin:
         leaf = (end - 1) // LEAF
         if HAVE_NUMBA and known_begin <= leaf < known_end and end == leaf * LEAF + LEAF:
-            found = _select_best_leaves(query, pool, known_begin, leaf + 1, sought, space, found)
+            found = _select_best_leaves(query, pool, known_begin, leaf + 1, request, space, found)
             end = known_begin * LEAF
             continue
         place = max(begin, leaf * LEAF)
@@ -144,25 +144,25 @@ def refill_rows(query: LinearQuery, pool: WindowPool, sought: Sought, ranked: Ra
         ended_by = pool.ended_by[row : row + n]
         if not HAVE_NUMBA or known_begin >= known_end:  # newest first throughout
             rest = Below(below.score, below.row - place, below.floor)
-            found = select(space.chunk, ended_by, sought.deletion, 0, n, place, rest, best, found, sought.need)
+            found = select(space.chunk, ended_by, request.deletion, 0, n, place, rest, best, found, request.need)
         else:
-            found = _select_any_order(space.chunk, ended_by, n, place, sought, best, found)
+            found = _select_any_order(space.chunk, ended_by, n, place, request, best, found)
         end = place
     into_rank_order(best, found)
     for i in range(found):
         place = best.place[i]
         row = place if place < wrap else place - wrap
-        ranked.score[size + i], ranked.seq[size + i] = best.score[i], sought.first_seq + place
+        ranked.score[size + i], ranked.seq[size + i] = best.score[i], request.first_seq + place
         ranked.time[size + i] = pool.time[row] if len(pool.time) else 0
     return found
 
 
 @inner
-def look_again(
+def rescan_candidates(
     query: LinearQuery, pool: WindowPool, begin: int, end: int, ahead: int, cutoff: float, leaves_begin: int, leaves_end: int,
     candidates: Candidates, space: SearchSpace,
 ) -> int:  # fmt: skip
-    """Candidates of one query in places [begin, end): rows (places less ``ahead``) and scores; returns their number. Full leaves in
+    """Candidates of one query in places [begin, end): rows (places less ``ahead``) and scores; return their number. Full leaves in
     [``leaves_begin``, ``leaves_end``) have corners."""
     found = 0
     while begin < end:

@@ -67,7 +67,7 @@ ceiling. ``out`` float64. O(d) per row, vectorised."""
 
 @jit(_nrt=False)
 def find_corners(pool: WindowPool, row: int) -> None:
-    """Corners of the leaf of LEAF rows from ``row`` (NaN left out; an attribute that is always NaN gets (inf, -inf))."""
+    """Store the corners of the leaf of LEAF rows from ``row`` (NaN left out; an attribute that is always NaN gets (inf, -inf))."""
     leaf = row // LEAF
     for t in range(len(pool.values)):
         column = pool.values[t, row : row + LEAF]

@@ -14,7 +14,7 @@ from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.emit import ChangeRows, more_rows
 from skyband.operators.single_rows.kernels.expiry import FAR_FUTURE, alive_from
 from skyband.operators.single_rows.kernels.list_moves import Alive
-from skyband.operators.single_rows.kernels.replay import next_wake, replay_on, room_for, stamp
+from skyband.operators.single_rows.kernels.replay import next_capacity, next_wake, replay_on, stamp
 from skyband.operators.single_rows.kernels.replay_state import (
     AHEAD,
     AT,
@@ -41,10 +41,10 @@ from skyband.operators.single_rows.kernels.replay_state import (
     Progress,
     Query,
     Records,
-    fitted,
-    settle,
+    next_list_size,
+    set_cutoff,
 )
-from skyband.operators.topk.kernels.refill import Wanted, append
+from skyband.operators.topk.kernels.refill import FillRequest, append
 from skyband.operators.topk.kernels.scan import gather
 from skyband.operators.topk.kernels.state import (
     Ends,
@@ -69,11 +69,11 @@ def start(task: Task, query: Query, source: Source, deletion: int, lists: Lists,
     span, places, number = source.span, progress.places, query.number
     need, floor = task.queries.limit_at_first[number], task.queries.floor[number]
     alive = Alive(span.first_seq - query.count, alive_from(task.since - 1, query.micros))
-    size = append(source, Wanted(need, np.inf, FAR_FUTURE, floor, alive, span.begin, deletion), lists, 0)
+    size = append(source, FillRequest(need, np.inf, FAR_FUTURE, floor, alive, span.begin, deletion), lists, 0)
     places[PENDING], places[ROW], places[DELETION], places[SIZE] = 0, span.begin, deletion, size
     places[LIMIT], places[BASE], places[VISITS] = task.queries.limit[number], task.queries.limit[number], 0
     places[KNOWN], places[AHEAD] = span.begin, task.piece
-    settle(progress, lists.ranked, size < need, floor)
+    set_cutoff(progress, lists.ranked, size < need, floor)
 
 
 @inner
@@ -81,19 +81,19 @@ def lengthen(query: Query, source: Source, progress: Progress) -> None:
     """Choose what a list that ran short is filled with: more if refills have become too frequent."""
     places, size = progress.places, progress.places[SIZE]
     cost = (source.end - source.begin + places[ROW] - source.span.begin) // 256
-    places[LIMIT] = max(size + 1, fitted(places[LIMIT], max(8 * query.k + 64, cost), places[VISITS], cost))
+    places[LIMIT] = max(size + 1, next_list_size(places[LIMIT], max(8 * query.k + 64, cost), places[VISITS], cost))
 
 
 @inner
 def refill(task: Task, query: Query, source: Source, lists: Lists, progress: Progress) -> None:
-    """Fill a list that ran short; candidates are sought from here on with its new cutoff."""
+    """Refill a short list; the scan for candidates goes on with its new cutoff."""
     span, places, floor = source.span, progress.places, task.queries.floor[query.number]
     row, size, limit = places[ROW], places[SIZE], places[LIMIT]
     alive = Alive(span.first_seq + (row - span.begin) - query.count, alive_from(places[AT], query.micros))
-    wanted = Wanted(limit - size, progress.cutoff[0], places[CUT], floor, alive, row, places[DELETION])
-    found = append(source, wanted, lists, size)
+    request = FillRequest(limit - size, progress.cutoff[0], places[CUT], floor, alive, row, places[DELETION])
+    found = append(source, request, lists, size)
     places[SIZE], places[VISITS], places[KNOWN], places[AHEAD] = size + found, 0, row, task.piece
-    settle(progress, lists.ranked, found < limit - size, floor)
+    set_cutoff(progress, lists.ranked, found < limit - size, floor)
     places[REFILLS] += 1
 
 
@@ -143,7 +143,7 @@ def replay_key(task: Task, query: Query, group: int, lists: Lists, progress: Pro
 
 @inner
 def replay_keys(task: Task, query: Query, group: int, lists: Lists, progress: Progress, changes: ChangeRows, stop: int) -> tuple[int, int]:
-    """``replay_key`` for the keys of a block from ``group`` on. Returns the group it stopped at, and for what: DONE, WIDER or ROOM."""
+    """Call ``replay_key`` for the keys of a block from ``group`` on. Return the group it stopped at, and why: DONE, WIDER or ROOM."""
     block, wake = task.block, task.records.wake
     while group < len(block.keys):
         idle = block.begin[group] == block.end[group] and block.deletion_begin[group] == block.deletion_end[group]
@@ -161,10 +161,10 @@ def replay_block(
     queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, records: Records, scratch: Scratch,
     since: int, until: int, piece: int,
 ) -> tuple[ChangeRows, int, int]:  # fmt: skip
-    """Replay the events of [since, until) for every query and every key of the block, and bring ``keys.next_seq`` up to date. Returns the
+    """Replay the events of [since, until) for every query and every key of the block, and bring ``keys.next_seq`` up to date. Return the
     changes (grouped by query, then key), their number and the number of refills.
 
-    ``scores`` float64 (rows,): internal scores, NaN for no candidate. Candidates are sought ``piece`` rows ahead at first.
+    ``scores`` float64 (rows,): internal scores, NaN for no candidate. The scan for candidates looks ``piece`` rows ahead at first.
     """
     candidates, changes = Candidates(scratch.row, scratch.score), ChangeRows(scratch.change_numbers, scratch.change_score)
     task = Task(queries, block, scores, keys, members, ends, records, candidates, since, until, piece)
@@ -179,7 +179,7 @@ def replay_block(
             if stop == WIDER:
                 lists = wider_lists(lists, 2 * progress.places[LIMIT] + 1)
             elif stop == ROOM:
-                changes = more_rows(changes, room_for(changes, query.k))
+                changes = more_rows(changes, next_capacity(changes, query.k))
     for group in range(len(block.keys)):
         keys.next_seq[block.keys[group]] = block.first_seq[group] + (block.end[group] - block.begin[group])
     return changes, progress.places[OUT], progress.places[REFILLS]

@@ -11,9 +11,9 @@ from skyband.operators.single_rows.kernels.select import Below, into_rank_order,
 from skyband.operators.topk.kernels.state import Lists, Members, Source
 
 
-class Wanted(NamedTuple):
-    """Who may be appended to a list: at most ``need`` candidates that rank after (``score``, ``seq``), have a score of at least ``floor``
-    and are ``alive`` when the rows before ``arrived`` and the deletions before ``now`` have happened."""
+class FillRequest(NamedTuple):
+    """Which candidates to append to a list: at most ``need`` that rank after (``score``, ``seq``), have a score of at least ``floor`` and
+    are ``alive`` after the rows before ``arrived`` and the deletions before ``now``."""
 
     need: int
     score: float
@@ -25,28 +25,28 @@ class Wanted(NamedTuple):
 
 
 @inner
-def first_alive(source: Source, wanted: Wanted) -> int:
-    """The first row of the span that is alive, at most ``wanted.arrived``. O(log rows)."""
+def first_alive(source: Source, request: FillRequest) -> int:
+    """Return the first row of the span that is alive, at most ``request.arrived``. O(log rows)."""
     span = source.span
-    row = max(span.begin, min(wanted.arrived, span.begin + (wanted.alive.seq - span.first_seq)))
-    return int(lower_bound(source.block.time, row, wanted.arrived, wanted.alive.time))
+    row = max(span.begin, min(request.arrived, span.begin + (request.alive.seq - span.first_seq)))
+    return int(lower_bound(source.block.time, row, request.arrived, request.alive.time))
 
 
 @inner
-def append_from_window(source: Source, wanted: Wanted, lists: Lists, size: int) -> int:
-    """Append to the list of ``size`` from members in seq order and the rows so far; returns how many there were.
+def append_from_window(source: Source, request: FillRequest, lists: Lists, size: int) -> int:
+    """Append to the list of ``size`` from members in seq order and the rows so far; return how many there were.
 
     O(rows + members + need log need).
     """
     members, ends, begin, end, span, block = source.members, source.ends, source.begin, source.end, source.span, source.block
-    ranked, best, need, floor = lists.ranked, lists.best, wanted.need, wanted.floor
-    below = Below(wanted.score, span.begin + (wanted.seq - span.first_seq), floor)
-    row = first_alive(source, wanted)
-    count = select(source.scores, ends.row, wanted.now, row, wanted.arrived, end - span.begin, below, best, 0, need)
-    member = max(lower_bound(members.seq, begin, end, wanted.alive.seq), lower_bound(members.time, begin, end, wanted.alive.time))
+    ranked, best, need, floor = lists.ranked, lists.best, request.need, request.floor
+    below = Below(request.score, span.begin + (request.seq - span.first_seq), floor)
+    row = first_alive(source, request)
+    count = select(source.scores, ends.row, request.now, row, request.arrived, end - span.begin, below, best, 0, need)
+    member = max(lower_bound(members.seq, begin, end, request.alive.seq), lower_bound(members.time, begin, end, request.alive.time))
     if member < end:
-        below = Below(wanted.score, lower_bound(members.seq, begin, end, wanted.seq), floor)
-        count = select(members.score, ends.member, wanted.now, member, end, 0, below, best, count, need)
+        below = Below(request.score, lower_bound(members.seq, begin, end, request.seq), floor)
+        count = select(members.score, ends.member, request.now, member, end, 0, below, best, count, need)
     into_rank_order(best, count)
     for i in range(count):
         place = best.place[i]
@@ -61,7 +61,7 @@ def append_from_window(source: Source, wanted: Wanted, lists: Lists, size: int) 
 
 @inner
 def first_after(members: Members, begin: int, end: int, score: float, seq: int) -> int:
-    """The first of members [begin, end), in rank order, that ranks after (score, seq). O(log members)."""
+    """Return the first of members [begin, end), in rank order, that ranks after (score, seq). O(log members)."""
     while begin < end:
         middle = (begin + end) >> 1
         if members.score[middle] > score or (members.score[middle] == score and members.seq[middle] >= seq):
@@ -72,21 +72,21 @@ def first_after(members: Members, begin: int, end: int, score: float, seq: int) 
 
 
 @inner
-def append_from_band(source: Source, wanted: Wanted, lists: Lists, size: int) -> int:
-    """As ``append_from_window``, from members in rank order: a merge. O(rows + need log need + log members)."""
+def append_from_band(source: Source, request: FillRequest, lists: Lists, size: int) -> int:
+    """Do as ``append_from_window``, from members in rank order: a merge. O(rows + need log need + log members)."""
     members, begin, end, span, block = source.members, source.begin, source.end, source.span, source.block
-    ranked, best, alive = lists.ranked, lists.best, wanted.alive
+    ranked, best, alive = lists.ranked, lists.best, request.alive
     score, seq, time = members.score, members.seq, members.time
     count, taken, filled = 0, 0, size
-    if wanted.arrived > span.begin:
-        below = Below(wanted.score, span.begin + (wanted.seq - span.first_seq), wanted.floor)
-        count = select(source.scores, source.ends.row, 0, first_alive(source, wanted), wanted.arrived, 0, below, best, 0, wanted.need)
+    if request.arrived > span.begin:
+        below = Below(request.score, span.begin + (request.seq - span.first_seq), request.floor)
+        count = select(source.scores, source.ends.row, 0, first_alive(source, request), request.arrived, 0, below, best, 0, request.need)
         into_rank_order(best, count)
-    old = first_after(members, begin, end, wanted.score, wanted.seq) if size > 0 else begin
-    while filled < size + wanted.need:
+    old = first_after(members, begin, end, request.score, request.seq) if size > 0 else begin
+    while filled < size + request.need:
         while old < end and (seq[old] < alive.seq or time[old] < alive.time):
             old += 1
-        some = old < end and score[old] >= wanted.floor
+        some = old < end and score[old] >= request.floor
         if taken < count and (not some or best.score[taken] >= score[old]):  # equal: the newer one first
             row = best.place[taken]
             ranked.score[filled] = best.score[taken]
@@ -102,8 +102,8 @@ def append_from_band(source: Source, wanted: Wanted, lists: Lists, size: int) ->
 
 
 @inner
-def append(source: Source, wanted: Wanted, lists: Lists, size: int) -> int:
-    """Append to the list of ``size`` who is wanted; returns how many there were."""
+def append(source: Source, request: FillRequest, lists: Lists, size: int) -> int:
+    """Append the candidates that ``request`` allows to the list of ``size``; return their number."""
     if source.ends.deletes:
-        return int(append_from_window(source, wanted, lists, size))
-    return int(append_from_band(source, wanted, lists, size))
+        return int(append_from_window(source, request, lists, size))
+    return int(append_from_band(source, request, lists, size))

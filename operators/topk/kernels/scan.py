@@ -67,19 +67,6 @@ gather = _gather_nb if HAVE_NUMBA else _gather_np
 
 
 @inner
-def _dominators(best: AnyArray, size: int, score: float) -> int:
-    """Count the first ``size`` of ``best`` (descending) that are at least ``score``. O(log size)."""
-    low, high = 0, size
-    while low < high:
-        middle = (low + high) >> 1
-        if best[middle] >= score:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inner
 def _band_nb(
     scores: AnyArray, begin: int, end: int, best: AnyArray, k: int, band_rows: AnyArray, band_scores: AnyArray, dominators: AnyArray
 ) -> int:  # fmt: skip
@@ -106,7 +93,13 @@ def _band_nb(
                 score = block[rows - 1 - age]
                 if size == k and score <= worst:
                     continue
-                place = _dominators(best, size, score)
+                place, high = 0, size  # of those in ``best``, how many dominate the row
+                while place < high:
+                    middle = (place + high) >> 1
+                    if best[middle] >= score:
+                        place = middle + 1
+                    else:
+                        high = middle
                 if size < k:
                     shift(best, place, size, 1)
                     size += 1

@@ -103,7 +103,7 @@ class Scratch(NamedTuple):
 
 class Task(NamedTuple):
     """What one call works on: the events of [``since``, ``until``). ``scores`` as in ``Source``, ``candidates`` is room for those of the
-    largest key; they are sought ``piece`` rows ahead at first."""
+    largest key; the scan for them looks ``piece`` rows ahead at first."""
 
     queries: Queries
     block: Block
@@ -127,7 +127,7 @@ class Lists(NamedTuple):
 
 @inner
 def query_of(queries: Queries, number: int) -> Query:
-    """One of the queries."""
+    """Return one of the queries."""
     return Query(
         number, queries.k[number], queries.count[number], queries.micros[number], queries.every[number], queries.column[number]
     )  # fmt: skip
@@ -135,7 +135,7 @@ def query_of(queries: Queries, number: int) -> Query:
 
 @inner
 def span_of(block: Block, group: int, query: Query, until: int) -> Span:
-    """The part of the block that belongs to ``block.keys[group]``."""
+    """Return the part of the block that belongs to ``block.keys[group]``."""
     timed = query.micros < UNBOUNDED or query.every > 0 or block.deletion_begin[group] < block.deletion_end[group]
     return Span(
         block.keys[group], block.begin[group], block.end[group], block.first_seq[group], block.deletion_end[group], until, timed
@@ -144,7 +144,7 @@ def span_of(block: Block, group: int, query: Query, until: int) -> Span:
 
 @maker
 def new_lists(room: int) -> Lists:
-    """Lists with room for ``room`` members."""
+    """Return lists with room for ``room`` members."""
     ranked = RankedList(
         np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.float64), np.empty(room, np.int64)
     )
@@ -153,7 +153,7 @@ def new_lists(room: int) -> Lists:
 
 @maker
 def wider_lists(lists: Lists, room: int) -> Lists:
-    """The same lists with room for ``room`` members."""
+    """Return the same lists with room for ``room`` members."""
     a, b = lists.ranked, lists.best
     ranked = RankedList(
         grown(a.score, room), grown(a.seq, room), grown(a.time, room), grown(a.left_score, room), grown(a.left_seq, room)
@@ -163,6 +163,6 @@ def wider_lists(lists: Lists, room: int) -> Lists:
 
 @inner
 def source_of(task: Task, span: Span) -> Source:
-    """What a key's lists are filled from."""
+    """Return what a key's lists are filled from."""
     begin = task.keys.start[span.key]
     return Source(span, task.block, task.scores, task.members, begin, begin + task.keys.length[span.key], task.ends)

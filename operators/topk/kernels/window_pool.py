@@ -50,7 +50,7 @@ class WindowPool(NamedTuple):
 
 @jit(_nrt=False)
 def first_place_from(pool: WindowPool, begin: int, end: int, instant: int) -> int:
-    """First place in [begin, end) of time >= ``instant``. O(log)."""
+    """Return the first place in [begin, end) of time >= ``instant``. O(log)."""
     time, wrap = pool.time, pool.wrap
     while begin < end:
         mid = (begin + end) >> 1
@@ -64,7 +64,7 @@ def first_place_from(pool: WindowPool, begin: int, end: int, instant: int) -> in
 @jit
 def plan_slabs(block: Block, pool: WindowPool, count: int, micros: int, until: int, end: int, target: I64) -> int:
     """Drop what has expired before ``until`` and choose where each key's rows go: ``target`` int64 (keys of the block,), the begin of
-    another slab or -1 to stay. ``end`` is the end of all slabs; returns the new one."""
+    another slab or -1 to stay. ``end`` is the end of all slabs; return the new one."""
     begin, room, head, tail = pool.begin, pool.room, pool.head, pool.tail
     for g in range(len(block.keys)):
         key, new = block.keys[g], block.end[g] - block.begin[g]

@@ -11,9 +11,19 @@ import numpy as np
 
 from skyband.operators.base import I64
 from skyband.operators.pair_rows.kernels.lists import enough, fill_lists
-from skyband.operators.pair_rows.kernels.sub_batch import Held, Told, gather, new_scratch, no_changes, no_lists, take_in, tell, wake_times
+from skyband.operators.pair_rows.kernels.sub_batch import (
+    ChangeBuffer,
+    Skybands,
+    gather,
+    merge_sub_batch,
+    new_scratch,
+    no_changes,
+    no_lists,
+    replay_queries,
+    wake_times,
+)
 from skyband.operators.pair_rows.kernels.tables import (
-    FIRST_HELD,
+    FIRST_STORED,
     NEXT_SEQ,
     REGION_START,
     SHORT,
@@ -45,7 +55,7 @@ def drive(
 ) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
     """Take all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
 
-    Returns change rows and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Writes to
+    Return change rows and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Writes to
     the key table, ``progress`` and ``work`` (int64 (COUNTERS,)).
 
     A finite ``cutoff`` is for one key alone, whose skyband has no pair above it; neither has the one returned. The run then ends before
@@ -53,8 +63,8 @@ def drive(
     """
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b)
     keys, objects = bucket.keys, bucket.objects
-    held = Held(bucket.skyband, bucket.skyband_end, new_skyband(1024))
-    told, lists = no_changes(), no_lists(queries)
+    skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
+    changes, lists = no_changes(), no_lists(queries)
     scored = settings.sub_batch if cutoff == np.inf else 0
     batch = new_sub_batch(settings.sub_batch, scored, objects.floats.shape[0], objects.integers.shape[0])
     candidates, scratch, blocks = new_candidates(LARGEST + MOST_FOUND * settings.sub_batch), new_scratch(settings), new_blocks()
@@ -62,27 +72,27 @@ def drive(
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
         history = history_of(keys, key, objects.times)
-        offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
-        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, held.skyband), lists)
+        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
+        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, skybands.skyband), lists)
         while enough(queries, lists):
             size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
             last = seq + size == keys[key, NEXT_SEQ]
             first_alive = gather(settings, keys, key, seq, size, objects, batch)
             batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
-            skyband = skyband_of(keys, key, held.skyband)
+            skyband = skyband_of(keys, key, skybands.skyband)
             candidates = scan(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work)
             if candidates.found < 0:
                 break
             sources = Sources(batch, candidates, skyband)
-            steps[:], written, short = progress.step[:, key], told.written, work[SHORT]
-            told = tell(key, queries, history, sources, lists, progress, told, work)
+            steps[:], written, short = progress.step[:, key], changes.written, work[SHORT]
+            changes = replay_queries(key, queries, history, sources, lists, progress, changes, work)
             if work[SHORT] > short:
-                progress.step[:, key], told = steps, Told(told.rows, written)
+                progress.step[:, key], changes = steps, ChangeBuffer(changes.rows, written)
                 break
             if size > 0:
-                held = take_in(settings, keys, key, first_alive, sources, held, scratch)
+                skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
             seq += size
             if last:
                 break
         wake_times(key, queries, history, lists, progress)
-    return told.rows, told.written, held.skyband, held.end, seq
+    return changes.rows, changes.written, skybands.skyband, skybands.end, seq

@@ -24,8 +24,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     Scoring,
     Skyband,
     SubBatch,
-    new_candidates,
+    grow_candidates,
     own_scores,
+    with_found,
 )
 
 SMALLEST, LARGEST, UNCOUNTED = 32, 1024, 512
@@ -57,7 +58,7 @@ class Blocks(NamedTuple):
 
 @maker
 def new_blocks() -> Blocks:
-    """Buffers for any scan."""
+    """Return buffers for any scan."""
     return Blocks(
         np.empty(PLACE, np.int64),
         np.empty(LARGEST, np.float64),
@@ -74,25 +75,9 @@ def start_blocks(place: I64, seq: int, width: int) -> None:
     place[NEWER_PAIRS] = place[ARRIVAL] = place[COUNT] = place[SORTED] = 0
 
 
-@maker
-def grown(candidates: Candidates, count: int, size: int) -> Candidates:
-    """A copy of the first ``count`` with room for ``size``."""
-    new = new_candidates(size)
-    for i in range(count):
-        new.score[i], new.older[i] = candidates.score[i], candidates.older[i]
-        new.arrival[i], new.order[i] = candidates.arrival[i], candidates.order[i]
-    return new
-
-
-@maker
-def known(candidates: Candidates, found: int) -> Candidates:
-    """The same arrays with ``found`` in them."""
-    return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, found)
-
-
 @inner
 def reach(scores: F64, bars: F64) -> bool:
-    """Whether one of ``scores`` is at most its bar, without a branch for each."""
+    """Return True if one of ``scores`` is at most its bar, without a branch for each."""
     hits = 0
     for j in range(len(scores)):
         hits += scores[j] <= bars[j]
@@ -101,14 +86,14 @@ def reach(scores: F64, bars: F64) -> bool:
 
 @inner
 def bound(stair: F64, newer_pairs: int, cutoff: float) -> float:
-    """The largest score that a pair may have whose older object is older than those of the skyband's first ``newer_pairs``."""
+    """Return the largest score that a pair may have whose older object is older than those of the skyband's first ``newer_pairs``."""
     bar = float(stair[newer_pairs - 1]) if newer_pairs > 0 else np.inf
     return cutoff if bar > cutoff else bar
 
 
 @inner
 def newer_than(older: I64, at: int, seq: int) -> int:
-    """The first place from ``at`` on whose older object is before ``seq``."""
+    """Return the first place from ``at`` on whose older object is before ``seq``."""
     while at < len(older) and older[at] >= seq:
         at += 1
     return at
@@ -176,7 +161,7 @@ def fill_bars(skyband: Skyband, cutoff: float, newer_pairs: int, low: int, high:
 
 @inner
 def add_found(scores: F64, bars: F64, first: int, arrival: int, batch: SubBatch, candidates: Candidates, count: int, near: I64) -> int:
-    """Add the candidates of an arrival among partners of seq ``first``, ..., newest first, to the ``count`` found before; returns how many
+    """Add the candidates of an arrival among partners of seq ``first``, ..., newest first, to the ``count`` found before; return how many
     there are now. Which they are is found without a branch for each."""
     found, best = 0, batch.best
     for j in range(len(scores)):
@@ -277,7 +262,7 @@ def scan(
     With a finite ``cutoff`` there are none in ``batch.scores``, and ``candidates`` does not grow: ``found`` is -1 if there is no room.
     """
     if batch.size == 0:
-        return known(candidates, 0)
+        return with_found(candidates, 0)
     if own_scores(batch) > 0:
         scan_arrivals(scoring, objects, offset, batch, work)
         start_blocks(blocks.place, batch.first_seq, SMALLEST)
@@ -287,6 +272,6 @@ def scan(
         start_blocks(blocks.place, batch.first_seq + batch.size, LARGEST)
     while not scan_blocks(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work):
         if cutoff < np.inf:
-            return known(candidates, -1)
-        candidates = grown(candidates, blocks.place[COUNT], 2 * len(candidates.score) + LARGEST)
-    return known(candidates, blocks.place[COUNT])
+            return with_found(candidates, -1)
+        candidates = grow_candidates(candidates, blocks.place[COUNT], 2 * len(candidates.score) + LARGEST)
+    return with_found(candidates, blocks.place[COUNT])

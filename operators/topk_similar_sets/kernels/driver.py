@@ -9,9 +9,18 @@ from collections.abc import Callable
 
 from skyband.operators.base import I64
 from skyband.operators.pair_rows.kernels.lists import fill_lists
-from skyband.operators.pair_rows.kernels.sub_batch import Held, gather, new_scratch, no_changes, no_lists, take_in, tell, wake_times
+from skyband.operators.pair_rows.kernels.sub_batch import (
+    Skybands,
+    gather,
+    merge_sub_batch,
+    new_scratch,
+    no_changes,
+    no_lists,
+    replay_queries,
+    wake_times,
+)
 from skyband.operators.pair_rows.kernels.tables import (
-    FIRST_HELD,
+    FIRST_STORED,
     NEXT_SEQ,
     REGION_START,
     Advance,
@@ -44,8 +53,8 @@ def drive(
     (int64 (COUNTERS,)) and ``counters`` (int64 (PROBED,)).
     """
     keys, objects = bucket.keys, bucket.objects
-    held = Held(bucket.skyband, bucket.skyband_end, new_skyband(1024))
-    told, lists = no_changes(), no_lists(queries)
+    skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
+    changes, lists = no_changes(), no_lists(queries)
     batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
     scratch = new_scratch(settings)
     reads = SearchInput(settings, criteria, keys, objects, sets.tokens)
@@ -53,22 +62,22 @@ def drive(
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
         history = history_of(keys, key, objects.times)
-        offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
-        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, held.skyband), lists)
+        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
+        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, skybands.skyband), lists)
         while True:
             size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
             last = seq + size == keys[key, NEXT_SEQ]
             first_alive = gather(settings, keys, key, seq, size, objects, batch)
             batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
-            skyband = skyband_of(keys, key, held.skyband)
+            skyband = skyband_of(keys, key, skybands.skyband)
             position = BatchPosition(key, sets.first_row[g] + seq - advance.first_new[g], offset, advance.since - 1)
             tables = search(test_as_a, test_as_b, reads, position, batch, skyband, tables, work, counters)
             sources = Sources(batch, tables.candidates, skyband)
-            told = tell(key, queries, history, sources, lists, progress, told, work)
+            changes = replay_queries(key, queries, history, sources, lists, progress, changes, work)
             if size > 0:
-                held = take_in(settings, keys, key, first_alive, sources, held, scratch)
+                skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
             seq += size
             if last:
                 break
         wake_times(key, queries, history, lists, progress)
-    return told.rows, told.written, held.skyband, held.end, tables.inverted_index
+    return changes.rows, changes.written, skybands.skyband, skybands.end, tables.inverted_index

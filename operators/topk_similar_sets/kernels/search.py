@@ -19,7 +19,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Settings,
     Skyband,
     SubBatch,
-    new_candidates,
+    grow_candidates,
 )
 from skyband.operators.set_index.functions import HAMMING
 from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group
@@ -126,16 +126,6 @@ def search_one(
     return count
 
 
-@jit
-def grown(candidates: Candidates, count: int, size: int) -> Candidates:
-    """A copy of the first ``count`` with room for ``size``."""
-    new = new_candidates(size)
-    for i in range(count):
-        new.score[i], new.older[i] = candidates.score[i], candidates.older[i]
-        new.arrival[i], new.order[i] = candidates.arrival[i], candidates.order[i]
-    return new
-
-
 @inner
 def search_from(
     test_as_a: Callable[..., None], test_as_b: Callable[..., None], reads: SearchInput, position: BatchPosition, batch: SubBatch,
@@ -194,7 +184,7 @@ def search(
         if i == batch.size:
             break
         if needed > 0:
-            candidates = grown(candidates, count, 2 * needed)
+            candidates = grow_candidates(candidates, count, 2 * needed)
         else:
             first_alive = first_alive_of(reads.settings, reads.keys, reads.objects.times, position.instant)
             row = position.row + i

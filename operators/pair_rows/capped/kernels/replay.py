@@ -11,45 +11,45 @@ import numpy as np
 
 from skyband.operators.base import NEVER
 from skyband.operators.jit import inner, maker
-from skyband.operators.pair_rows.capped.kernels.tables import Room
-from skyband.operators.pair_rows.capped.kernels.walk import collect, collect_held, walk
+from skyband.operators.pair_rows.capped.kernels.tables import Buffers
+from skyband.operators.pair_rows.capped.kernels.walk import collect, collect_stored, walk
 from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.arena import alive_from, first_after
-from skyband.operators.pair_rows.kernels.changes import Event, difference, room_for
+from skyband.operators.pair_rows.kernels.changes import Event, difference, ensure_capacity
 from skyband.operators.pair_rows.kernels.lists import oldest, ranks_before
-from skyband.operators.pair_rows.kernels.replay import copy_pairs, next_arrival, show
-from skyband.operators.pair_rows.kernels.sub_batch import Told, group_by_arrival
+from skyband.operators.pair_rows.kernels.replay import copy_pairs, next_arrival, write_boundary
+from skyband.operators.pair_rows.kernels.sub_batch import ChangeBuffer, group_by_arrival
 from skyband.operators.pair_rows.kernels.tables import ChangeRows, History, Lists, Pairs, Progress, Queries, Skyband, Sources, part
 from skyband.operators.windows import UNBOUNDED
 
 
 @inner
 def fill_lists(
-    limits: Limits, queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists, room: Room
+    limits: Limits, queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists, buffers: Buffers
 ) -> None:
-    """Every query's result as of ``instant``, objects before seq ``upto`` having arrived, from the skyband."""
+    """Fill every query's result as of ``instant`` from the skyband; the objects before seq ``upto`` have arrived."""
     for query in range(len(queries.k)):
         first_alive = alive_from(history, upto, instant, queries.window_count[query], queries.window_micros[query])
-        count = collect_held(room.pool, queries.worst[query], first_alive, skyband)
+        count = collect_stored(buffers.pool, queries.worst[query], first_alive, skyband)
         best = part(lists.best, queries.list_start[query], queries.k[query])
-        lists.length[query] = walk(room.pool, count, queries.k[query], limits.cap, history.first_held, room.marks, best)
+        lists.length[query] = walk(buffers.pool, count, queries.k[query], limits.cap, history.first_stored, buffers.marks, best)
 
 
 @inner
 def has_room(best: Pairs, length: int, cap: int, score: float, older: int, newer: int) -> bool:
-    """Whether the older object of a pair is in fewer than ``cap`` of the taken pairs that rank before it."""
-    held = 0
+    """Return True if the older object of a pair is in fewer than ``cap`` of the taken pairs that rank before it."""
+    count = 0
     for i in range(length):
         if best.older[i] == older or best.newer[i] >> 1 == older:
             if not ranks_before(best.score[i], best.older[i], best.newer[i], score, older, newer):
                 break
-            held += 1
-    return held < cap
+            count += 1
+    return count < cap
 
 
 @inner
 def enters(best: Pairs, length: int, cap: int, bar: float, first_alive: int, i: int, sources: Sources) -> bool:
-    """Whether a pair of arrival i with score <= ``bar`` can be taken; if not, all of them are passed over. O(its candidates k)."""
+    """Return True if a pair of arrival i with score <= ``bar`` can be taken; if not, all of them are passed over. O(its candidates k)."""
     batch, candidates = sources.batch, sources.candidates
     row, newer = batch.scores[i], batch.newer[i]
     for j in range(max(first_alive - batch.first_seq, 0), i):
@@ -65,36 +65,36 @@ def enters(best: Pairs, length: int, cap: int, bar: float, first_alive: int, i: 
 
 @inner
 def replay(
-    query: int, key: int, arrived: int, limits: Limits, queries: Queries, history: History, sources: Sources, lists: Lists, room: Room,
-    progress: Progress, rows: ChangeRows, written: int,
+    query: int, key: int, arrived: int, limits: Limits, queries: Queries, history: History, sources: Sources, lists: Lists,
+    buffers: Buffers, progress: Progress, rows: ChangeRows, written: int,
 ) -> tuple[int, int, bool]:  # fmt: skip
-    """As ``pair_rows.kernels.replay.replay``; visited events cost O(skyband + candidates)."""
+    """Process the events of a sub-batch, as ``pair_rows.kernels.replay.replay``; a visited event costs O(skyband + candidates)."""
     k, every = queries.k[query], queries.every[query]
     count, micros = queries.window_count[query], queries.window_micros[query]
     worst, start = queries.worst[query], queries.list_start[query]
     best, before = part(lists.best, start, k), part(lists.before, start, k)
     length = lists.length[query]
-    batch, times, held = sources.batch, history.times, history.first_held
+    batch, times, first_stored = sources.batch, history.times, history.first_stored
     done = False
     while written + 2 * k <= len(rows.score):
         first_out = oldest(best.older, length)
         bar = worst if length < k else best.score[k - 1]
         next_in = next_arrival(batch, arrived, bar, first_out, count)
-        at = times[batch.first_seq + next_in - held] if next_in < batch.size else batch.limit
+        at = times[batch.first_seq + next_in - first_stored] if next_in < batch.size else batch.limit
         expiry = np.int64(NEVER)
         if micros < UNBOUNDED and length > 0:
-            expiry = times[first_out - held] + micros
+            expiry = times[first_out - first_stored] + micros
         expires = expiry < at or (expiry == at and (next_in < batch.size or not batch.last))
         if expires:
             at = expiry
         if every > 0 and progress.due[query, key] < at:
-            written = show(query, key, queries, batch.first_seq + batch.size, history, best, length, progress, rows, written)
+            written = write_boundary(query, key, queries, batch.first_seq + batch.size, history, best, length, progress, rows, written)
             continue
         if next_in == batch.size and not expires:
             done = True
             break
         if expires:
-            position = batch.first_seq - held
+            position = batch.first_seq - first_stored
             arrived = max(arrived, first_after(times, position + arrived, position + batch.size, at - 1) - position)
             arriving = -1
         else:
@@ -105,7 +105,9 @@ def replay(
             continue
         length_before = length
         copy_pairs(best, length, before)
-        length = walk(room.pool, collect(room.pool, worst, first_alive, arrived, sources), k, limits.cap, held, room.marks, best)
+        length = walk(
+            buffers.pool, collect(buffers.pool, worst, first_alive, arrived, sources), k, limits.cap, first_stored, buffers.marks, best
+        )
         event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False)
         end = difference(rows, written, event, before, length_before, best, length)
         if end > written and every > 0:
@@ -119,17 +121,25 @@ def replay(
 
 
 @maker
-def tell(
-    key: int, limits: Limits, queries: Queries, history: History, sources: Sources, lists: Lists, room: Room, progress: Progress, told: Told
-) -> Told:
+def replay_queries(
+    key: int,
+    limits: Limits,
+    queries: Queries,
+    history: History,
+    sources: Sources,
+    lists: Lists,
+    buffers: Buffers,
+    progress: Progress,
+    changes: ChangeBuffer,
+) -> ChangeBuffer:
     """Replay the sub-batch for every query."""
-    rows, written = told.rows, told.written
+    rows, written = changes.rows, changes.written
     group_by_arrival(sources.batch, sources.candidates)
     for query in range(len(queries.k)):
         arrived, done = 0, False
         while not done:
-            rows = room_for(rows, written, 2 * queries.k[query])
+            rows = ensure_capacity(rows, written, 2 * queries.k[query])
             arrived, written, done = replay(
-                query, key, arrived, limits, queries, history, sources, lists, room, progress, rows, written
+                query, key, arrived, limits, queries, history, sources, lists, buffers, progress, rows, written
             )  # fmt: skip
-    return Told(rows, written)
+    return ChangeBuffer(rows, written)

@@ -10,7 +10,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner
-from skyband.operators.pair_rows.capped.kernels.tables import Room
+from skyband.operators.pair_rows.capped.kernels.tables import Buffers
 from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.skyband import below, push, sift
 from skyband.operators.pair_rows.kernels.tables import (
@@ -24,53 +24,53 @@ from skyband.operators.pair_rows.kernels.tables import (
 
 @inner
 def bar_of(limits: Limits, mark: int, bars: F64) -> float:
-    """The score from which on the object with ``mark`` has enough pairs."""
+    """Return the score from which on the object with ``mark`` has enough pairs."""
     return float(bars[(-1 - mark) * limits.of_object]) if mark < 0 else np.inf
 
 
 @inner
-def admit(limits: Limits, bar: float, score: float, newer: int, ranked: int, first_held: int, room: Room) -> int:
-    """Put a pair into ``room.ranked_score`` and ``ranked_newer`` by rank unless it reaches ``bar`` or its newer object has enough pairs;
+def admit(limits: Limits, bar: float, score: float, newer: int, ranked: int, first_stored: int, buffers: Buffers) -> int:
+    """Put a pair into ``buffers.ranked_score`` and ``ranked_newer`` by rank unless it reaches ``bar`` or its newer object has enough pairs;
     returns how many there are."""
     if not (score < bar or (bar == np.inf and score == score)):
         return ranked
-    mark = room.marks[(newer >> 1) - first_held]
-    if mark < 0 and score >= bar_of(limits, mark, room.bars):
+    mark = buffers.marks[(newer >> 1) - first_stored]
+    if mark < 0 and score >= bar_of(limits, mark, buffers.bars):
         return ranked
-    sift(room.ranked_score, room.ranked_newer, ranked, score, newer)
+    sift(buffers.ranked_score, buffers.ranked_newer, ranked, score, newer)
     return ranked + 1
 
 
 @inner
 def rank_group(
-    limits: Limits, older: int, bar: float, at: int, seen: int, first_held: int, batch: SubBatch, candidates: Candidates, skyband: Skyband,
-    room: Room,
+    limits: Limits, older: int, bar: float, at: int, seen: int, first_stored: int, batch: SubBatch, candidates: Candidates,
+    skyband: Skyband, buffers: Buffers,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Collect the pairs of one older object that are admitted.
 
-    Returns how many, and the next places of the skyband and of the candidates.
+    Return how many, and the next places of the skyband and of the candidates.
     """
     ranked = 0
     if older >= batch.first_seq:
         arrival = older - batch.first_seq
         for i in range(arrival + 1, batch.size):
-            ranked = admit(limits, bar, batch.scores[i, arrival], batch.newer[i], ranked, first_held, room)
+            ranked = admit(limits, bar, batch.scores[i, arrival], batch.newer[i], ranked, first_stored, buffers)
         return ranked, at, seen
     while at < len(skyband.older) and skyband.older[at] == older:
-        ranked = admit(limits, bar, skyband.score[at], skyband.newer[at], ranked, first_held, room)
+        ranked = admit(limits, bar, skyband.score[at], skyband.newer[at], ranked, first_stored, buffers)
         at += 1
     while seen < candidates.found:
         x = candidates.order[seen] & ORDER_MASK
         if candidates.older[x] != older:
             break
-        ranked = admit(limits, bar, candidates.score[x], batch.newer[candidates.arrival[x]], ranked, first_held, room)
+        ranked = admit(limits, bar, candidates.score[x], batch.newer[candidates.arrival[x]], ranked, first_stored, buffers)
         seen += 1
     return ranked, at, seen
 
 
 @inner
 def choose(limits: Limits, chosen: Pairs, count: int, score: float, older: int, newer: int) -> tuple[int, int]:
-    """Offer a pair to those chosen (no object in more than ``limits.each``), which only get better; returns how many they are, and 1 if it
+    """Offer a pair to those chosen (no object in more than ``limits.each``), which only get better; return how many they are, and 1 if it
     is one of them.
 
     O(chosen). Its older object is in fewer than ``limits.each``.
@@ -100,8 +100,8 @@ def choose(limits: Limits, chosen: Pairs, count: int, score: float, older: int, 
 
 
 @inner
-def count_pair(limits: Limits, place: int, first_held: int, merged: Skyband, length: int, marks: I64, bars: F64, heaps: int) -> int:
-    """Note that the last of the first ``length`` pairs of ``merged`` has the object at ``place`` of the history; returns how many heaps.
+def count_pair(limits: Limits, place: int, first_stored: int, merged: Skyband, length: int, marks: I64, bars: F64, heaps: int) -> int:
+    """Note that the last of the first ``length`` pairs of ``merged`` has the object at ``place`` of the history; return how many heaps.
 
     ``marks``: how many pairs an object has, and from ``of_object`` on -1 - the number of its heap. O(log D), once O(length).
     """
@@ -115,7 +115,7 @@ def count_pair(limits: Limits, place: int, first_held: int, merged: Skyband, len
     else:
         heap, held = bars[heaps * most : (heaps + 1) * most], 0
         for i in range(length):
-            if merged.older[i] - first_held == place or (merged.newer[i] >> 1) - first_held == place:
+            if merged.older[i] - first_stored == place or (merged.newer[i] >> 1) - first_stored == place:
                 held = push(heap, held, most, merged.score[i])
         marks[place] = -1 - heaps
         heaps += 1
@@ -123,10 +123,12 @@ def count_pair(limits: Limits, place: int, first_held: int, merged: Skyband, len
 
 
 @inner
-def merge(limits: Limits, first_alive: int, first_held: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, room: Room) -> int:
-    """Write the new state of pairs with older seq >= ``first_alive`` and its staircase to ``room.merged``; returns its length."""
-    merged, marks, bars, chosen = room.merged, room.marks, room.bars, room.chosen
-    ranked_score, ranked_newer = room.ranked_score, room.ranked_newer
+def merge(
+    limits: Limits, first_alive: int, first_stored: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, buffers: Buffers
+) -> int:
+    """Write the new state of pairs with older seq >= ``first_alive`` and its staircase to ``buffers.merged``; returns its length."""
+    merged, marks, bars, chosen = buffers.merged, buffers.marks, buffers.bars, buffers.chosen
+    ranked_score, ranked_newer = buffers.ranked_score, buffers.ranked_newer
     length, heaps, count, bar = 0, 0, 0, np.inf  # bar: the score from which on there are enough chosen pairs
     arrival, at, seen = batch.size - 1, 0, 0
     while True:
@@ -142,11 +144,11 @@ def merge(limits: Limits, first_alive: int, first_held: int, batch: SubBatch, ca
         if older < first_alive or older < 0:
             break
         limit = bar if count == limits.chosen else np.inf
-        ranked, at, seen = rank_group(limits, older, limit, at, seen, first_held, batch, candidates, skyband, room)
-        x, of_older = older - first_held, 0
+        ranked, at, seen = rank_group(limits, older, limit, at, seen, first_stored, batch, candidates, skyband, buffers)
+        x, of_older = older - first_stored, 0
         for i in range(ranked):
             score, newer = ranked_score[i], ranked_newer[i]
-            y = (newer >> 1) - first_held
+            y = (newer >> 1) - first_stored
             if (count == limits.chosen and score >= bar) or (marks[x] < 0 and score >= bar_of(limits, marks[x], bars)):
                 break
             if of_older < limits.each:  # those of the older object rank before this pair, and so stay
@@ -157,9 +159,9 @@ def merge(limits: Limits, first_alive: int, first_held: int, batch: SubBatch, ca
             merged.score[length], merged.older[length], merged.newer[length] = score, older, newer
             merged.stair[length] = below(bar) if count == limits.chosen else np.inf
             length += 1
-            heaps = count_pair(limits, x, first_held, merged, length, marks, bars, heaps)
-            heaps = count_pair(limits, y, first_held, merged, length, marks, bars, heaps)
+            heaps = count_pair(limits, x, first_stored, merged, length, marks, bars, heaps)
+            heaps = count_pair(limits, y, first_stored, merged, length, marks, bars, heaps)
     for i in range(length):
-        marks[merged.older[i] - first_held] = 0
-        marks[(merged.newer[i] >> 1) - first_held] = 0
+        marks[merged.older[i] - first_stored] = 0
+        marks[(merged.newer[i] >> 1) - first_stored] = 0
     return length

@@ -12,7 +12,7 @@ from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.tables import Pairs, Skyband, new_pairs, new_skyband
 
 
-class Room(NamedTuple):
+class Buffers(NamedTuple):
     """Buffers of one call, grown as needed; what they hold means nothing between two kernels, but ``marks`` is all 0."""
 
     pool: Pairs
@@ -32,18 +32,18 @@ class Room(NamedTuple):
 
 
 @maker
-def new_room(limits: Limits, sub_batch: int, pairs: int, objects: int) -> Room:
-    """Room for so many pairs of a key (state and candidates), and objects of its history."""
+def new_buffers(limits: Limits, sub_batch: int, pairs: int, objects: int) -> Buffers:
+    """Return buffers for ``pairs`` of a key (state and candidates) and ``objects`` of its history."""
     ranked = limits.of_object + sub_batch + 1
-    return Room(
+    return Buffers(
         new_pairs(pairs), new_skyband(pairs), np.empty(2 * pairs + limits.of_object, np.float64), np.zeros(objects, np.int64),
         new_pairs(limits.chosen), np.empty(ranked, np.float64), np.empty(ranked, np.int64),
     )  # fmt: skip
 
 
 @maker
-def room_of(room: Room, limits: Limits, sub_batch: int, pairs: int, objects: int) -> Room:
-    """``room``, or a larger one if it is too small."""
-    if pairs <= len(room.pool.score) and objects <= len(room.marks):
-        return room
-    return new_room(limits, sub_batch, max(2 * pairs, len(room.pool.score)), max(objects, len(room.marks)))
+def ensure_buffers(buffers: Buffers, limits: Limits, sub_batch: int, pairs: int, objects: int) -> Buffers:
+    """Return ``buffers``, or larger ones if they are too small."""
+    if pairs <= len(buffers.pool.score) and objects <= len(buffers.marks):
+        return buffers
+    return new_buffers(limits, sub_batch, max(2 * pairs, len(buffers.pool.score)), max(objects, len(buffers.marks)))

@@ -15,8 +15,8 @@ def put(pool: Pairs, at: int, score: float, older: int, newer: int) -> None:
 
 
 @inner
-def collect_held(pool: Pairs, worst: float, first_alive: int, skyband: Skyband) -> int:
-    """Write what a skyband has with older seq >= ``first_alive`` and score <= ``worst`` to ``pool``, in no order; returns how many."""
+def collect_stored(pool: Pairs, worst: float, first_alive: int, skyband: Skyband) -> int:
+    """Write what a skyband has with older seq >= ``first_alive`` and score <= ``worst`` to ``pool``, in no order; return how many."""
     scores, olders, newers = skyband.score, skyband.older, skyband.newer
     count = 0
     for i in range(len(olders)):
@@ -30,11 +30,11 @@ def collect_held(pool: Pairs, worst: float, first_alive: int, skyband: Skyband) 
 
 @inner
 def collect(pool: Pairs, worst: float, first_alive: int, arrived: int, sources: Sources) -> int:
-    """As ``collect_held``, of the skyband and the candidates of the first ``arrived`` arrivals. O(skyband + candidates)."""
+    """Write the pairs of the skyband and of the first ``arrived`` arrivals, as ``collect_stored``. O(skyband + candidates)."""
     batch, candidates = sources.batch, sources.candidates
     scores, newer = batch.scores, batch.newer
     found_score, found_older, found_arrival = candidates.score, candidates.older, candidates.arrival
-    count = collect_held(pool, worst, first_alive, sources.skyband)
+    count = collect_stored(pool, worst, first_alive, sources.skyband)
     for i in range(arrived):
         for j in range(max(first_alive - batch.first_seq, 0), i):
             if scores[i, j] <= worst:
@@ -69,10 +69,10 @@ def sink(pool: Pairs, count: int, hole: int, score: float, older: int, newer: in
 
 
 @jit(_nrt=False)  # as ``inner``, but called from Python, too
-def walk(pool: Pairs, count: int, k: int, cap: int, first_held: int, marks: I64, best: Pairs) -> int:
+def walk(pool: Pairs, count: int, k: int, cap: int, first_stored: int, marks: I64, best: Pairs) -> int:
     """Fill ``best`` with the result of the first ``count`` pairs of ``pool`` (which loses its order); returns how many it has.
 
-    ``marks``: 0 for every object, of which that of seq s is at place s - ``first_held``. O(count + (k + passed over) log count).
+    ``marks``: 0 for every object, of which that of seq s is at place s - ``first_stored``. O(count + (k + passed over) log count).
     """
     scores, olders, newers = pool.score, pool.older, pool.newer
     for i in range(count // 2 - 1, -1, -1):
@@ -83,13 +83,13 @@ def walk(pool: Pairs, count: int, k: int, cap: int, first_held: int, marks: I64,
         count -= 1
         if count > 0:
             sink(pool, count, 0, scores[count], olders[count], newers[count])
-        x, y = older - first_held, (newer >> 1) - first_held
+        x, y = older - first_stored, (newer >> 1) - first_stored
         if marks[x] < cap and marks[y] < cap:
             marks[x] += 1
             marks[y] += 1
             put(best, taken, score, older, newer)
             taken += 1
     for i in range(taken):
-        marks[best.older[i] - first_held] = 0
-        marks[(best.newer[i] >> 1) - first_held] = 0
+        marks[best.older[i] - first_stored] = 0
+        marks[(best.newer[i] >> 1) - first_stored] = 0
     return taken
