@@ -19,7 +19,7 @@ COPY --from=build /opt/skyband /opt/skyband
 ENV PATH=/opt/skyband/bin:$PATH PYTHONUNBUFFERED=1
 USER skyband
 WORKDIR /work
-# The first start of the engine fetches the jars.
+# The first start of Spark downloads the jars.
 RUN /opt/skyband/bin/python -P -c "from skyband.framework.streaming.spark.session import get_session; get_session('image').stop()"
 ENTRYPOINT ["skyband"]
 CMD ["--help"]

@@ -37,7 +37,7 @@ def rehearsed(query: str, drops: list[pa.Table]) -> Rehearsal:
 
 
 def in_order(job: Rehearsal) -> Any:
-    """The changes by key, step and place, without the batch that told them."""
+    """The changes by key, step and place, without the batch that wrote them."""
     return (
         job.tables()["answer_changes"].sort_by([(c, "ascending") for c in ("market", "step", "pos")]).drop_columns(["batch_id"]).to_pylist()
     )
@@ -116,12 +116,12 @@ def test_the_changes_it_shows_depend_on_how_rows_are_cut_and_skybands_do_not(way
         shown.append(sorted(seen("topk", Loop(way, "topk", tmp_path / str(size)).take(cut))))
     assert shown[0] != shown[1]
     whole = rows(COUNT, WINDOW)
-    told: list[Any] = []
+    reported: list[Any] = []
     for size in (COUNT, 50):
         job = rehearsed("topk", [whole.slice(i, size) for i in range(0, COUNT, size)])
         job.finish()
-        told.append(in_order(job))
-    assert told[0] == told[1]
+        reported.append(in_order(job))
+    assert reported[0] == reported[1]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -147,7 +147,7 @@ def test_started_again_it_has_lost_the_window_and_skyband_has_not(way: str, tmp_
     whole = Loop(way, "topk", tmp_path / "whole").take(cut)
     half = Batches(cut.directory, cut.size, cut.files[-3:], cut.ends[-3:])
     assert Loop(way, "topk", tmp_path / "half").take(half)[-1] != whole[-1]
-    told = []
+    reported = []
     for again in (False, True):
         job = rehearsed("topk", [rows(COUNT, WINDOW).slice(0, 400)])
         if again:
@@ -155,14 +155,14 @@ def test_started_again_it_has_lost_the_window_and_skyband_has_not(way: str, tmp_
         for i in range(400, COUNT, 40):
             part = rows(COUNT, WINDOW).slice(i, 40)
             job.drop([r | {"paid_at": t} for r, t in zip(part.to_pylist(), part["paid_at"].cast(pa.int64()).to_pylist(), strict=True)])
-        told.append(in_order(job))
-    assert told[0] == told[1]
+        reported.append(in_order(job))
+    assert reported[0] == reported[1]
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_job_on_spark_sql_says_what_skyband_says_and_a_batch_told_twice_changes_nothing(
+def test_the_job_on_spark_sql_says_what_skyband_says_and_a_repeated_batch_changes_nothing(
     query: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     cut = batches(rows(COUNT, WINDOW), WINDOW, 80, 3, tmp_path / "in")

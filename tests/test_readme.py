@@ -56,6 +56,10 @@ class Block:
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
+    def shows_output_of(self, command: Block) -> bool:
+        """Return True if this is a block of text directly after the command."""
+        return self.info == "text" and self.page == command.page and self.line == command.line + command.text.count("\n") + 3
+
 
 def blocks(pages: Sequence[str] = PAGES) -> list[Block]:
     found = []
@@ -158,9 +162,12 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest
 
     tables = home / "build" / "demo" / "tables" / "flights"
     sql = duckdb.connect()
-    for block in blocks():
+    pages = blocks()
+    for block, following in zip(pages, [*pages[1:], None], strict=True):
         if block.info.startswith("sh"):
             said = sh(block.text, block, fails=block.info == "sh fails")
+            if following is not None and following.shows_output_of(block):
+                assert following.text.strip() in said, f"{following} is not the output of {block}:\n{said}"
             assert said or block.text.startswith(". .venv") or " > " in block.text, f"{block} says nothing"
         elif block.info == "sql":
             for path in tables.iterdir():
