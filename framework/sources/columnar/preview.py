@@ -37,7 +37,7 @@ def first_rows(source: SourceNode, path: str, most: int, found: FirstRows) -> No
         values = (None,) * rows.num_rows if column is None else column_types.values(column, f.type)
         if column is not None and (values is None or not _alike(source, column.type, f.type)):
             said = f"column {f.source_name!r} of {path} is {column.type}, and {f.type} in the spec: Spark alone knows whether it fits"
-            raise SkybandError("SKY-E531", said, hint="declare what is there, or see what skyband preview --engine makes of it")
+            raise SkybandError("SKY-E531", said, hint="declare the type in the file, or run skyband preview --engine to see the result")
         columns[f] = values or ()
     for i in range(rows.num_rows):
         add_row(found, {f: values[i] for f, values in columns.items()}, lambda value, f: value)

@@ -84,7 +84,7 @@ def _of_json(value: Any, f: Field) -> Any:
 
 
 def _json_text(value: Any) -> str:
-    """A number or truth value of JSON that is declared a text, as it is spelled. Raises Doubtful where that cannot be told."""
+    """Return a JSON number or boolean of a text column in its spelling. Raises Doubtful if the spelling is unknown."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, int) or not value:
