@@ -9,6 +9,7 @@ import csv
 import io
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -61,10 +62,11 @@ def read_cells(source: QueriesFrom) -> Cells:
     """All rows of the table. SkybandError SKY-E145 if it cannot be read, is empty, or too long."""
     path = without_scheme(source.path)
     try:
-        why = why_not(path, directory_too=source.format != "csv")
+        table = _FORMATS[source.format]
+        why = why_not(path, directory_too=table.directory)
         if why is not None:
             raise _Unusable(why)
-        cells = _csv(path) if source.format == "csv" else _arrow(source.format, path)
+        cells = table.read(path)
     except _Unusable as e:
         raise _unreadable(str(e)) from e
     except FileNotFoundError as e:
@@ -72,8 +74,7 @@ def read_cells(source: QueriesFrom) -> Cells:
     except UnicodeDecodeError:
         raise _unreadable("it is not UTF-8 text") from None
     except Exception as e:  # the libraries' own classes differ, and what they say may quote the file
-        kind = {"csv": "CSV file", "parquet": "Parquet file"}.get(source.format, "Delta table")
-        raise _unreadable(f"it cannot be read as a {kind} ({type(e).__name__})") from None
+        raise _unreadable(f"it cannot be read as a {table.kind} ({type(e).__name__})") from None
     if not cells.places:
         raise _unreadable("it has no rows")
     return cells
@@ -137,21 +138,41 @@ def _few(rows: int) -> None:
         raise _Unusable(f"it has {counted(rows, 'row')}; a table of queries holds at most {MAX_ROWS:,}")
 
 
-def _arrow(format_: str, path: str) -> Cells:
+def _parquet(path: str) -> Cells:
     import pyarrow.dataset as ds
 
-    if format_ == "delta":
-        from deltalake import DeltaTable
+    return _arrow(ds.dataset(path, format="parquet"))
 
-        delta = DeltaTable(path)
-        inside = os.path.realpath(path) + os.sep
-        # A table's log may name files anywhere.
-        if any(not os.path.realpath(without_scheme(uri)).startswith(inside) for uri in delta.file_uris()):
-            raise _Unusable("its log names files outside its directory")
-        data = delta.to_pyarrow_dataset()
-    else:
-        data = ds.dataset(path, format="parquet")
+
+def _delta(path: str) -> Cells:
+    from deltalake import DeltaTable
+
+    delta = DeltaTable(path)
+    inside = os.path.realpath(path) + os.sep
+    # A table's log may name files anywhere.
+    if any(not os.path.realpath(without_scheme(uri)).startswith(inside) for uri in delta.file_uris()):
+        raise _Unusable("its log names files outside its directory")
+    return _arrow(delta.to_pyarrow_dataset())
+
+
+def _arrow(data: Any) -> Cells:
     _few(data.count_rows())
     table = data.to_table()
     columns = {n: table[n].to_pylist() for n in table.column_names}
     return Cells(columns, [f"row {i + 1}" for i in range(table.num_rows)])
+
+
+@dataclass(frozen=True, slots=True)
+class _TableFormat:
+    """A format of tables of queries. ``kind``: its name in messages; ``directory``: whether the table may be a directory."""
+
+    kind: str
+    read: Callable[[str], Cells]
+    directory: bool = True
+
+
+_FORMATS: Final = {
+    "csv": _TableFormat("CSV file", _csv, directory=False),
+    "parquet": _TableFormat("Parquet file", _parquet),
+    "delta": _TableFormat("Delta table", _delta),
+}
