@@ -172,8 +172,8 @@ def local_directory(path: str) -> str | None:
 
 
 def files(source: SourceNode) -> Iterator[str]:
-    """The files of a source of this machine that Spark reads and that are not empty, by name."""
-    found = listing(source) if source.format in FORMATS else None
+    """Yield the local files of a source that Spark reads and that are not empty, by name."""
+    found = None if source.format == "delta" else listing(source)
     for file in () if found is None else found.files:
         if os.path.isfile(file) and os.path.getsize(file):
             yield file

@@ -1,6 +1,6 @@
 """A source format: files of cells separated by tabs.
 
-One that is not in files, or not Spark's to read, implements ``SourceFormat`` of ``skyband.framework.sources.protocol`` from the ground up.
+A format that is not in files, or that Spark does not read, subclasses ``SourceFormat`` of ``skyband.framework.sources.protocol`` instead.
 """
 
 from __future__ import annotations
