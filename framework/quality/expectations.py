@@ -194,32 +194,32 @@ EXPECTATIONS: Final[Mapping[str, Mapping[str, Argument]]] = {
     "expect_table_row_count_to_be_between": _COUNTS,
     "expect_table_row_count_to_equal": {"value": _whole},
 }  # fmt: skip
-"""Expectation -> its arguments, each with what reads its value. All of them only look at the frame they are given."""
+"""Expectation -> its arguments, each with the function that parses its value. All of them read only the frame they are given."""
 
 ROW_CONDITION: Final = "row_condition"
-"""An argument every expectation takes: which rows it is about."""
+"""An argument of every expectation: the condition for the rows it is about."""
 
 SHAPE: Final = (
     "expect_column_to_exist", "expect_table_column_count_to_be_between", "expect_table_column_count_to_equal",
     "expect_table_columns_to_match_ordered_list", "expect_table_columns_to_match_set",
 )  # fmt: skip
-"""Expectations about the columns themselves, that look at no row: they may name one that is not there."""
+"""Expectations about the columns themselves, which read no rows: they may name a column that does not exist."""
 
 WHOLE: Final = (
     "expect_column_values_to_be_in_type_list", "expect_column_values_to_be_of_type", "expect_column_values_to_be_unique",
     "expect_compound_columns_to_be_unique",
 )  # fmt: skip
-"""Expectations that take ``mostly``, and yet cannot be asked of one row after the other."""
+"""Expectations that take ``mostly``, but cannot be evaluated row by row."""
 
 KINDS: Final[Mapping[str, Argument]] = {
     "column": COLUMN, "columns": COLUMNS, "number": _number, "whole": _whole, "share": _share, "flag": _flag, "text": _text,
     "bound": _bound,
 }  # fmt: skip
-"""What the arguments of another package's expectation may be, by name."""
+"""By name, the kinds of arguments for expectations of other packages."""
 
 
 def takes(expectation: str) -> Mapping[str, Argument] | None:
-    """The arguments of an expectation of tables, each with what reads its value; None if there is no such expectation."""
+    """Return the arguments of an expectation of tables, each with the function that parses it; None for an unknown one."""
     if expectation in EXPECTATIONS:
         return EXPECTATIONS[expectation]
     own = OWN.get(expectation)
@@ -231,7 +231,7 @@ Mistake = tuple[str, str | None, str, str | None]
 
 
 def arguments(expectation: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is handed to the library: every value rebuilt. Raises Wrong for what ``mistakes`` tells."""
+    """Return the arguments for the library, every value rebuilt. Raises Wrong for what ``mistakes`` reports."""
     known = takes(expectation)
     if known is None:
         raise Wrong(f"{expectation} is not an expectation that Skyband passes on")
@@ -242,11 +242,11 @@ def arguments(expectation: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mistakes(expectation: str, given: Mapping[str, Any], columns: Mapping[str, Any] | None) -> Iterator[Mistake]:
-    """What is wrong with a check of a spec; ``columns`` of its table, None if they are not known. O(size of the arguments)."""
+    """Yield what is wrong with a check of a spec; ``columns`` of its table, None if not known. O(size of the arguments)."""
     known = takes(expectation)
     if known is None:
-        hint = did_you_mean(expectation, [*EXPECTATIONS, *OWN.all()]) or "docs/reference/spec-text.md says which there are"
-        yield "SKY-E113", None, f"no expectation '{expectation[:80]}' that a spec may ask for", hint
+        hint = did_you_mean(expectation, [*EXPECTATIONS, *OWN.all()]) or "docs/reference/spec-text.md lists them"
+        yield "SKY-E113", None, f"a spec cannot use an expectation '{expectation[:80]}'", hint
         return
     for name, value in given.items():
         if name == ROW_CONDITION:

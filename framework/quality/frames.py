@@ -1,4 +1,4 @@
-"""What of a table a check looks at: the columns it names, the rows it is about, a piece at a time; never more at once than ``MOST``."""
+"""Read the columns and rows of a table that a check needs, in pieces of at most ``MOST`` values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.parser import parse
 
 MOST: Final = 5_000_000
-"""Values (rows times columns) that a look has in memory at once: some 500 MB of texts, 40 MB of numbers."""
+"""The most values (rows times columns) of a check in memory: about 500 MB of texts, or 40 MB of numbers."""
 
 
 class TooLarge(Exception):
@@ -26,10 +26,10 @@ class TooLarge(Exception):
 
 
 def pieces(opened: DeltaTable, check: Check, first: int | None, last: int) -> Iterator[pa.Table]:
-    """The rows of a table that ``check`` is about, at least one piece (maybe without rows), with the columns it needs.
+    """Yield the rows of a table that ``check`` is about, with the columns it needs, in at least one piece (maybe without rows).
 
-    ``first``: the first batch whose rows are looked at (None: the whole table), ``last``: the last. A check that looks at every row by
-    itself gets as many pieces as there are; any other gets one, or TooLarge is raised. O(rows of the files that may hold such batches).
+    ``first`` and ``last``: the batches to read (``first`` None: the whole table). The caller stops after the first piece if the check needs
+    all rows at once. O(rows of the files that may have such batches).
     """
     schema = pa.schema(opened.schema().to_arrow())
     given = json.loads(check.arguments)
@@ -37,33 +37,33 @@ def pieces(opened: DeltaTable, check: Check, first: int | None, last: int) -> It
         yield schema.empty_table()
         return
     condition = given.get(ROW_CONDITION)
-    wanted = [n for n in named(check.expectation, given) if n in schema.names]
-    needed = wanted + [n for n in _of_condition(condition, schema) if n not in wanted]
-    # Some column has to be read for its rows to be counted.
+    columns = [n for n in named(check.expectation, given) if n in schema.names]
+    needed = columns + [n for n in _of_condition(condition, schema) if n not in columns]
+    # At least one column must be read to count the rows.
     read = needed or [next((f.name for f in schema if pa.types.is_integer(f.type)), schema.names[0])]
     where = None if first is None else (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
     most = max(1, MOST // len(read))
-    held: list[pa.RecordBatch] = []
-    rows, told = 0, False
+    collected: list[pa.RecordBatch] = []
+    rows, yielded = 0, False
     empty = pa.schema([schema.field(n) for n in read])
     for batch in dataset(opened).to_batches(columns=read, filter=where):
         found = pa.Table.from_batches([batch])
         found = found if condition is None else rows_where(found, condition)
-        if held and rows + found.num_rows > most:
-            yield _one(held, empty, check)
-            held, rows, told = [], 0, True
-        held += found.to_batches()
+        if collected and rows + found.num_rows > most:
+            yield _one(collected, empty)
+            collected, rows, yielded = [], 0, True
+        collected += found.to_batches()
         rows += found.num_rows
-    if held or not told:
-        yield _one(held, empty, check)
+    if collected or not yielded:
+        yield _one(collected, empty)
 
 
-def _one(held: list[pa.RecordBatch], schema: pa.Schema, check: Check) -> pa.Table:
-    return pa.Table.from_batches(held, held[0].schema if held else schema).replace_schema_metadata(None)
+def _one(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(batches, batches[0].schema if batches else schema).replace_schema_metadata(None)
 
 
 def named(expectation: str, given: dict[str, Any]) -> list[str]:
-    """The columns that the arguments of an expectation name."""
+    """Return the columns that the arguments of an expectation name."""
     found: list[str] = []
     known = takes(expectation) or {}
     for name, value in given.items():
@@ -73,7 +73,7 @@ def named(expectation: str, given: dict[str, Any]) -> list[str]:
 
 
 def by_row(expectation: str) -> bool:
-    """Whether an expectation looks at every row by itself: then what is found in pieces of a table adds up."""
+    """Return True if an expectation evaluates every row by itself, so that the results of pieces can be added up."""
     return "mostly" in EXPECTATIONS.get(expectation, {}) and expectation not in WHOLE
 
 

@@ -1,6 +1,6 @@
-"""Expectations of tables that other packages bring (entry points ``skyband.expectations``), beside those of Great Expectations.
+"""Expectations of tables from other packages (entry points ``skyband.expectations``), in addition to those of Great Expectations.
 
-A spec names one in ``quality.tables`` like any other; what it looks at, and what becomes of what it finds, is the same.
+A spec names one in ``quality.tables`` like any other. It gets the same rows, and its outcome is handled in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look found: ``observed`` (anything JSON can spell), how many rows are ``unexpected``, and ``examples`` of them."""
+    """The result of an expectation: ``observed`` (any JSON value), the number of ``unexpected`` rows, and ``examples`` of them."""
 
     success: bool
     observed: Any = None
@@ -26,17 +26,17 @@ class Found:
 
 
 class OwnExpectation(Protocol):
-    """One expectation. Its entry point's name begins with ``expect_``, and is none of Great Expectations'."""
+    """One expectation. The name of its entry point begins with ``expect_`` and is not one of Great Expectations's."""
 
     @property
     def arguments(self) -> Mapping[str, str]:
-        """Name of an argument -> what it is, a key of ``expectations.KINDS``. None has to be given."""
+        """Name of an argument -> its kind, a key of ``expectations.KINDS``. All are optional."""
         ...
 
     def look(self, rows: pa.Table, arguments: Mapping[str, Any]) -> Found:
-        """Looks at the columns that the arguments name, of the rows that the check is about: all at once, at most ``frames.MOST`` values.
+        """Evaluate ``rows``: the rows that the check is about, with the columns that the arguments name, at most ``frames.MOST`` values.
 
-        What it raises is the check's ``error``, and the check has failed.
+        An exception becomes the ``error`` of the check, which then has failed.
         """
         ...
 

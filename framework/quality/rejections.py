@@ -1,4 +1,4 @@
-"""What is said of rejected rows at the end of a run, reason by reason, and whether they were too many (``quality.max_rejected``)."""
+"""Report rejected rows by reason at the end of a run, and fail the run if there are too many (``quality.max_rejected``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.quality.unusable import Use
-from skyband.framework.row_rules.rules import said
+from skyband.framework.row_rules.rules import describe_rule
 from skyband.framework.sources.first_rows import Unparsed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.text.options import encoding_of, folded
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from skyband.framework.tables.writing.sink import Sink
 
 LOUD: Final = 0.01
-"""The share of a run's rows from which on a reason is pointed out."""
+"""The share of a run's rows above which a reason is reported."""
 TOO_MANY: Final = 4
 """Exit code of a run that rejected more than ``quality.max_rejected`` allows."""
 _BYTES: Final = re.compile(r"\\x[89A-F][0-9A-F]")
-"""A byte of a text that is none in its encoding, as table ``rejected`` shows it."""
-_LOOKED: Final = 1_000
-"""Rows of a reason that are looked at."""
+"""A byte that is invalid in the encoding, as table ``rejected`` shows it."""
+_SAMPLED: Final = 1_000
+"""The most rows of a reason that are read to explain it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """What a run has read: its batches from ``first`` to ``last``, the rows read or decided in them, and what use they were of."""
+    """What a run has read: batches ``first`` to ``last``, the rows read or decided in them, and how many queries could use."""
 
     first: int
     last: int
@@ -45,14 +45,14 @@ class RunRows:
     use: Use = field(default_factory=Use)
 
     def too_many(self, percent: float) -> bool:
-        """Whether more than ``percent`` of the rows were rejected; 100 allows any number."""
+        """Return True if more than ``percent`` of the rows were rejected; 100 allows any number."""
         return percent < 100 and 100 * self.rejected > percent * self.rows
 
 
 def report(plan: Plan, sink: Sink, run: RunRows | None, header: Sequence[str] | None, lines: Lines) -> int:
-    """Tells of every reason for which more than 1 % of the run's rows were rejected; the exit code, 0 or ``TOO_MANY``.
+    """Report every reason for which more than 1 % of the run's rows were rejected; return the exit code, 0 or ``TOO_MANY``.
 
-    Reads the run's rows of table ``rejected``: their reasons, and of each reason told the texts of one batch.
+    Reads the reasons of the run's rows in table ``rejected``, and for each reported reason the texts of one batch.
     """
     if run is None or not run.rejected:
         return 0
@@ -62,14 +62,14 @@ def report(plan: Plan, sink: Sink, run: RunRows | None, header: Sequence[str] | 
     for reason, n in counts.most_common():
         if n > LOUD * run.rows:
             batch = pc.min(found.filter(pc.equal(found["reason"], reason))["batch_id"]).as_py()
-            here = (pc.field("batch_id") == batch) & (pc.field("reason") == reason)
-            texts = sink.writer.read("rejected", ["text"], here)["text"].slice(0, _LOOKED).to_pylist()
+            chosen = (pc.field("batch_id") == batch) & (pc.field("reason") == reason)
+            texts = sink.writer.read("rejected", ["text"], chosen)["text"].slice(0, _SAMPLED).to_pylist()
             _tell(lines, reason, n, run.rows, explained(plan, header, reason, texts))
     total = sum(counts.values())
     if 100 * total <= plan.max_rejected * run.rows or plan.max_rejected >= 100:
         return 0
     text = _share(total, run.rows)
-    hint = "everything is written, the rows are in table `rejected`; quality: {max_rejected: 100%} allows any share"
+    hint = "all results are written, and the rows are in table `rejected`; quality: {max_rejected: 100%} allows any share"
     lines.errors([SkybandError("SKY-E501", f"{text}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)])
     return TOO_MANY
 
@@ -89,36 +89,36 @@ def _percent(part: int, whole: int) -> str:
 
 
 def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequence[str]) -> str:
-    """A reason in words, with what to do. ``texts``: those of some rows rejected for it."""
+    """Return an explanation of a reason, with a hint. ``texts``: of some rows rejected for it."""
     node = plan.intake
     if reason == reasons.PARSE:
         return _parse(plan, header, texts)
     if reason.startswith(reasons.RULE):
         names = reason.removeprefix(reasons.RULE).split(",")
-        rules = [said(plan, r) for r in node.rules if r.name in names]
+        rules = [describe_rule(plan, r) for r in node.rules if r.name in names]
         return f"they break {', '.join(rules or names)}"
     if reason.startswith((reasons.EMPTY_SET, reasons.LARGE_SET)):
         few, name = reason.startswith(reasons.EMPTY_SET), reason.partition(":")[2]
-        more = f"; with tokens.{name}.short: skip they take no part instead" if few else ""
+        more = f"; with tokens.{name}.short: skip queries ignore them instead" if few else ""
         return f"they have too {'few' if few else 'many'} tokens; see tokens.{name}{more}"
     if reason.startswith(reasons.NULL_OBJECT):
-        return f"nothing stands in {reason.removeprefix(reasons.NULL_OBJECT)}, which names what the row reports on"
+        return f"{reason.removeprefix(reasons.NULL_OBJECT)}, which names the object that the row reports on, is null"
     if reason.startswith(reasons.NO_UPDATE):
-        return f"{reason.removeprefix(reasons.NO_UPDATE)} says neither on nor off (true or false, 1 or 0), such as {_first(texts)}"
+        return f"{reason.removeprefix(reasons.NO_UPDATE)} is neither on nor off (true or false, 1 or 0), such as {_first(texts)}"
     return _in_words(node, reason, texts)
 
 
 def _parse(plan: Plan, header: Sequence[str] | None, texts: Sequence[str]) -> str:
     if 2 * sum("\ufffd" in t or _BYTES.search(t) is not None for t in texts) > len(texts):
         encoding = encoding_of(folded(plan.source.options))
-        hint = f"declare theirs in source.options.encoding ({'windows-1252' if encoding == 'utf-8' else 'another one'}?)"
-        return f"their bytes are no text in {encoding.upper()}, such as {_first(texts)}; {hint}"
+        hint = f"set source.options.encoding ({'windows-1252' if encoding == 'utf-8' else 'another one'}?)"
+        return f"their bytes are not valid {encoding.upper()}, such as {_first(texts)}; {hint}"
     found = [u for t in texts if (u := source_format(plan.source.format).unparsed(plan.source, header, t)) is not None]
     if not found:
         return f"they do not parse, such as {_first(texts)}"
     (kind, n), *_ = Counter(u.kind for u in found).most_common(1)
     one: Unparsed = next(u for u in found if u.kind == kind)
-    others = f" ({len(texts) - n:,} of {len(texts):,} looked at are for other mistakes)" if n < len(texts) else ""
+    others = f" ({len(texts) - n:,} of {len(texts):,} sampled rows have other problems)" if n < len(texts) else ""
     return f"{one.said}{': ' + one.hint if one.hint else ''}{others}"
 
 
@@ -129,22 +129,22 @@ def _first(texts: Sequence[str]) -> str:
 def _in_words(node: IntakeNode, reason: str, texts: Sequence[str]) -> str:
     match reason:
         case reasons.LATE:
-            return "they came after their time had passed; raise source.event_time.watermark if they belong in the results"
+            return "they arrived after the watermark had passed their time; raise source.event_time.watermark to accept them"
         case reasons.DUPLICATE_ID:
-            return f"a row of the window has the same {', '.join(node.id)} (source.id); do these columns identify a row?"
+            return f"a row in the window has the same {', '.join(node.id)} (source.id); check that these columns identify a row"
         case reasons.NULL_ID:
-            return f"nothing stands in one of {', '.join(node.id)} (source.id)"
+            return f"one of {', '.join(node.id)} (source.id) is null"
         case reasons.NULL_TIME:
-            return f"nothing stands in {node.event_time} (source.event_time)"
+            return f"{node.event_time} (source.event_time) is null"
         case reasons.NULL_KEY:
-            return f"nothing stands in one of {', '.join(node.partition_by)} (source.partition_by)"
+            return f"one of {', '.join(node.partition_by)} (source.partition_by) is null"
         case reasons.TIME_RANGE:
-            unit = "is a unit mistaken, as milliseconds for seconds?"
-            return f"{node.event_time} lies before 1970 or after 9999, such as {_first(texts)}; {unit}"
+            unit = "check its unit, such as milliseconds instead of seconds"
+            return f"{node.event_time} is before 1970 or after 9999, such as {_first(texts)}; {unit}"
         case reasons.INT_RANGE:
-            return f"a column that a query reads holds -9223372036854775808, which stands for null inside, such as {_first(texts)}"
+            return f"a column that a query reads is -9223372036854775808, which stands for null internally, such as {_first(texts)}"
         case reasons.NO_TARGET:
-            return "they delete an id that no row of the window has"
+            return "they delete an id that no row in the window has"
         case reasons.BAD_FILE:
             return f"files that cannot be read, such as {_first(texts)}"
     return "see table `rejected`"

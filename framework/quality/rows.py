@@ -1,4 +1,4 @@
-"""Rows of a table that a ``row_condition`` is about: a predicate of Skyband's own language, by its definition."""
+"""Select the rows of a table that a ``row_condition`` is about: a predicate of Skyband's expression language."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from skyband.operators.base import Kind
 
 
 def kinds_of(table: pa.Table) -> dict[str, Kind]:
-    """The kinds that expressions know, of every column that has one."""
+    """Return the kind, in expressions, of every column that has one."""
     return {f.name: kind for f in table.schema if (kind := _kind(f.type)) is not None}
 
 
 def rows_where(table: pa.Table, condition: str) -> pa.Table:
-    """The rows for which ``condition`` is true. Raises ExpressionErrors if it does not fit the table's columns. O(rows)."""
+    """Return the rows for which ``condition`` is true. Raises ExpressionErrors if it does not fit the table's columns. O(rows)."""
     from skyband.operators.expressions.canonical import attributes
     from skyband.operators.expressions.parser import parse
 

@@ -1,4 +1,4 @@
-"""Rules over the batches of a run (``quality.runs``, ``max_rejected``, ``max_unusable``), by table ``runs`` and the run's sums."""
+"""Evaluate the rules over runs (``quality.runs``, ``max_rejected``, ``max_unusable``) on table ``runs`` and the run's sums."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MIN_ROWS: Final = "skyband_min_rows"
 MAX_REJECTED: Final = "skyband_max_rejected"
 MAX_UNUSABLE: Final = "skyband_max_unusable"
 REPORTED: Final = frozenset({MAX_REJECTED, MAX_UNUSABLE})
-"""Rules that a run reports by itself, with an exit code of its own."""
+"""Rules that a run reports itself, with another exit code."""
 
 
 def evaluate(plan: Plan, writer: Writer, span: Span, run: RunRows | None, now: datetime | None = None) -> Iterator[Outcome]:
-    """Every rule, ``max_rejected`` and ``max_unusable`` last (only of a run that had batches).
+    """Yield the outcome of every rule, ``max_rejected`` and ``max_unusable`` last (only of a run that had batches).
 
-    ``max_unusable`` by default is only there if it is broken. O(rows of ``runs`` in ``span``, or within ``per``).
+    The default of ``max_unusable`` gives an outcome only if it fails. O(rows of ``runs`` in ``span``, or within ``per``).
     """
     for rule in plan.run_rules:
         began = clock.perf_counter()
@@ -47,19 +47,19 @@ def evaluate(plan: Plan, writer: Writer, span: Span, run: RunRows | None, now: d
             "critical", not run.too_many(plan.max_rejected), round(share, 6), run.rows, run.rejected, share,
         )  # fmt: skip
         for query in plan.queries:
-            unusable, asked = run.use.of(query.name)
-            bad = too_many(plan, unusable, asked)
+            unusable, rows = run.use.of(query.name)
+            bad = too_many(plan, unusable, rows)
             if bad or plan.max_unusable is not None:
-                share = 100 * unusable / asked if asked else 0.0
+                share = 100 * unusable / rows if rows else 0.0
                 yield Outcome(
                     "runs", writer.opened("runs").version(), run.first, MAX_UNUSABLE,
-                    json.dumps({"query": query.name, "percent": plan.max_unusable}), "critical", not bad, round(share, 6), asked, unusable,
+                    json.dumps({"query": query.name, "percent": plan.max_unusable}), "critical", not bad, round(share, 6), rows, unusable,
                     share,
                 )  # fmt: skip
 
 
 def _max_delay(rule: RunRule, writer: Writer, span: Span) -> dict[str, Any]:
-    """The longest ``batch_time - newest`` of batches that read rows."""
+    """Return the longest ``batch_time - newest`` of batches that read rows."""
     assert rule.max_delay_micros is not None
     opened = writer.opened("runs")
     where = (pc.field("batch_id") >= span.first) & (pc.field("batch_id") <= span.last) & (pc.field("rows_in") > 0)

@@ -71,7 +71,7 @@ def report(plan: Plan, use: Use, first: bool, lines: Lines) -> int:
             lines.tell("warning", "unusable", text, query=query.name, unusable=unusable, rows=asked)
         if too_many(plan, unusable, asked):
             allowed = "some must be of use" if plan.max_unusable is None else f"quality.max_unusable allows {plan.max_unusable:g} %"
-            hint = "everything is written; fix the column or the score and rebuild, or allow it: quality: {max_unusable: 100%}"
+            hint = "all results are written; fix the column or the score and rebuild, or allow it: quality: {max_unusable: 100%}"
             errors.append(SkybandError("SKY-E505", f"query {query.name} cannot use {_share(unusable, asked)}; {allowed}", hint=hint))
     if errors:
         lines.errors(errors)

@@ -1,1 +1,1 @@
-"""Which rows are valid: rules of ``quality.rows``, as Spark SQL and as Python has them."""
+"""Rules on rows (``quality.rows``), as conditions in Spark SQL and in Python."""

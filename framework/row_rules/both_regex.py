@@ -1,6 +1,6 @@
-"""Regular expressions that mean the same to Great Expectations (Python's ``re``) and to Spark (Java's): what of them there is.
+"""Translate regular expressions that mean the same in Great Expectations (Python's ``re``) and in Spark (Java).
 
-A text is read by Python and written anew from what was read, so that nothing is left to the other's reading of it: what a bracket means
+Python parses a text, and a new text is written from the parsed form. So it does not matter how Java would read the original: a bracket
 inside of brackets, which characters may be escaped, what ends a line.
 """
 
@@ -13,17 +13,17 @@ from typing import Any, Final
 from skyband.framework.quality.expectations import EXPECTATIONS, Wrong
 
 _LINES: Final = "(?d)"
-"""Java's flag with which, as in Python, a line ends with a newline only: ``.`` and ``$`` depend on it."""
+"""The flag of Java with which only a newline ends a line, as in Python. It affects ``.`` and ``$``."""
 _MOST: Final = 1_000
-"""Times that something may be repeated, if there is a limit at all."""
-_CLASSES: Final = r"\d, \w, \s and \b are Unicode's in one engine and ASCII's in the other: write [0-9], [A-Za-z0-9_], [ \t]"
+"""The most repetitions, if they are bounded."""
+_CLASSES: Final = r"\d, \w, \s and \b are Unicode in one and ASCII in the other: write [0-9], [A-Za-z0-9_], [ \t]"
 
 checked: Final[Callable[[Any], str]] = EXPECTATIONS["expect_column_values_to_match_regex"]["regex"]
-"""The text of an expression that does not take for ever. Raises Wrong."""
+"""Returns the text of an expression that cannot take exponential time. Raises Wrong for others."""
 
 
 def for_java(text: str) -> str:
-    """The expression for Spark, which finds it in exactly the texts that Python finds ``text`` in. Raises Wrong for what has none."""
+    """Return the expression for Spark that matches exactly the texts that ``text`` matches in Python. Raises Wrong if there is none."""
     parsed = _parser.parse(checked(text))
     if parsed.state.flags & ~_constants.SRE_FLAG_UNICODE:
         raise Wrong("takes a regular expression without flags such as (?i): write [Aa]")
@@ -57,10 +57,10 @@ def _part(name: str, argument: Any) -> str:
         case "AT" if str(argument) == "AT_END_STRING":
             return r"\z"
         case "AT" | "CATEGORY":
-            raise Wrong(f"takes what both engines read alike: {_CLASSES}")
+            raise Wrong(f"takes what Python and Java read alike: {_CLASSES}")
         case "ASSERT" | "ASSERT_NOT" if argument[0] > 0:
             return f"(?{'=' if name == 'ASSERT' else '!'}{_sequence(argument[1])})"
-    raise Wrong("takes what both engines read alike: texts, sets, choices, repetitions, groups, ^, $ and looking ahead")
+    raise Wrong("takes what Python and Java read alike: texts, sets, choices, repetitions, groups, ^, $ and looking ahead")
 
 
 def _repeated(argument: tuple[int, int, Any]) -> str:
@@ -72,22 +72,22 @@ def _repeated(argument: tuple[int, int, Any]) -> str:
 
 
 def _set(items: list[tuple[Any, Any]]) -> str:
-    made = ""
+    text = ""
     for operation, argument in items:
         match str(operation):
             case "NEGATE":
-                made += "^"
+                text += "^"
             case "LITERAL":
-                made += _character(argument)
+                text += _character(argument)
             case "RANGE":
-                made += f"{_character(argument[0])}-{_character(argument[1])}"
+                text += f"{_character(argument[0])}-{_character(argument[1])}"
             case _:
-                raise Wrong(f"takes what both engines read alike: {_CLASSES}")
-    return f"[{made}]"
+                raise Wrong(f"takes what Python and Java read alike: {_CLASSES}")
+    return f"[{text}]"
 
 
 def _character(code: int) -> str:
-    """A character that means itself, inside of brackets and outside."""
+    """Return a character that stands for itself, inside and outside of brackets."""
     if 0xD800 <= code <= 0xDFFF:
         raise Wrong("takes text, without halves of characters")
     character = chr(code)

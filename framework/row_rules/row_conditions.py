@@ -1,6 +1,6 @@
-"""Expectations of rows as conditions for Spark: built as a tree, and spelled by sqlglot, which quotes names and values.
+"""Translate expectations of rows to Spark SQL: as a tree that sqlglot prints, which quotes names and values.
 
-Each judges a row as Great Expectations does on pandas; null means that the row is not asked. NaN is null to pandas.
+Each evaluates a row as Great Expectations does on pandas. Null means that the row is ignored. NaN is null in pandas.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Given = Mapping[str, Any]
 
 
 def condition(expectation: str, given: Given, types: Types) -> str:
-    """Spark SQL that is true of the rows that meet the expectation, null or true of those it ignores. Raises Wrong for bad arguments."""
+    """Return Spark SQL that is true for rows that meet the expectation, null or true for ignored rows. Raises Wrong for bad arguments."""
     built: str = BUILDERS[expectation](arguments(expectation, given), types).sql(dialect="spark")
     return built
 
@@ -77,7 +77,7 @@ def _pair(compare: type[exp.Expr]) -> Callable[[Given, Types], exp.Expr]:
         compared = kind(this=a, expression=b)
         if given.get("ignore_row_if") == "either_value_is_missing":
             return compared
-        # One that is missing beside one that is not is greater than nothing, and equal to nothing.
+        # A null is neither greater than nor equal to a value.
         return exp.Coalesce(this=compared, expressions=[exp.and_(_is_null(a), _is_null(b))])
 
     return build
@@ -113,11 +113,11 @@ BUILDERS: Final[Mapping[str, Callable[[Given, Types], exp.Expr]]] = {
     "expect_column_values_to_not_match_regex_list": _none_of,
     "expect_select_column_values_to_be_unique_within_record": _differ,
 }
-"""Expectation -> what builds its condition from checked arguments."""
+"""Expectation -> the function that builds its condition from checked arguments."""
 
 
 def _value(column: str, types: Types) -> exp.Expr:
-    """A column's value, with NaN as null."""
+    """Return a column's value, with NaN as null."""
     named = exp.column(column, quoted=True)
     if types[column] not in ("float", "double"):
         return named
@@ -142,7 +142,7 @@ def _literal(value: Any) -> exp.Expr:
         return _cast(exp.Literal.string(at.astimezone(UTC).isoformat()), "timestamp")
     if isinstance(value, date):
         return _cast(exp.Literal.string(value.isoformat()), "date")
-    # A fraction as the float that Python makes of it, not as a decimal; whole numbers that no column holds too.
+    # A fraction is a double, not a decimal, as in Python; so are whole numbers beyond 64 bits.
     whole = isinstance(value, int) and abs(value) < 2**63
     return exp.Literal.number(value) if whole else _cast(exp.Literal.string(repr(float(value))), "double")
 

@@ -1,6 +1,6 @@
-"""Great Expectations' names among the row rules: those that can be told of a row alone, their arguments, and what is wrong with one.
+"""Great Expectations' expectations that apply to single rows: their arguments, and the checks of a spec that uses them.
 
-What they are to Spark is in ``row_conditions``. Nulls (and NaN, which pandas takes for null) are ignored, as the library does.
+``row_conditions`` translates them to Spark SQL. Nulls, and NaN, which is null in pandas, are ignored as the library does.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from skyband.framework.quality.expectations import COLUMNS, EXPECTATIONS, ROW_CO
 from skyband.framework.row_rules.both_regex import for_java
 
 Family = str
-"""What a column is to these rules: number, decimal (exact in pandas too), text, truth, instant, day or list."""
+"""The family of a column in these rules: number, decimal (also exact in pandas), text, truth, instant, day or list."""
 _COMPARED: Final = ("number", "decimal", "instant", "day")
 _VALUES: Final = ("number", "decimal", "text", "truth")
 _ALL: Final = (*_COMPARED, "text", "truth", "list")
 _LONGEST_NAME: Final = 64
 MOST_COLUMNS: Final = 10
-"""Of one rule; and its regular expressions."""
+"""The most columns, and the most regular expressions, of one rule."""
 
 
 def family(type_: str) -> Family:
-    """The family of a column type of the spec."""
+    """Return the family of a column type of the spec."""
     named = {"string": "text", "boolean": "truth", "timestamp": "instant", "date": "day"}
     return "list" if type_.startswith("array<") else "decimal" if type_.startswith("decimal") else named.get(type_, "number")
 
 
 @dataclass(frozen=True, slots=True)
 class OfRow:
-    """An expectation of a row: families of its columns, the arguments it cannot do without, the end of its rules' default names."""
+    """An expectation of a row: families of its columns, its required arguments, and the suffix of its default name."""
 
     families: tuple[Family, ...]
     needs: tuple[str, ...]
@@ -88,9 +88,9 @@ OF_ROWS: Final[Mapping[str, OfRow]] = {
         (("column_list", _columns), *_ignored("all_values_are_missing", "any_value_is_missing", "never")),
     ),
 }  # fmt: skip
-"""The expectations that a row meets or does not by itself."""
+"""The expectations that can be evaluated on a single row."""
 
-_ELSEWHERE: Final = "quality.tables takes it: it is about a whole table"
+_ELSEWHERE: Final = "it is about a whole table: use it in quality.tables"
 _DECLARED: Final = "a column of the stream always has the type that source.schema (or the transform) declares"
 _WHY_NOT: Final = {
     "expect_column_values_to_be_of_type": _DECLARED,
@@ -101,13 +101,13 @@ _WHY_NOT: Final = {
 
 
 def takes(expectation: str) -> Mapping[str, Argument]:
-    """The arguments of an expectation of rows, each with what reads its value. KeyError if it is none."""
+    """Return the arguments of an expectation of rows, each with the function that parses it. KeyError for another expectation."""
     of = OF_ROWS[expectation]
     return {name: read for name, read in EXPECTATIONS[expectation].items() if name != "mostly"} | dict(of.own)
 
 
 def arguments(expectation: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every value rebuilt, regular expressions as Spark's. Raises Wrong for what ``row_mistakes`` tells, columns aside."""
+    """Return the arguments rebuilt, regular expressions as Spark's. Raises Wrong for what ``row_mistakes`` reports, except columns."""
     known = takes(expectation) if expectation in OF_ROWS else {}
     unknown = set(given) - set(known)
     if not known or unknown:
@@ -116,42 +116,42 @@ def arguments(expectation: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def columns_of(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(argument, column) of every column that checked arguments name."""
+    """Return (argument, column) for every column that checked arguments name."""
     one = [(a, given[a]) for a in ("column", "column_A", "column_B") if a in given]
     return one + [("column_list", c) for c in given.get("column_list", [])]
 
 
 def default_name(expectation: str, given: Mapping[str, Any]) -> str:
-    """The name of a rule that has none of its own, from checked arguments."""
+    """Return the default name of a rule, from checked arguments."""
     return "_".join([*(c for _, c in columns_of(given)), OF_ROWS[expectation].short])[:_LONGEST_NAME]
 
 
 def row_mistakes(expectation: str, given: Mapping[str, Any], types: Mapping[str, str | None] | None) -> Iterator[Mistake]:
-    """What is wrong with an expectation of rows; ``types`` of the columns, None where (or as a whole, if) not known. O(size)."""
+    """Yield what is wrong with an expectation of rows. ``types`` of the columns: None, of one or of all, if not known. O(size)."""
     of = OF_ROWS.get(expectation)
     if of is None:
         if expectation in EXPECTATIONS:
-            yield "SKY-E113", None, f"'{expectation}' cannot be told of a row alone", _WHY_NOT.get(expectation, _ELSEWHERE)
+            yield "SKY-E113", None, f"'{expectation}' does not apply to a single row", _WHY_NOT.get(expectation, _ELSEWHERE)
         else:
             hint = did_you_mean(expectation, OF_ROWS) or f"those of rows: {one_of(list(OF_ROWS), 30)}"
             yield "SKY-E113", None, f"no expectation '{expectation[:80]}'", hint
         return
-    known_arguments, read, told = takes(expectation), {}, False
+    known_arguments, read, reported = takes(expectation), {}, False
     for name, value in given.items():
         if name not in known_arguments:
-            told = True
+            reported = True
             yield "SKY-E110", name, f"{expectation} of rows takes no '{name[:64]}'", _why_unknown(name, known_arguments)
         elif value is not None:
             try:
                 read[name] = known_arguments[name](value)
             except Wrong as e:
-                told = True
+                reported = True
                 yield "SKY-E112", name, f"{name} {e}", None
     for name in of.needs:
         if given.get(name) is None:
-            told = True
+            reported = True
             yield "SKY-E111", None, f"{expectation} needs '{name}'", None
-    if told:
+    if reported:
         return
     yield from _wrong_columns(of, read, types)
     yield from _wrong_values(expectation, read, types or {})
@@ -193,7 +193,7 @@ _PLURAL: Final = {
 
 
 def _wrong_values(expectation: str, read: Mapping[str, Any], types: Mapping[str, str | None]) -> Iterator[Mistake]:
-    """Values that do not go with the column or with each other."""
+    """Yield values that do not fit the column or each other."""
     type_ = types.get(str(read.get("column")))
     kind = None if type_ is None else family(type_)
     low, high = (read.get(b) for b in _BOUNDS)
@@ -201,12 +201,12 @@ def _wrong_values(expectation: str, read: Mapping[str, Any], types: Mapping[str,
         if low is None and high is None:
             yield "SKY-E111", None, f"{expectation} needs 'min_value', 'max_value' or both", None
         for name in _BOUNDS:
-            if kind in _COMPARED and read.get(name) is not None and not _goes_with(read[name], kind):
+            if kind in _COMPARED and read.get(name) is not None and not _fits(read[name], kind):
                 yield "SKY-E112", name, f"{name} of {_PLURAL[kind]} takes {_EXAMPLE[kind]}", None
                 return
         if low is not None and high is not None and _instant(low) > _instant(high):
             yield "SKY-E112", "min_value", "min_value is above max_value: no value is between them", None
-    if kind in _VALUES and any(not _goes_with(v, kind) for v in read.get("value_set", [])):
+    if kind in _VALUES and any(not _fits(v, kind) for v in read.get("value_set", [])):
         yield "SKY-E112", "value_set", f"value_set of {_PLURAL[kind]} takes {_EXAMPLE[kind]}", None
 
 
@@ -225,12 +225,12 @@ _PYTHON: Final[Mapping[Family, Callable[[Any], bool]]] = {
 }
 
 
-def _goes_with(value: Any, kind: Family) -> bool:
+def _fits(value: Any, kind: Family) -> bool:
     return _PYTHON[kind](value)
 
 
 def _instant(value: Any) -> Any:
-    """A bound as something to compare: instants without a zone are UTC."""
+    """Return a bound in a comparable form: instants without a zone are UTC."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     return datetime(value.year, value.month, value.day, tzinfo=UTC) if isinstance(value, date) else value

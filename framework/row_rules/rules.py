@@ -1,4 +1,4 @@
-"""Row rules in words: what one says, the row for which a run stops, what rows that are used have broken, which rules are demoted."""
+"""Report on row rules: a rule in words, the row that stops a run, warnings, and demoted rules."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan, RowRule
 
 LONGEST: Final = 500
-"""Characters of a row, and of a rule, that are shown."""
+"""The most characters of a row, and of a rule, that are shown."""
 
 
-def said(plan: Plan, rule: RowRule) -> str:
-    """A rule's name and what it says; what came from the environment as the spec writes it."""
+def describe_rule(plan: Plan, rule: RowRule) -> str:
+    """Return a rule's name and condition, with values from the environment as the spec writes them."""
     at = ("quality", "rows", plan.intake.rules.index(rule))
     written = {path[3:]: text for path, text in plan.variables if path[:3] == at}
     text = written.get(("expect",), rule.sql)
@@ -28,31 +28,31 @@ def said(plan: Plan, rule: RowRule) -> str:
 
 
 def stopped_by_rule(plan: Plan, batch: int, rows: pa.Table, count: int) -> SkybandError:
-    """SKY-E502 for a batch of which ``count`` rows break rules of severity ``fail``; ``rows`` (at least one) are some of them."""
+    """Return SKY-E502 for a batch with ``count`` rows that break rules of severity ``fail``; ``rows`` are some of them."""
     first = rows.sort_by([("origin", "ascending"), ("text", "ascending")]).slice(0, 1).to_pylist()[0]
     names = first["reason"].removeprefix(STOPS).split(",")
-    broken = [said(plan, r) for r in plan.intake.rules if r.name in names]
+    broken = [describe_rule(plan, r) for r in plan.intake.rules if r.name in names]
     many = f"a row of batch {batch} breaks"
     if count > 1:
         many = f"{counted(count, 'row')} of batch {batch} break rules of severity fail; one breaks"
     text = f"{many} {', '.join(broken)}, in {redact_values(str(first['origin']))}: {_short(first['text'])}"
     again = " ".join(f"--demote {name}" for name in names)
-    hint = f"nothing of the batch is written. Mend the row or the rule and run again; or: skyband run SPEC {again} rejects such rows"
+    hint = f"nothing of the batch is written. Fix the row or the rule and run again, or reject such rows: skyband run SPEC {again}"
     return SkybandError("SKY-E502", text, hint=hint)
 
 
-def tell_warned(plan: Plan, warned: Mapping[str, int], rows: int, lines: Lines) -> None:
-    """Says at the end of a run of ``rows`` rows how many break rules of severity ``warn``, by rule."""
+def report_warned(plan: Plan, warned: Mapping[str, int], rows: int, lines: Lines) -> None:
+    """Report by rule of severity ``warn`` how many of the run's ``rows`` break it."""
     for rule in plan.intake.rules_of("warn"):
         n = warned.get(rule.name, 0)
         if n:
-            some = f"{n:,} of the {counted(rows, 'row')} of this run {agree(n, 'breaks', 'break')} {said(plan, rule)}"
+            some = f"{n:,} of the {counted(rows, 'row')} of this run {agree(n, 'breaks', 'break')} {describe_rule(plan, rule)}"
             text = f"WARNING: {some}: {agree(n, 'it is', 'they are')} used"
             lines.tell("warning", "warned", text, rule=rule.name, warned=n, rows=rows)
 
 
 def demoted(plan: Plan, names: Collection[str]) -> Plan:
-    """``plan`` with the rules of severity ``fail`` among ``names`` as ``reject``. SkybandError SKY-E201 if a name is no rule's."""
+    """Return ``plan`` with the ``fail`` rules among ``names`` as ``reject``. SkybandError SKY-E201 for an unknown rule."""
     known = [r.name for r in plan.intake.rules]
     for name in names:
         if name not in known:
@@ -63,6 +63,6 @@ def demoted(plan: Plan, names: Collection[str]) -> Plan:
 
 
 def _short(text: str) -> str:
-    # First what must not be seen, then the length: a part of a secret is not recognised.
+    # Redact before cutting: a part of a secret is not recognised.
     shown = redact_values(text)
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."

@@ -172,7 +172,7 @@ class StreamJob:
         from skyband.framework.quality import unusable
         from skyband.framework.quality.gate import Gate
         from skyband.framework.quality.rejections import report
-        from skyband.framework.row_rules.rules import tell_warned
+        from skyband.framework.row_rules.rules import report_warned
         from skyband.framework.sources.files.progress import FileProgress
         from skyband.framework.streaming.run.fork_ahead import fork_ahead
         from skyband.framework.streaming.run.runner import Runner
@@ -200,7 +200,7 @@ class StreamJob:
         runner = Runner(spark, plan, writer, report_batch, warn=warn, phase=progress.phase, gate=gate_between_batches)
         finished = runner.run(once=runs_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(tables), None))
         progress.close()
-        tell_warned(plan, progress.warned, progress.rows, lines)
+        report_warned(plan, progress.warned, progress.rows, lines)
         ran = progress.run_rows()
         too_many = report(plan, finished.sink, ran, finished.header, lines)
         if ran is not None:

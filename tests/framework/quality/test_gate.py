@@ -15,7 +15,7 @@ from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Check, RunRule
 from skyband.framework.quality import frames, gate
 from skyband.framework.quality.checks import Span, evaluate
-from skyband.framework.quality.gate import Gate, unseen
+from skyband.framework.quality.gate import Gate, unchecked
 from skyband.framework.quality.rejections import RunRows
 from skyband.framework.quality.run_rules import evaluate as rules
 from skyband.framework.tables.results.derive import derive
@@ -86,7 +86,7 @@ def test_of_tables_that_are_added_to_only_what_is_new_is_looked_at(tmp_path: Pat
     # What a killed run has not looked at is new to the next.
     job.batch(4)
     job.batch(5)
-    assert unseen(job.sink, 5) == Span(4, 5)
+    assert unchecked(job.sink, 5) == Span(4, 5)
     job.gate()
     assert json.loads(job.rows()[8]["observed"]) == job.added("near_changes", 4, 5)
 

@@ -16,7 +16,7 @@ from skyband.framework.base.reasons import REASON, STOPS
 from skyband.framework.base.types import arrow_type
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
-from skyband.framework.row_rules.rules import LONGEST, demoted, said, stopped_by_rule, tell_warned
+from skyband.framework.row_rules.rules import LONGEST, demoted, describe_rule, report_warned, stopped_by_rule
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.config import WARNED, HostConfig
@@ -81,7 +81,9 @@ def test_the_row_is_shown_with_its_rules_and_file(plan: Plan) -> None:
         "12 rows of batch 4 break rules of severity fail; one breaks sane_x (x < 1000000), known_side (side in ('a', '${SIDE}')), "
         'in a.csv: {"id":7}'
     )
-    assert "nothing of the batch is written" in str(told.hint) and "--demote sane_x --demote known_side rejects such rows" in str(told.hint)
+    assert "nothing of the batch is written" in str(
+        told.hint
+    ) and "reject such rows: skyband run SPEC --demote sane_x --demote known_side" in str(told.hint)
     one = stopped_by_rule(plan, 4, rows.slice(0, 1), 1)
     assert one.message == 'a row of batch 4 breaks sane_x (x < 1000000), in b.csv: {"id":9}'
 
@@ -91,14 +93,14 @@ def test_neither_secrets_nor_controls_nor_more_than_fits_are_shown(plan: Plan) -
     text = "x" * (LONGEST - 5) + "hush-hush" + "y" * 5_000
     told = stopped_by_rule(plan, 4, stopping((f"{STOPS}sane_x", text, "\x1b[2Jhush-hush.csv\n")), 1).render()
     assert "hush" not in told and "\x1b" not in told and len(told) < 3 * LONGEST
-    assert said(plan, plan.intake.rules[1]) == "known_side (side in ('a', '${SIDE}'))"
+    assert describe_rule(plan, plan.intake.rules[1]) == "known_side (side in ('a', '${SIDE}'))"
 
 
 def test_what_is_used_although_it_breaks_a_rule_is_told_at_the_end(plan: Plan) -> None:
     err = io.StringIO()
-    tell_warned(plan, Tally({"odd": 1_200}), 5_000, Lines(err))
+    report_warned(plan, Tally({"odd": 1_200}), 5_000, Lines(err))
     assert err.getvalue() == "WARNING: 1,200 of the 5,000 rows of this run break odd (x <> 3): they are used\n"
-    tell_warned(plan, Tally(), 5_000, quiet := Lines(io.StringIO()))
+    report_warned(plan, Tally(), 5_000, quiet := Lines(io.StringIO()))
     assert quiet is not None and err.getvalue().count("\n") == 1
 
 
