@@ -1,1 +1,1 @@
-"""The tests of a spec (``tests:``): run without Spark or through it, held against what they expect, recorded."""
+"""The tests of a spec (``tests:``): run them in memory or on Spark, compare the tables, record them."""

@@ -1,4 +1,4 @@
-"""A test run through Spark: its rows as Parquet files, a run a drop, into a directory that goes afterwards."""
+"""Run a test of a spec on Spark: one run per input batch, from Parquet files, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import pyarrow.parquet as pq
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rows import arrow_column
 from skyband.framework.spec.models.examples import SpecTest
-from skyband.framework.spec_tests.drops import drops
-from skyband.framework.spec_tests.tables import REJECTED, Tables, names_of
+from skyband.framework.spec_tests.loading import input_batches
+from skyband.framework.spec_tests.tables import REJECTED, Tables, tables_of_query
 from skyband.framework.tables.delta.delta_read import exists, open_table, read
 
 
 def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
-    """The job's tables after the test's rows. Seconds a drop. ``spark``: a session. Raises SkybandError as runs do, and SKY-E530."""
+    """Return the job's tables after the test's rows. Takes seconds per batch. Raises SkybandError as runs do, and SKY-E530."""
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
 
-    given = drops(plan, test)
+    batches = input_batches(plan, test)
     with tempfile.TemporaryDirectory(prefix="skyband-test-") as directory:
         landing, sink = Path(directory, "in"), Path(directory, "out")
         landing.mkdir()
         source = replace(plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None)
         own = replace(plan, source=source, sink=str(sink), variables=(), check_every=None, kafka=None)
-        for n, drop in enumerate(given):
-            _write(landing / f"{n:06}.parquet", own, drop.rows)
-            finish = test.finish and n + 1 == len(given)
+        for n, batch in enumerate(batches):
+            _write(landing / f"{n:06}.parquet", own, batch.rows)
+            finish = test.finish and n + 1 == len(batches)
             Runner(spark, own, writer_for(own.sink, spark), lambda _: None).run(once=True, finish=finish)
-        names = [*(n for q in plan.queries for n in names_of(q)), REJECTED]
+        names = [*(n for q in plan.queries for n in tables_of_query(q)), REJECTED]
         return {n: read(open_table(sink, n)) for n in names if exists(sink, n)}
 
 
@@ -41,7 +41,7 @@ def _write(path: Path, plan: Plan, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
     columns = {str(f.source_name): arrow_column([r.get(f.name) for r in rows], f.type) for f in plan.source.fields}
-    # Hidden until it is complete, as any landing directory's files should be.
+    # Hidden until it is complete, so that Spark does not read half a file.
     hidden = path.with_name("_" + path.name)
     pq.write_table(pa.table(columns), hidden, coerce_timestamps="us")
     hidden.rename(path)

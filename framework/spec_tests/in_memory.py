@@ -1,26 +1,26 @@
-"""A test run without Spark."""
+"""Run a test of a spec in memory, without Spark."""
 
 from __future__ import annotations
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.spec.models.examples import SpecTest
-from skyband.framework.spec_tests.drops import drops
+from skyband.framework.spec_tests.loading import input_batches
 from skyband.framework.spec_tests.tables import Tables
 from skyband.framework.tables.schemas import derived_tables
 
 
 def tables_of(plan: Plan, test: SpecTest) -> Tables:
-    """The job's tables after the test's rows; results only if the test expects some. Milliseconds a drop.
+    """Return the job's tables after the test's rows; results only if the test expects some. Takes milliseconds per batch.
 
-    SkybandError SKY-E530 (a row that cannot be one), SKY-E531 (the job has SQL that only Spark evaluates), SKY-E502 (a row breaks a
-    rule of severity ``fail``).
+    Raises SkybandError SKY-E530 (invalid row), SKY-E531 (SQL that only Spark evaluates), SKY-E502 (a row breaks a rule of severity
+    ``fail``).
     """
     job = Rehearsal(plan)
-    for drop in drops(plan, test):
-        if drop.restart:
+    for batch in input_batches(plan, test):
+        if batch.restart:
             job.restart()
-        job.drop(drop.rows)
+        job.drop(batch.rows)
     if test.finish:
         job.finish()
     return job.tables(results=any(n in test.expect for n in derived_tables(plan)))

@@ -1,23 +1,29 @@
-"""A spec read for its tests, which touch neither its source nor its sink: variables that only name these need not be set."""
+"""Load the tests of a spec and their input rows.
+
+Tests use neither the source nor the sink of the spec, so environment variables that only name these need not be set.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from skyband.framework.base.errors import SpecErrors
+from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
+from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.spec.load import Validated, validated_file
+from skyband.framework.spec.models.examples import RESTART, SpecTest
+from skyband.framework.spec.parsing.cells import cell
 
-_PLACES: Final = (("source", "path"), ("source", "options"), ("sink", "path"))
+_PATH_FIELDS: Final = (("source", "path"), ("source", "options"), ("sink", "path"))
 _NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class _Environment(Mapping[str, str]):
-    """The environment; a variable that is not set stands for a directory that is not there. Skyband's own are as they are."""
+    """The environment, in which an unset variable stands for a missing directory, except Skyband's own variables."""
 
     def __contains__(self, name: object) -> bool:
         return name in os.environ or not str(name).startswith("SKYBAND_")
@@ -35,16 +41,41 @@ class _Environment(Mapping[str, str]):
 
 
 def environment() -> Mapping[str, str]:
-    """The environment in which a spec is read for its tests."""
+    """Return the environment for reading a spec for its tests."""
     return _Environment()
 
 
-def load(path: str) -> tuple[Validated, Plan]:
-    """The spec and its plan. Raises SpecErrors with all that is wrong with it, variables that are not set and that a test needs too."""
+def load_tests(path: str) -> tuple[Validated, Plan]:
+    """Return the spec and its plan. Raises SpecErrors with all errors of the spec, unset variables that tests need included."""
     found = validated_file(path, environment())
     if found.job is None:
         raise SpecErrors(validated_file(path).errors or found.errors)
     for at, text in found.job.variables:
-        if at[:2] not in _PLACES and any(name not in os.environ for name in _NAMED.findall(text)):
+        if at[:2] not in _PATH_FIELDS and any(name not in os.environ for name in _NAMED.findall(text)):
             raise SpecErrors(validated_file(path).errors)
     return found, compile_job(found.job)
+
+
+class InputBatch(NamedTuple):
+    """Rows by column, processed as one batch; ``restart``: restart the job first."""
+
+    rows: list[dict[str, Any]]
+    restart: bool = False
+
+
+def input_batches(plan: Plan, test: SpecTest) -> list[InputBatch]:
+    """Return the input batches of ``test``, with values of ``rehearsal.rows``. SkybandError SKY-E530 for an unfit value."""
+    fields = {f.name: f for f in plan.source.fields}
+    made = [InputBatch([])]
+    for given in test.rows:
+        if isinstance(given, str):
+            made.append(InputBatch([], given == RESTART))
+            continue
+        row = {}
+        for name, value in given.items():
+            try:
+                row[name] = in_spark(cell(value, fields[name].kind), fields[name].type)
+            except (ValueError, ArithmeticError) as e:
+                raise SkybandError("SKY-E530", f"test {test.name!r}: column {name} {e}") from e
+        made[-1].rows.append(row)
+    return made

@@ -1,4 +1,4 @@
-"""What a test looks at: the rows of a job's tables as plain values, in an order that depends on nothing but the rows."""
+"""The tables that tests compare: rows as plain values, in an order that depends only on the rows."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ REJECTED: Final = "rejected"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Looked:
-    """One table that tests may look at: ``kinds`` of its columns, ``shown`` those that are recorded, ``ordered``: whether order counts."""
+class TestedTable:
+    """A table that tests compare. ``types`` of its columns; ``shown``: recorded columns; ``ordered``: whether order counts."""
 
     def __init__(self, name: str, types: Mapping[str, pa.DataType], shown: Sequence[str], order: Sequence[str], ordered: bool) -> None:
         self.name = name
@@ -36,16 +36,16 @@ class Looked:
         self._order = tuple(order)
 
     def rows(self, tables: Tables) -> list[Row]:
-        """All rows, in order. O(n log n)."""
+        """Return all rows in order. O(n log n)."""
         found = tables[self.name].to_pylist()
         return sorted(found, key=lambda r: tuple(_sortable(r[c]) for c in self._order))
 
     def plain(self, value: Any, column: str) -> Any:
-        """A value, of a table or as a test writes it, such that two are equal iff they are the same."""
+        """Return a value of a table or of a test in a form in which equal values compare equal."""
         return plain_value(value, self.types[column])
 
     def native(self, value: Any, column: str) -> Any:
-        """A value as a test writes it, as the table would have it."""
+        """Return a value of a test as the table holds it."""
         plain = self.plain(value, column)
         if isinstance(plain, int) and kind_of_arrow(self.types[column]) == "time":
             at = _EPOCH + timedelta(microseconds=plain)
@@ -53,18 +53,18 @@ class Looked:
         return value if plain == "nan" or isinstance(plain, tuple) else plain
 
 
-class _Rejected(Looked):
-    """Table ``rejected``: of a row that parsed, its columns are read from its text."""
+class _Rejected(TestedTable):
+    """Table ``rejected``, with the columns of rows that parsed, read from their text."""
 
     def rows(self, tables: Tables) -> list[Row]:
         """See ``Looked.rows``."""
         made = []
         for row in tables[REJECTED].to_pylist():
             try:
-                held = json.loads(row["text"])
+                parsed = json.loads(row["text"])
             except ValueError:
-                held = {}
-            values = {c: self._value(held[c], c) for c in self.types if c in held}
+                parsed = {}
+            values = {c: self._value(parsed[c], c) for c in self.types if c in parsed}
             made.append((row, {**dict.fromkeys(self.types), "event_time": row["event_time"], **values, "reason": row["reason"]}))
         made.sort(key=lambda m: (_sortable(m[0]["event_time"]), m[0]["reason"], m[0]["text"]))
         return [values for _, values in made]
@@ -78,41 +78,41 @@ class _Rejected(Looked):
         return self.native(value, column) if kind == "time" else value
 
 
-def looked_at(plan: Plan, table: str) -> Looked:
-    """How ``table``, which a test may expect something of, is looked at. KeyError for another."""
+def tested_table(plan: Plan, table: str) -> TestedTable:
+    """Return ``table`` as tests compare it. Raises KeyError for an unknown table."""
     if table == REJECTED:
         types = {"event_time": STAMP, **{f.name: arrow_type(f.type) for f in plan.intake.fields}, "reason": pa.string()}
         return _Rejected(REJECTED, types, ("reason", *plan.intake.id), (), False)
     types = next({f.name: f.type for f in t.schema} for t in table_specs(plan) if t.name == table)
-    query = next(q for q in plan.queries if table in names_of(q))
+    query = next(q for q in plan.queries if table in tables_of_query(q))
     streams, items = stream_columns(plan, query), _named(plan, query)
     values = [v.name for v in query.item.values]
     if table == changes_name(query.name):
         lasting = (("change",), ("cause",)) if query.item.lasting else ((), ())
         shown = (*streams, "changed_at", "step", *lasting[0], *items, *values, *lasting[1])
-        return Looked(table, types, shown, ("changed_at", *streams, "step", "pos"), True)
+        return TestedTable(table, types, shown, ("changed_at", *streams, "step", "pos"), True)
     if table == now_name(query.name):
-        return Looked(table, types, (*streams, "rank", *items, *values), (*streams, "rank"), True)
+        return TestedTable(table, types, (*streams, "rank", *items, *values), (*streams, "rank"), True)
     identity = identity_columns(plan, query)
     if table == trajectory_name(query.name):
-        return Looked(table, types, (*streams, "valid_from", *items, *values), ("valid_from", *streams, *identity), False)
-    return Looked(
+        return TestedTable(table, types, (*streams, "valid_from", *items, *values), ("valid_from", *streams, *identity), False)
+    return TestedTable(
         table, types, (*streams, "valid_from", "valid_to", *items, *values), ("valid_from", *streams, "from_step", *identity), False
     )
 
 
-def names_of(query: QueryNode) -> tuple[str, ...]:
-    """The tables of a query that tests may look at; those it does not have too."""
+def tables_of_query(query: QueryNode) -> tuple[str, ...]:
+    """Return the names of a query's tables that tests may name, existing or not."""
     return (changes_name(query.name), query.name, now_name(query.name), trajectory_name(query.name))
 
 
 def recorded_tables(plan: Plan, tables: Tables) -> list[str]:
-    """The tables that are recorded for a test that expects nothing yet: the changes, and what was rejected, if anything was."""
+    """Return the tables to record for a test without ``expect``: changes, and rejected rows if there are any."""
     return [*(changes_name(q.name) for q in plan.queries), *([REJECTED] if tables[REJECTED].num_rows else [])]
 
 
 def plain_value(value: Any, type_: pa.DataType) -> Any:
-    """A value of a column of ``type_``, of a table or as ``cells.cell`` takes it, such that two are equal iff they are the same."""
+    """Return a value of a column of ``type_`` (of a table or a test) in a form in which equal values compare equal."""
     if isinstance(value, datetime):
         value = (value.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
     elif isinstance(value, date):
@@ -128,7 +128,7 @@ def plain_value(value: Any, type_: pa.DataType) -> Any:
 
 
 def kind_of_arrow(type_: pa.DataType) -> Kind:
-    """The kind of a table's column."""
+    """Return the kind of a table's column."""
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
         return "time"
     if pa.types.is_integer(type_):
@@ -138,7 +138,7 @@ def kind_of_arrow(type_: pa.DataType) -> Kind:
 
 
 def _named(plan: Plan, query: QueryNode) -> Iterable[str]:
-    """The columns that name an item to a user: ids, not seqs."""
+    """Return the columns that identify an item for a user: ids, not seqs."""
     columns = query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by)
     return [c.name for c in columns if c.what in ("id", "object")]
 

@@ -92,7 +92,7 @@ def _spec(path: str, args: argparse.Namespace, play: Play) -> list[dict[str, Any
     """Run the tests of one spec and return their results."""
     from skyband.framework.spec_tests.loading import load
 
-    found, plan = load(path)
+    found, plan = load_tests(path)
     assert found.job is not None
     chosen = [(i, t) for i, t in enumerate(found.job.tests) if not args.only or any(o in t.name for o in args.only)]
     if not chosen:
@@ -117,12 +117,12 @@ def _spec(path: str, args: argparse.Namespace, play: Play) -> list[dict[str, Any
 
 def _failures(plan: Plan, test: SpecTest, play: Play) -> list[str]:
     """What is wrong, in lines; none if the test passes."""
-    from skyband.framework.spec_tests.expected import compared
+    from skyband.framework.spec_tests.comparison import compare_tables
 
     if not test.expect:
         return ["it expects nothing: skyband test --record writes what comes out"]
     try:
-        differences = compared(plan, test, play(plan, test))
+        differences = compare_tables(plan, test, play(plan, test))
     except SkybandError as e:
         return e.render().splitlines()
     lines = []

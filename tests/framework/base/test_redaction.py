@@ -16,7 +16,7 @@ from skyband.framework.console.lines import JsonLines, Lines
 from skyband.framework.spec.load import validate_text
 from skyband.jobs import cli
 from tests.framework.spec.examples import ENV, SENSORS
-from tests.framework.test_terminal import steering
+from tests.framework.base.test_terminal import steering
 
 VALUE = 'pa\'ss "w\\rd" 50% ü'
 

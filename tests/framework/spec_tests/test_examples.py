@@ -8,8 +8,8 @@ import pytest
 
 from skyband.framework.spec.models.examples import SpecTest
 from skyband.framework.spec_tests import by_spark, in_memory
-from skyband.framework.spec_tests.expected import compared
-from skyband.framework.spec_tests.loading import load
+from skyband.framework.spec_tests.comparison import compare_tables
+from skyband.framework.spec_tests.loading import load_tests
 from tests.conftest import ROOT
 from tests.framework.spec_tests.small import SMALL, test_command
 
@@ -20,14 +20,14 @@ SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 
 
 def carried(path: str) -> tuple[SpecTest, ...]:
-    job = load(path)[0].job
+    job = load_tests(path)[0].job
     assert job is not None
     return job.tests
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_every_example_carries_tests_that_expect_something_of_every_query(path) -> None:
-    _, plan = load(str(path))
+    _, plan = load_tests(str(path))
     tests = carried(str(path))
     expected = {table for test in tests for table, rows in test.expect.items() if rows}
     silent = {"mostly_late", "fastest", "watch"}  # two days on; a boundary after a day; forty queries
@@ -36,9 +36,9 @@ def test_every_example_carries_tests_that_expect_something_of_every_query(path) 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_they_pass_without_the_engine(path) -> None:
-    _, plan = load(str(path))
+    _, plan = load_tests(str(path))
     for test in carried(str(path)):
-        assert compared(plan, test, in_memory.tables_of(plan, test)) == [], test.name
+        assert compare_tables(plan, test, in_memory.tables_of(plan, test)) == [], test.name
 
 
 def test_the_one_of_the_page_for_authors_passes(tmp_path) -> None:
@@ -48,17 +48,17 @@ def test_the_one_of_the_page_for_authors_passes(tmp_path) -> None:
     spec = tmp_path / "job.yaml"
     spec.write_text(flights.split("\ntests:\n", 1)[0] + "\n" + text)
     (test,) = carried(str(spec))
-    _, plan = load(str(spec))
-    assert compared(plan, test, in_memory.tables_of(plan, test)) == []
+    _, plan = load_tests(str(spec))
+    assert compare_tables(plan, test, in_memory.tables_of(plan, test)) == []
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_they_pass_through_the_engine(path, spark: SparkSession) -> None:
-    _, plan = load(str(path))
+    _, plan = load_tests(str(path))
     for test in carried(str(path)):
-        assert compared(plan, test, by_spark.tables_of(plan, test, spark)) == [], test.name
+        assert compare_tables(plan, test, by_spark.tables_of(plan, test, spark)) == [], test.name
 
 
 @pytest.mark.spark

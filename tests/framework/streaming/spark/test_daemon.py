@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.streaming.spark.worker_pools import HOST
-from tests.framework.test_loaded import said
+from tests.framework.base.test_loaded_modules import said
 
 THREADS = "len(os.listdir('/proc/self/task')) if os.path.exists('/proc/self/task') else 1"
 

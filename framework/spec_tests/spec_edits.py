@@ -1,7 +1,7 @@
-"""What tests should expect, written into the spec at its place: all other text, comments and layout stay as they are.
+"""Edit the expected rows of tests in the text of a spec, and keep all other text, comments and layout.
 
-The text is edited where YAML's own positions say, then read again: unless it says exactly what was to be recorded, and nothing else has
-changed, it is not used.
+Edits use the positions that the YAML parser reports. ``recording`` reads the result again and discards it unless it says exactly what was
+to be recorded and nothing else changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skyband.framework.spec.parsing.document import Path
 from skyband.framework.spec.parsing.positions import Place
 
 Lines = Sequence[str]
-"""Rows in YAML, one each."""
+"""Rows in YAML, one per line."""
 
 _INDENT: Final = "  "
 
@@ -24,7 +24,7 @@ class CannotEdit(Exception):
 
 
 class Edits:
-    """Edits of one text, by the positions of its values before any of them."""
+    """Edits of one text, located by the positions of its values before the edits."""
 
     def __init__(self, text: str, places: Mapping[Path, Place]) -> None:
         self.text = text
@@ -37,27 +37,27 @@ class Edits:
         self._edits: list[tuple[int, int, str]] = []
 
     def expect(self, test: int, table: str, rows: Lines) -> None:
-        """Test number ``test`` expects ``rows`` of ``table``. Raises CannotEdit."""
+        """Set the rows of ``table`` that test number ``test`` expects. Raises CannotEdit."""
         at: Path = ("tests", test)
-        there: Path = (*at, "expect", table)
-        if there in self.places:
-            self._replace(there, rows)
+        existing: Path = (*at, "expect", table)
+        if existing in self.places:
+            self._replace(existing, rows)
         elif (*at, "expect") in self.places:
             self._add((*at, "expect"), [f"{table}:{_flow(rows)}"] if not rows else [f"{table}:", *(f"{_INDENT}- {r}" for r in rows)])
         else:
-            raise CannotEdit("the test stands in another file")
+            raise CannotEdit("the test is in another file")
 
     def first(self, test: int, tables: Mapping[str, Lines]) -> None:
-        """Test number ``test``, which has no ``expect`` yet, expects these rows. Raises CannotEdit."""
+        """Add the field ``expect`` to test number ``test``. Raises CannotEdit."""
         if ("tests", test) not in self.places:
-            raise CannotEdit("the test stands in another file")
+            raise CannotEdit("the test is in another file")
         lines = ["expect:"]
         for table, rows in tables.items():
             lines += [f"{_INDENT}{table}:{_flow(rows)}"] if not rows else [f"{_INDENT}{table}:", *(f"{_INDENT * 2}- {r}" for r in rows)]
         self._add(("tests", test), lines)
 
     def made(self) -> str:
-        """The text with all edits."""
+        """Return the text with all edits."""
         text = self.text
         for start, end, new in sorted(self._edits, reverse=True):
             text = text[:start] + new + text[end:]
@@ -67,7 +67,7 @@ class Edits:
         return self.starts[line] + col
 
     def _replace(self, path: Path, rows: Lines) -> None:
-        """Another value at ``path``, in the layout that the old one had."""
+        """Replace the value at ``path`` in the layout of the old value."""
         place = self.places[path]
         if place.key is None:
             raise CannotEdit("a table's rows come from an alias")
@@ -75,10 +75,10 @@ class Edits:
         start, end = self._offset(place.line, place.col), self._end(path)
         if self.text[start : start + 1] == "[":
             if rows and self._block(path[:-1]):
-                # From the key on: a list of its own.
+                # Replace everything after the key by a block list.
                 tail = self.text[self._offset(line, col + length) : start]
                 if "#" in tail or "\n" in tail:
-                    raise CannotEdit("a list in brackets does not begin behind its name")
+                    raise CannotEdit("a list in brackets does not begin on the line of its name")
                 begin = start - (len(tail) - len(tail.rstrip(" ")))
                 self._edits.append((begin, end, "".join(f"{self.newline}{' ' * (col + 2)}- {r}" for r in rows)))
                 return
@@ -91,9 +91,9 @@ class Edits:
         self._edits.append((start, end, indent.join(f"- {r}" for r in rows)))
 
     def _add(self, path: Path, lines: Lines) -> None:
-        """Further fields of the mapping at ``path``, behind the others."""
+        """Append fields to the mapping at ``path``."""
         if not self._block(path):
-            raise CannotEdit("a test in braces on one line")
+            raise CannotEdit("a test is in braces on one line")
         end = self._end(path)
         behind = self.text.find("\n", end)
         place = self.places[path]
@@ -108,7 +108,7 @@ class Edits:
         return self.text[self._offset(place.line, place.col) :][:1] not in ("{", "[")
 
     def _end(self, path: Path) -> int:
-        """Where the value at ``path`` ends: PyYAML takes what follows a block, comments too, for a part of it."""
+        """Return the end of the value at ``path``. PyYAML counts comments after a block as part of it."""
         place = self.places[path]
         inside = [p for p in self.places if len(p) == len(path) + 1 and p[: len(path)] == path]
         if self._block(path) and inside:
