@@ -15,8 +15,8 @@ from skyband.framework.base.redaction import SHORTEST, conceal, longest_conceale
 from skyband.framework.console.lines import JsonLines, Lines
 from skyband.framework.spec.load import validate_text
 from skyband.jobs import cli
-from tests.framework.spec.examples import ENV, SENSORS
 from tests.framework.base.test_terminal import steering
+from tests.framework.spec.examples import ENV, SENSORS
 
 VALUE = 'pa\'ss "w\\rd" 50% ü'
 

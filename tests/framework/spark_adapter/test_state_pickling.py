@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from skyband.framework.spark_adapter.workers import pickle_state_plainly
 from skyband.framework.streaming.bucket.processor import _DATA, _MARK, _NAME
-from tests.framework.test_loaded import said
+from tests.framework.base.test_loaded_modules import said
 
 INT, LONG = st.integers(-(1 << 31), (1 << 31) - 1), st.none() | st.integers(-(1 << 63), (1 << 63) - 1)
 VALUES = st.one_of(

@@ -12,8 +12,8 @@ import yaml
 from skyband.framework.base.errors import CODES
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.parsing.assemble import PROFILE
-from tests.framework.spec.examples import ENV, FAMILY, OTHERS, SENSORS, other
 from tests.framework.base.test_terminal import steering
+from tests.framework.spec.examples import ENV, FAMILY, OTHERS, SENSORS, other
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted([*ROOT.glob("specs/*.yaml"), *ROOT.glob("framework/queries/*/example.yaml"), *ROOT.glob("tests/framework/spec/*.yaml")])
