@@ -90,7 +90,7 @@ def _by_spark() -> Play:
 
 def _spec(path: str, args: argparse.Namespace, play: Play) -> list[dict[str, Any]]:
     """Run the tests of one spec and return their results."""
-    from skyband.framework.spec_tests.loading import load
+    from skyband.framework.spec_tests.loading import load_tests
 
     found, plan = load_tests(path)
     assert found.job is not None
