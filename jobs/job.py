@@ -128,7 +128,7 @@ class Job:
         outcome = Outcome(None, wanted=True)
         switches = {"--once": True, "--finish": finish, "--rebuild-results": rebuild_results, "--quiet": log is None}
         words = [*(name for name, on in switches.items() if on), *(f"--demote={rule}" for rule in rules), "--", self.path]
-        asked = run.asked(words, Lines() if log is None else _Heard(log), outcome)
+        asked = run.parse_arguments(words, Lines() if log is None else _Heard(log), outcome)
         asked.plan = self._plan
         try:
             code = run.run(asked)

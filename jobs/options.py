@@ -11,15 +11,15 @@ from skyband.jobs.parser import Parser
 
 
 def add_spark_options(p: argparse.ArgumentParser) -> None:
-    """Adds them."""
-    said = "where Spark computes: local[N], spark://HOST:PORT, ... (default: SKYBAND_MASTER, skyband.toml, or local[*])"
+    """Add ``--master`` and ``--conf``."""
+    said = "where Spark runs: local[N], spark://HOST:PORT, ... (default: SKYBAND_MASTER, skyband.toml, or local[*])"
     p.add_argument("--master", metavar="URL", help=said)
-    said = "a setting of Spark's; may be repeated (secrets belong into SKYBAND_CONF or skyband.toml)"
+    said = "Spark setting; may be repeated (put secrets into SKYBAND_CONF or skyband.toml)"
     p.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help=said)
 
 
 def choose_spark(args: argparse.Namespace) -> None:
-    """Has the process's engine started as the command was asked to. SkybandError SKY-E610 or SKY-E611 if it cannot be."""
+    """Set the Spark settings of the process from the arguments. Raises SkybandError SKY-E610 or SKY-E611."""
     take(SparkOptions(args.master, tuple(args.conf), getattr(args, "spark_alone", False)))
 
 
@@ -27,15 +27,15 @@ class SpecParser(Parser):
     """A parser whose command takes ``--profile`` if it takes a spec."""
 
     def add_argument(self, *names: Any, **about: Any) -> argparse.Action:
-        """As the base class."""
+        """Add an argument, and ``--profile`` before ``spec``."""
         if names[:1] == ("spec",):
-            said = "which of the spec's profiles counts (default: SKYBAND_PROFILE, or none)"
+            said = "profile of the spec to apply (default: SKYBAND_PROFILE, or none)"
             super().add_argument("--profile", metavar="NAME", help=said)
         return super().add_argument(*names, **about)
 
 
 def choose_profile(args: argparse.Namespace) -> None:
-    """Lets every spec that the command reads, and every process it starts, have the profile that was asked for."""
+    """Apply the requested profile to every spec that the command reads and to every process that it starts."""
     if getattr(args, "profile", None) is not None:
         from skyband.framework.spec.parsing.assemble import PROFILE
 

@@ -1,4 +1,4 @@
-"""What every command's ``--help`` says, and what every command takes: the same in all of them, from one place."""
+"""The parser of all commands: help pages, usage errors, ``--format`` and completion of file names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 from skyband.jobs.answer import FORMATS
 
 EXIT_CODES: Final = (
-    "0 done, 1 a check, a verification or a comparison says no, 2 a mistake in the spec, the command line or the environment, "
-    "3 it failed on the way, 130 or 143 stopped by a signal"
+    "0 done, 1 a check, verification or comparison failed, 2 a mistake in the spec, the command line or the environment, "
+    "3 the command failed, 130 or 143 stopped by a signal"
 )
-"""Of a command that says nothing else."""
+"""The default of commands without exit codes of their own."""
 _WIDTH: Final = 100
 _FILES: Final = {"spec", "specs", "file", "path", "folder", "data", "out", "outcome", "docs", "export", "dir"}
 """Arguments that name files or directories."""
@@ -22,21 +22,21 @@ _COMPLETED: Final = {
     "bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f", "fish": "(__fish_complete_path (commandline -ct))",
     "powershell": "_shtab_powershell_compgen_files",
 }  # fmt: skip
-"""How each shell completes a file, in shtab's words."""
+"""How each shell completes a file, for shtab."""
 
 
 def help_page(description: str, *examples: str, codes: str = EXIT_CODES) -> dict[str, Any]:
-    """Arguments of ``add_parser``: the description in lines, and below it the examples as they are and the exit codes."""
-    told = ["examples:", *(f"  {e}" if e else "" for e in examples), ""] if examples else []
+    """Return arguments of ``add_parser``: the wrapped description, then the examples verbatim and the exit codes."""
+    shown = ["examples:", *(f"  {e}" if e else "" for e in examples), ""] if examples else []
     return {
         "description": textwrap.fill(description, _WIDTH),
-        "epilog": "\n".join([*told, textwrap.fill(f"exit codes: {codes}", _WIDTH)]),
+        "epilog": "\n".join([*shown, textwrap.fill(f"exit codes: {codes}", _WIDTH)]),
         "formatter_class": argparse.RawDescriptionHelpFormatter,
     }
 
 
 class UsageError(Exception):
-    """Arguments that ``parser`` does not take."""
+    """Arguments that ``parser`` does not accept."""
 
     def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
         super().__init__(message)
@@ -45,15 +45,15 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what it does not take by ``UsageError``."""
+    """A parser that raises ``UsageError``."""
 
     def error(self, message: str) -> Any:
-        """Raises UsageError."""
+        """Raise UsageError."""
         raise UsageError(self, message)
 
 
 def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """The parsers of all commands below ``parser``, in order."""
+    """Yield the parsers of all commands below ``parser``, in order."""
     below = [p for a in parser._actions if isinstance(a, argparse._SubParsersAction) for p in a.choices.values()]
     for p in below:
         yield from leaves(p)
@@ -62,7 +62,7 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Gives every command below ``parser`` ``--format``, if it has none of its own, and says which arguments complete to files."""
+    """Add ``--format`` to every command below ``parser`` without one, and mark the arguments that complete to files."""
     for p in leaves(parser):
         for action in p._actions:
             if action.dest in _FILES:
@@ -72,5 +72,5 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 
 def asks_json(argv: list[str]) -> bool:
-    """Whether arguments that cannot be read ask for JSON."""
+    """Return whether arguments that do not parse request JSON."""
     return "--format=json" in argv or ("--format", "json") in pairwise(argv)

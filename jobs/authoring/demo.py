@@ -1,4 +1,4 @@
-"""``skyband demo``: a year of real flights through the example job, then its results on the screen and how to read them elsewhere."""
+"""``skyband demo``: run the example job on a year of real flights, show its results and how to read them elsewhere."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ COLUMNS = (
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "demo",
         help="run the example job on a year of real flights",
         **help_page(
-            "Runs the example job over every departure from New York City in 2013, shows its results, and how to read them elsewhere.",
+            "Run the example job over every departure from New York City in 2013, and show its results and how to read them elsewhere.",
             "skyband demo",
             "skyband demo --days 14 --dir /tmp/flights",
             codes=EXIT_CODES,
         ),
     )
     p.add_argument("--dir", default="build/demo", help="directory for data and tables (default: %(default)s)")
-    p.add_argument("--days", type=whole("--days", 1, 365), default=365, help="take the first DAYS days of 2013 only (default: %(default)s)")
-    p.add_argument("--quiet", action="store_true", help="no line per batch")
+    p.add_argument("--days", type=whole("--days", 1, 365), default=365, help="read only the first DAYS days of 2013 (default: %(default)s)")
+    p.add_argument("--quiet", action="store_true", help="do not print a line per batch")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes the data (once), runs the job to its end, prints results. A second call finds nothing new and is quick."""
-    # With JSON stdout has the run's outcome and nothing else; the command line prints it.
+    """Write the data (once), run the job to its end and print results. A second call finds nothing new and is fast."""
+    # With JSON, stdout has only the run's outcome, which the command line prints.
     with contextlib.redirect_stdout(io.StringIO()) if args.format == "json" else contextlib.nullcontext():
         return _run(args)
 
@@ -67,7 +67,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     os.environ["LANDING"], os.environ["WAREHOUSE"] = str(landing), str(warehouse)
     words = [str(SPEC), "--once", "--finish", *(["--quiet"] if args.quiet else [])]
-    code = run_job.run(run_job.asked(words, args.lines, args.recorded, alone=True))
+    code = run_job.run(run_job.parse_arguments(words, args.lines, args.recorded, alone=True))
     tables = warehouse / "flights"
     show(tables)
     page = write(load_plan(str(SPEC)), home / "report.html")

@@ -26,7 +26,7 @@ SCHEMA: Final = ".skyband.schema.json"
 over."""
 
 MODELINE: Final = f"# yaml-language-server: $schema={SCHEMA}\n"
-"""What tells an editor about it."""
+"""The line that tells editors about the schema."""
 
 TEMPLATE: Final = Path(__file__).parent / "first_job.yaml"
 """The spec that is written, under the name the user gives it."""
@@ -36,13 +36,13 @@ _TEMPLATE_PACKAGE: Final = "skyband.jobs.plugin_template.package"
 
 
 def add_parser(subparsers: Any) -> None:
-    """Add the command to the command line."""
+    """Add the parser of the command."""
     parser = subparsers.add_parser(
         "init",
         help="write a first spec",
         **help_page(
-            "Writes a first spec, with comments, that validates: an example, or (--from) one that runs over your own data; or "
-            "(--plugin) a project for parts of your own.",
+            "Write a first spec with comments: an example, or with --from one for your own data. With --plugin, write a project for "
+            "your own query types, scoring functions, sources and checks.",
             "skyband init job.yaml",
             "skyband init mine.yaml --from data/",
             "skyband init --plugin my_parts",
@@ -50,13 +50,20 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("path", nargs="?", default=DEFAULT_PATH, help=f"file to write (default: {DEFAULT_PATH})")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--plugin", metavar="DIRECTORY", help="write a project instead: a query type, a scoring function, a source, a check")
-    what.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a directory of them, or a Delta table")
+    what.add_argument(
+        "--plugin", metavar="DIRECTORY", help="write a plugin project with a query type, a scoring function, a source format and a check"
+    )
+    what.add_argument(
+        "--from",
+        dest="data",
+        metavar="FILE",
+        help="draft the spec from a CSV, JSON, Parquet or ORC file, a directory of them, or a Delta table",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Write the spec, or the project; a file that is there already is never touched (SkybandError SKY-E202)."""
+    """Write the spec or the project. Existing files are never touched (SkybandError SKY-E202)."""
     from skyband.framework.storage.outputs import require_outside_sinks
 
     if args.plugin is not None:
@@ -80,7 +87,7 @@ def run(args: argparse.Namespace) -> Answer:
         with path.open("x", encoding="utf-8") as file:
             file.write(MODELINE + text)
     except FileExistsError:
-        raise SkybandError("SKY-E202", f"{path} is there already", "name another file: skyband init other.yaml") from None
+        raise SkybandError("SKY-E202", f"{path} exists", "name another file: skyband init other.yaml") from None
     except OSError as e:
         raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from None
     _put_schema(path.parent / SCHEMA)
@@ -90,7 +97,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _put_schema(path: Path) -> None:
-    """Puts the schema beside a spec, in the place of an older one; whatever else has its name stays. Without it the spec is no worse."""
+    """Write the schema beside a spec, over an older one but over no other file. Errors are ignored: the schema is optional."""
     from skyband.framework.spec.schema.json_schema import is_schema, schema_text
     from skyband.framework.storage.durable import replace
 
@@ -100,9 +107,10 @@ def _put_schema(path: Path) -> None:
 
 
 def write_plugin(directory: Path) -> str:
-    """Writes the project into ``directory``, which must be empty or not there; the name of its package, made of the directory's.
+    """Write the project into ``directory``, which must be empty or new. Return its package's name, derived from the directory's.
 
-    SkybandError SKY-E201 if no package can have that name, SKY-E202 if something is in the directory, SKY-E203 if it cannot be written.
+    Raises SkybandError SKY-E201 if no package can have that name, SKY-E202 if the directory is not empty, SKY-E203 if it cannot be
+    written.
     """
     from skyband.framework.storage.outputs import output_directory
 
@@ -130,7 +138,7 @@ def _package_name(directory: Path) -> str:
 
 
 def _files(package: str) -> Iterator[tuple[Path, str]]:
-    """(path in the project, text) of every file of the template."""
+    """Yield (path in the project, text) of every file of the template."""
     for source in sorted(PLUGIN_TEMPLATE.rglob("*")):
         inside = source.relative_to(PLUGIN_TEMPLATE)
         if not source.is_file() or "__pycache__" in inside.parts or inside == Path("__init__.py"):

@@ -1,4 +1,4 @@
-"""``skyband report``: a job's results, runs and plan as one HTML file."""
+"""``skyband report``: write a job's results, runs and plan as one HTML file."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "report",
-        help="results, runs and plan as one HTML file",
+        help="write results, runs and plan as one HTML file",
         **help_page(
-            "Writes one HTML file that needs nothing else and loads nothing: current results, ranks and stays over time, what it "
-            "takes to be in a result, throughput, rejected and late rows, outcomes of checks, and the plan. Without Spark.",
+            "Write one self-contained HTML file: current results, ranks over time, the scores needed to enter a result, throughput, "
+            "rejected and late rows, outcomes of checks, and the plan. Needs no Spark.",
             "skyband report flights.yaml",
             "skyband report flights.yaml --out /srv/reports/flights.html",
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--out", metavar="FILE", help="file to write; a report that is there is replaced (default: JOB_report.html here)")
+    p.add_argument(
+        "--out", metavar="FILE", help="file to write; an existing report is replaced (default: JOB_report.html in the working directory)"
+    )
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Writes the file and says where. SkybandError SKY-E203 if it cannot be written, SKY-E400 if there are no tables yet."""
+    """Write the file. Raises SkybandError SKY-E203 if it cannot be written, SKY-E400 if there are no tables yet."""
     plan = load_plan(args.spec)
     path = write(plan, Path(args.out) if args.out else Path(f"{plan.job}_report.html"), args.spec)
     size = path.stat().st_size
@@ -41,7 +43,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def write(plan: Plan, path: Path, spec: str | None = None) -> Path:
-    """The report of ``plan`` at ``path``, whole or not at all. SkybandError as ``outputs.output_file``: only a report is replaced."""
+    """Write the report of ``plan`` to ``path`` in one step. Raises the errors of ``outputs.output_file``: only a report is replaced."""
     from skyband.framework.report.page import is_report, report
     from skyband.framework.storage.outputs import output_file, replace_output
     from skyband.framework.streaming.job.edited_spec import tables_of

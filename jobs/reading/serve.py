@@ -1,4 +1,4 @@
-"""``skyband serve``: jobs' tables and views for PostgreSQL clients, on loopback, read-only."""
+"""``skyband serve``: serve the tables and views of jobs to PostgreSQL clients, read-only, on the loopback interface."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from skyband.jobs.spec import load_plan
 
 PORT: Final = 5433
 TOKEN: Final = "SKYBAND_SERVE_TOKEN"
-"""The environment variable with the token; without it one is generated for as long as the server runs."""
+"""The environment variable with the token. Without it the server generates one for its lifetime."""
 SHORTEST: Final = 12
-"""Characters of a token at least."""
+"""Minimum length of a token."""
 _LIMITS: Final = {
     "seconds": (lambda given: positive("--seconds", given), 60.0, "S", "a statement may take S seconds"),
     "memory": (whole("--memory", 1), 1024, "MB", "a statement may use MB megabytes"),
@@ -30,15 +30,14 @@ _LIMITS: Final = {
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "serve",
-        help="let BI tools connect, as to a PostgreSQL database",
+        help="serve tables to BI tools over PostgreSQL's protocol",
         **help_page(
-            "Makes a schema of every job, with its tables and views, and serves them over PostgreSQL's protocol on this machine's loopback "
-            "until it is stopped. It answers queries in DuckDB's SQL and nothing else: it writes no table, reads no other file, and needs "
-            f"neither Spark nor Java. Clients connect as the user skyband with a token as password: that of {TOKEN}, else one that is "
-            "generated and printed once.",
+            "Serve the tables and views of jobs, a schema per job, over PostgreSQL's protocol on the loopback interface until stopped. "
+            "The server answers queries in DuckDB's SQL. It writes no table, reads no other file, and needs neither Spark nor Java. "
+            f"Clients connect as the user skyband with a token as password: {TOKEN}, or a generated one that is printed once.",
             "skyband serve flights.yaml",
             "skyband serve flights.yaml sensors.yaml --port 5434 --seconds 300",
             "",

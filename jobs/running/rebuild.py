@@ -1,4 +1,4 @@
-"""``skyband rebuild``: a new generation of a job's state and tables, made from the source's start and swapped in when it is complete."""
+"""``skyband rebuild``: build a new generation of a job's state and tables from the source, and swap it in when it is complete."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "rebuild",
-        help="make state and tables anew from the source's start",
+        help="rebuild state and tables from the source",
         **help_page(
-            "Makes a new generation of the job's state and tables from all that is in the source now, beside the present one, which "
-            "stays as it is until the new one is complete and has passed its gate; then it takes its place. For a spec whose change the "
-            "state does not fit, for rules that shall hold for earlier rows too, and for a sink that has lost something. The generation "
-            "of before stays in _skyband/old of the sink until the next rebuild. A rebuild that was interrupted is gone on with. Exit "
-            "codes are those of run; with 1 and 4 nothing is swapped (--anyway does it all the same).",
+            "Build a new generation of the job's state and tables from everything in the source, beside the present one, and swap it in "
+            "when it is complete and has passed its gate. Use it if an edited spec does not fit the state, if new rules shall apply to "
+            "earlier rows too, or if the sink has lost files. The previous generation stays in _skyband/old of the sink until the next "
+            "rebuild. An interrupted rebuild is continued. Exit codes are those of run; with 1 and 4 nothing is swapped, unless "
+            "--anyway is given.",
             "skyband rebuild flights.yaml",
-            "skyband rebuild flights.yaml --finish      # also process what waits behind the watermark",
-            "skyband rebuild flights.yaml --added       # make only the queries that have come, of the rows so far; then go on as run does",
-            "skyband rebuild flights.yaml --undo        # put the generation of before back; once more: undo that",
-            "skyband rebuild flights.yaml --drop-old    # remove the generation of before, and nothing else",
+            "skyband rebuild flights.yaml --finish      # also process the rows that wait for the watermark",
+            "skyband rebuild flights.yaml --added       # backfill only the added queries; then run the job once",
+            "skyband rebuild flights.yaml --undo        # swap the previous generation back; repeat to redo",
+            "skyband rebuild flights.yaml --drop-old    # only remove the previous generation",
         ),
     )
     add_arguments(p)
-    p.add_argument("--partial", action="store_true", help="although files that the job has read are gone: without their rows")
-    p.add_argument("--anyway", action="store_true", help="swap it in although the gate fails, or too many rows are rejected")
-    p.add_argument("--anew", action="store_true", help="do not go on with a rebuild that was interrupted")
+    p.add_argument("--partial", action="store_true", help="rebuild without the rows of files that the job has read and that are gone")
+    p.add_argument("--anyway", action="store_true", help="swap in although the gate fails or too many rows are rejected")
+    p.add_argument("--anew", action="store_true", help="do not continue an interrupted rebuild")
     instead = p.add_mutually_exclusive_group()
-    instead.add_argument("--added", action="store_true", help="instead: make the queries that have come to the spec, and nothing else")
-    instead.add_argument("--undo", action="store_true", help="instead: swap back the generation of before the last rebuild")
-    instead.add_argument("--drop-old", action="store_true", help="instead: remove the generation of before the last rebuild")
+    instead.add_argument("--added", action="store_true", help="only backfill the queries that were added to the spec")
+    instead.add_argument("--undo", action="store_true", help="only swap back the generation before the last rebuild")
+    instead.add_argument("--drop-old", action="store_true", help="only remove the generation before the last rebuild")
     p.set_defaults(run=run, once=True, continuous=False, rebuild_results=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    """As ``run`` of jobs/run.py; SkybandError SKY-E510 if the source no longer has what the job has read."""
+    """Return the exit code, as ``run`` does. Raises SkybandError SKY-E510 if the source lacks files that the job has read."""
     began = clock.monotonic()
     begin(args)
     plan, layout = open_job(args, anew=not args.added)
@@ -65,22 +65,22 @@ def run(args: argparse.Namespace) -> int:
     built, wait = Layout(staged(plan, layout).sink), waiting_notice(args.lines)
     with one_run(layout, plan.job, wait):
         if args.undo or args.drop_old:
-            return _of_before(args, layout)
+            return _undo_or_drop(args, layout)
         check_libraries(plan)
         if args.added:
             with recorded(args, "rebuild", layout) as record:
                 return record.ended(_add_queries(args, plan, layout, record, began))
-        # A JVM that a killed rebuild has left may still write there.
+        # A JVM left by a killed rebuild may still write there.
         with recorded(args, "rebuild", layout, built) as record, one_run(built, plan.job, wait):
             return record.ended(_rebuilt(args, plan, layout, built, record, began))
 
 
-def _of_before(args: argparse.Namespace, layout: Layout) -> int:
+def _undo_or_drop(args: argparse.Namespace, layout: Layout) -> int:
     from skyband.framework.streaming.job.generations import OLD, drop, undo
 
     if args.undo:
         undo(layout)
-        args.lines.tell("info", "swapped", f"the generation of before is back; the other one is in {layout.home / OLD}")
+        args.lines.tell("info", "swapped", f"swapped back the previous generation; the other one is in {layout.home / OLD}")
     else:
         size = drop(layout, OLD)
         said = f"removed {size / 1e6:,.1f} MB" if size else "there is no earlier generation"
@@ -98,7 +98,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     outcome: Outcome = args.recorded
     new = staged(plan, layout)
     if not args.partial:
-        _all_there(layout)
+        _check_files(layout)
     on = not args.anew and goes_on(new, built)
     if not on:
         drop(layout, NEXT)
@@ -106,8 +106,8 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     CheckSource(plan.source, True, told).run()
     record.begin()
     if not args.quiet:
-        how = "going on with the interrupted rebuild of" if on else "rebuilding"
-        told.tell("info", "starting", f"{how} {summary(plan)}; its tables stay as they are meanwhile")
+        how = "continuing the interrupted rebuild of" if on else "rebuilding"
+        told.tell("info", "starting", f"{how} {summary(plan)}; its tables stay unchanged meanwhile")
     watch_tables(outcome, plan, layout)
     swapped = False
     try:
@@ -118,32 +118,32 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
             outcome.anew()
             kept = bytes_in(layout.home / OLD) / 1e6
             told.tell(
-                "info", "swapped", f"swapped in; the tables of before are in {layout.home / OLD} ({kept:,.1f} MB) until the next rebuild"
+                "info", "swapped", f"swapped in; the previous tables are in {layout.home / OLD} ({kept:,.1f} MB) until the next rebuild"
             )
         elif code in (1, 4):
-            hint = "skyband rebuild SPEC --anyway swaps it in all the same"
-            told.errors([SkybandError("SKY-E511", "the new generation did not pass: the tables are as they were", hint=hint)])
+            hint = "skyband rebuild SPEC --anyway swaps it in nevertheless"
+            told.errors([SkybandError("SKY-E511", "the new generation did not pass: the tables are unchanged", hint=hint)])
         return code
     finally:
         outcome.look(lambda: newest_checks(layout.root if swapped else built.root))
 
 
-def _all_there(layout: Layout) -> None:
-    """SkybandError SKY-E510 if files that the present generation has read are gone from the source."""
+def _check_files(layout: Layout) -> None:
+    """Raise SkybandError SKY-E510 if files that the present generation has read are gone from the source."""
     from skyband.framework.streaming.job.generations import gone_files
 
     gone, known = gone_files(layout)
     if gone:
-        hint = "put them back, or --partial: without their rows"
-        said = f"{gone:,} of the {counted(known, 'file')} that the job has read are gone: a new generation would not have their rows"
+        hint = "restore them, or add --partial to rebuild without their rows"
+        said = f"{gone:,} of the {counted(known, 'file')} that the job has read are gone: a new generation would lack their rows"
         raise SkybandError("SKY-E510", said, hint=hint)
 
 
 def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded, began: float) -> int:
-    """Makes them and swaps them in, then runs the job once, which takes them up: that run's exit code. For who holds the job's lock.
+    """Backfill the added queries, swap them in, and run the job once. Return the exit code of that run.
 
-    Killed, it is called again, or ``run`` is: before the swap nothing has happened, after it nothing is left to be made. SkybandErrors of
-    ``addable`` and ``add``.
+    Only for a caller that holds the job's lock. A killed backfill is repeated by the next call; a killed run by the next run. Raises the
+    errors of ``addable`` and ``add``.
     """
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.streaming.job.edits import addable
@@ -159,17 +159,17 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     try:
         if found is not None:
             names = ", ".join(found.queries)
-            told.tell("info", "starting", f"making {names} of the rows so far; the tables of job {plan.job} stay as they are meanwhile")
+            told.tell("info", "starting", f"backfilling {names}; the tables of job {plan.job} stay unchanged meanwhile")
             spark = get_session(plan.job, packages=packages(plan), home=layout.home)
             from skyband.framework.streaming.job.locks import jvm_lock
             from skyband.framework.streaming.job.sent import Sent
             from skyband.framework.streaming.rebuild.add_queries import add
 
-            # Of a query that takes the place of another of its name, all is to be sent.
+            # A query that replaces another of its name sends all of its changes again.
             Sent(layout, job).forget(found.queries)
             with jvm_lock(spark, layout):
                 rows = add(spark, plan, layout, job, found)
-            told.tell("info", "added", f"{names}: {counted(rows, 'row')} told so far; swapped in", rows=rows)
+            told.tell("info", "added", f"{names}: {counted(rows, 'row')} backfilled; swapped in", rows=rows)
         return StreamJob(args, plan, layout, layout.home, began, found is not None).run()
     finally:
         args.recorded.look(lambda: newest_checks(layout.root))

@@ -1,4 +1,4 @@
-"""A run, recorded in table ``job_runs`` whatever becomes of it."""
+"""Record a run in table ``job_runs``, however it ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Recorded:
-    """A run by ``command``. ``built``: where it writes its tables, until they are swapped in.
+    """The record of a run by ``command``. ``built``: where a rebuild writes its tables until they are swapped in.
 
-    That its record cannot be written is told, and stops no run.
+    A record that cannot be written is reported and stops no run.
     """
 
     def __init__(self, args: argparse.Namespace, command: str, layout: Layout, built: Layout | None) -> None:
@@ -32,27 +32,27 @@ class Recorded:
         outcome.ending = self._mark
 
     def begin(self) -> None:
-        """The run has begun."""
+        """Record that the run has begun."""
         self._try(lambda: self._record.begin(self._command, self._args.spec))
 
     def ended(self, code: int) -> int:
-        """The run's exit code is ``code``, which it gives back."""
+        """Set the run's exit code to ``code`` and return it."""
         self._code = code
         return code
 
     def end(self, failed: Exception | None) -> None:
-        """The run has ended."""
+        """Record that the run has ended."""
         if failed is None:
             self._try(lambda: self._record.end(self._ended(self._code, None)))
             return
         shown = failure(failed)
         code = SIGNALLED + (STOP.signal or 0) if shown is None else exit_code(shown)
-        # The failure itself is what has to be told.
+        # Report the failure itself, not a failure to record it.
         with suppress(SkybandError, OSError):
             self._record.end(self._ended(code, shown))
 
     def _mark(self, code: int) -> None:
-        # At a process's end, of which there is more to tell than that this cannot be written.
+        # The process is ending for another reason, which is reported.
         with suppress(SkybandError, OSError):
             self._record.mark(self._ended(code, None))
 
@@ -76,9 +76,9 @@ class Recorded:
 
 @contextmanager
 def recorded(args: argparse.Namespace, command: str, layout: Layout, built: Layout | None = None) -> Iterator[Recorded]:
-    """Inside, a run goes on (see ``Recorded``); for who holds the job's lock.
+    """Record the run inside the context (see ``Recorded``). Only for a caller that holds the job's lock.
 
-    That of a job that has run has begun; the first one ``begin``s when there is nothing more to refuse: until then nothing is written.
+    The first run of a job is recorded from its ``begin`` on: until its checks have passed, nothing is written.
     """
     run = Recorded(args, command, layout, built)
     if layout.file.exists():

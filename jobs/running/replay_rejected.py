@@ -1,4 +1,4 @@
-"""``skyband replay-rejected``: mended rows back into the source, as far as the watermark still takes them."""
+"""``skyband replay-rejected``: put fixed rows back into the source, unless the watermark has passed them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from skyband.jobs.spec import load_plan
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "replay-rejected",
-        help="put mended rows back into the source",
+        help="put fixed rows back into the source",
         **help_page(
-            "Puts the rows of FILE, which is in the format of the source's files, into the source's directory as a file of their own. "
-            "Rows that would be rejected again, late ones too, are left out and told.",
-            "skyband replay-rejected flights.yaml mended.csv",
-            codes="0 all rows are put back, 1 some or all are left out, 2 nothing could be done",
+            "Write the rows of FILE, which has the format of the source's files, to the source's directory as a file of their own. "
+            "Rows that would be rejected again, including late ones, are left out and listed.",
+            "skyband replay-rejected flights.yaml fixed.csv",
+            codes="0 all rows are put back, 1 rows are left out, 2 nothing could be done",
         ),
     )
     p.add_argument("spec")
-    p.add_argument("file", metavar="FILE", help="the mended rows, such as `skyband rejected SPEC --reason R --export FILE` wrote")
+    p.add_argument("file", metavar="FILE", help="the fixed rows, as exported by `skyband rejected SPEC --reason R --export FILE`")
     p.add_argument(
-        "--even-late", action="store_true", help="put late rows back too: they will be rejected as late again, by that file's name"
+        "--even-late", action="store_true", help="put late rows back too: they are rejected as late again, under that file's name"
     )
     add_spark_options(p)
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Code 0 if all rows are put back, 1 if some are left out. SkybandError for everything a user can mend."""
+    """Return code 0 if all rows are put back, 1 if some are left out. Raises SkybandError."""
     choose_spark(args)
     plan = load_plan(args.spec)
     require_local(plan.sink, "replay-rejected")

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from skyband.framework.console.outcome import Outcome
 
 EXIT_CODES = (
-    "0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
-    "command line, 3 the run failed, 4 more rows were rejected, or of no use to a query, than quality allows (all is written), "
+    "0 done, 1 a critical quality check failed (all is written, nothing published), 2 a mistake in the spec or the "
+    "command line, 3 the run failed, 4 more rows were rejected, or unusable for a query, than quality allows (all is written), "
     "130 or 143 stopped by a signal"
 )
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "run",
         help="run a job",
         **help_page(
-            "Run a job's spec: once over what is there, or for good.",
+            "Run a job once over the present input, or continuously.",
             "skyband run flights.yaml",
             "skyband run flights.yaml --finish --quiet",
             "skyband run flights.yaml --continuous --log-format json 2>> run.log",
@@ -42,34 +42,34 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def add_arguments_of_runs(p: argparse.ArgumentParser) -> None:
-    """The arguments of ``run``, and of ``submit``."""
+    """Add the arguments of ``run`` and ``submit``."""
     add_arguments(p)
     how = p.add_mutually_exclusive_group()
-    how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
-    how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
-    p.add_argument("--rebuild-results", action="store_true", help="first make the tables of results anew from the tables of changes")
+    how.add_argument("--once", action="store_true", help="stop when the present input has been processed; overrides run.trigger")
+    how.add_argument("--continuous", action="store_true", help="run until stopped (Ctrl-C); overrides run.trigger")
+    p.add_argument("--rebuild-results", action="store_true", help="first derive the tables of results anew from the tables of changes")
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """The arguments of everything that streams a spec's rows."""
+    """Add the arguments of all commands that stream rows."""
     p.add_argument("spec")
-    p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
+    p.add_argument("--finish", action="store_true", help="declare the input complete: also process the rows that wait for the watermark")
     p.add_argument(
-        "--demote", metavar="RULE", action="append", default=[], help="take this row rule of severity fail as reject; may be repeated"
+        "--demote", metavar="RULE", action="append", default=[], help="treat this row rule of severity fail as reject; may be repeated"
     )
-    p.add_argument("--quiet", action="store_true", help="no line per batch")
+    p.add_argument("--quiet", action="store_true", help="do not print a line per batch")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
-    p.add_argument("--outcome", metavar="FILE", help="write what the run did as JSON, at its end, whatever end that is")
+    p.add_argument("--outcome", metavar="FILE", help="write the outcome of the run to FILE as JSON, also if it fails")
     p.add_argument(
         "--notify-command",
         metavar="COMMAND",
-        help="a command that a failed run starts (no shell), what it did as JSON on its standard input; default: $SKYBAND_NOTIFY_COMMAND",
+        help="command to start (no shell) if the run fails, with the outcome as JSON on standard input (default: $SKYBAND_NOTIFY_COMMAND)",
     )
     add_spark_options(p)
 
 
-def asked(words: Sequence[str], lines: Lines, outcome: Outcome, alone: bool = False) -> argparse.Namespace:
-    """The command's arguments, as its own parser takes ``words``, for who runs a job on the way. ``alone``: see ``SparkOptions``."""
+def parse_arguments(words: Sequence[str], lines: Lines, outcome: Outcome, alone: bool = False) -> argparse.Namespace:
+    """Parse ``words`` as arguments of ``run``, for commands that run a job themselves. ``alone``: see ``SparkOptions``."""
     parsers = argparse.ArgumentParser().add_subparsers()
     add_parser(parsers)
     args: argparse.Namespace = parsers.choices["run"].parse_args(words)
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         lines.tell("info", "starting", opening.summary(plan))
         opening.report_former_rules(plan, lines)
 
-    # Before Spark starts: a refusal comes at once.
+    # Check all that can be checked before Spark starts, so that mistakes are reported at once.
     with one_run(layout, plan.job, opening.waiting_notice(lines)), recorded(args, "run", layout) as record:
         job = fitting_job(plan, layout)
         opening.CheckSource(plan.source, job is None, lines).run()

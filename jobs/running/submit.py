@@ -1,4 +1,4 @@
-"""``skyband submit``: run a job on a cluster whose machines lack Skyband: this environment goes there with it."""
+"""``skyband submit``: run a job on a cluster whose machines lack Skyband, together with this Python environment."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _PYTHON, _ARCHIVES = "spark.pyspark.python", "spark.archives"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments: those of ``run``."""
+    """Add the parser of the command, with the arguments of ``run``."""
     p = subparsers.add_parser(
         "submit",
         help="run a job on a cluster whose machines lack Skyband",
         **help_page(
-            "Run a job on a Spark cluster whose machines lack Skyband: packs this Python environment once, and gives it to executors.",
+            "Run a job on a Spark cluster whose machines lack Skyband. Packs this Python environment once and sends it to the executors.",
             "skyband submit flights.yaml --master spark://head:7077",
             "skyband submit flights.yaml --profile prod --once --quiet",
             codes=run_job.EXIT_CODES,
@@ -31,27 +31,27 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """As ``run``'s. SkybandError SKY-E611 without a cluster, and as ``packed``."""
-    # Receivers are told of what fails on the way to the run, too.
+    """Return the exit code, as ``run`` does. Raises SkybandError SKY-E611 without a cluster, and the errors of ``packed``."""
+    # Notify receivers of failures before the run, too.
     begin(args)
     args.plan = load_plan(args.spec)
-    asked = spark_settings()
-    if asked.local:
+    settings = spark_settings()
+    if settings.local:
         raise SkybandError(
-            "SKY-E611", f"{asked.master} is this machine, no cluster to submit to", "skyband run SPEC; or --master spark://HOST:PORT"
+            "SKY-E611", f"{settings.master} is this machine, no cluster to submit to", "skyband run SPEC; or --master spark://HOST:PORT"
         )
-    if _PYTHON in asked.conf:
-        raise SkybandError("SKY-E611", f"{_PYTHON} is said by submit itself", "skyband run heeds it")
-    # A master that is not there is told before anything is packed, as mistakes in the spec are.
+    if _PYTHON in settings.conf:
+        raise SkybandError("SKY-E611", f"submit sets {_PYTHON} itself", "remove it, or use skyband run, which honors it")
+    # Report an unreachable master and mistakes in the spec before packing.
     from skyband.framework.environment.archive import ENVIRONMENT, packed
     from skyband.framework.streaming.spark.cluster import network
 
-    network(asked.master)
+    network(settings.master)
 
     def say(text: str) -> None:
         if not args.quiet:
             args.lines.tell("info", "packing", text)
 
-    archives = [a for a in (asked.conf.get(_ARCHIVES), packed(say)) if a]
+    archives = [a for a in (settings.conf.get(_ARCHIVES), packed(say)) if a]
     args.conf = [*args.conf, f"{_ARCHIVES}={','.join(archives)}", f"{_PYTHON}=./{ENVIRONMENT}/bin/python"]
     return run_job.run(args)

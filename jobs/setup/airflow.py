@@ -1,4 +1,4 @@
-"""``skyband airflow``: a DAG per spec. ``install`` writes the loader, ``describe`` tells it what it has to know of specs."""
+"""``skyband airflow``: a DAG per spec. ``install`` writes the loader, ``describe`` prints what the loader needs of specs."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _SOURCE: Final = Path(__file__).resolve().parent.parent.parent / "airflow_dags"
 
 
 def add_parser(subparsers: Any) -> None:
-    """Add the command to the command line."""
-    parser = subparsers.add_parser("airflow", help="a DAG per spec, in Airflow", description=(__doc__ or "").split(": ", 1)[1])
+    """Add the parser of the command."""
+    parser = subparsers.add_parser("airflow", help="run every spec as a DAG in Airflow", description=(__doc__ or "").split(": ", 1)[1])
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     install = commands.add_parser(
         "install",
         help="write the loader into a directory of DAGs",
-        **help_page("Writes the loader into a directory of DAGs.", "skyband airflow install ~/airflow/dags --specs /srv/specs"),
+        **help_page("Write the loader into a directory of DAGs.", "skyband airflow install ~/airflow/dags --specs /srv/specs"),
     )
-    install.add_argument("directory", metavar="DIRECTORY", help="Airflow's directory of DAGs (made if it is not there)")
+    install.add_argument("directory", metavar="DIRECTORY", help="Airflow's directory of DAGs (created if it does not exist)")
     install.add_argument("--specs", metavar="DIRECTORIES", help="directories of specs, separated as in PATH; SKYBAND_SPECS names others")
     install.set_defaults(run=run_install)
     describe = commands.add_parser(
         "describe",
         help="print what the loader needs of specs",
         **help_page(
-            "Prints what the loader needs of specs: a JSON object a line, each as soon as it is known; with --format json one document.",
+            "Print what the loader needs of specs: one JSON object per line, or one document with --format json.",
             "skyband airflow describe flights.yaml sensors.yaml",
         ),
     )
@@ -45,13 +45,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run_install(args: argparse.Namespace) -> Answer:
-    """Writes the loader, which then knows this command and the directories of specs. SkybandError SKY-E203 if it cannot be written."""
+    """Write the loader with this command and the directories of specs. Raises SkybandError SKY-E203 if it cannot be written."""
     said = install(args.directory, args.specs)
     return Answer({"said": said}, said)
 
 
 def run_describe(args: argparse.Namespace) -> Answer:
-    """A line a spec, good or broken, as soon as it is known: who reads may stop at any line."""
+    """Print one line per spec, good or broken, at once: the reader may stop at any line."""
     from skyband.framework.plan.describe import describe
 
     found = []
@@ -63,9 +63,9 @@ def run_describe(args: argparse.Namespace) -> Answer:
 
 
 def install(directory: str, specs: str | None) -> str:
-    """Writes the loader, or writes it anew; what to do next. ``specs``: directories of specs, separated as in PATH.
+    """Write or replace the loader and return what to do next. ``specs``: directories of specs, separated as in PATH.
 
-    SkybandError SKY-E202 if another file of its name is there, SKY-E203 if the directory cannot be written.
+    Raises SkybandError SKY-E202 if another file has its name, SKY-E203 if the directory cannot be written.
     """
     from skyband.framework.storage import durable
     from skyband.framework.storage.outputs import output_directory, output_file, require_outside_sinks
@@ -78,7 +78,7 @@ def install(directory: str, specs: str | None) -> str:
     text = (_SOURCE / LOADER).read_text(encoding="utf-8")
     try:
         if loader.exists() and not loader.read_text(encoding="utf-8", errors="replace").startswith(text.split("\n", 1)[0]):
-            raise SkybandError("SKY-E202", f"{loader} is there already and is not Skyband's", "choose another directory")
+            raise SkybandError("SKY-E202", f"{loader} exists and was not written by Skyband", "choose another directory")
         (target / PACKAGE).mkdir(parents=True, exist_ok=True)
         for source in sorted((_SOURCE / PACKAGE).glob("*.py")):
             durable.replace(target / PACKAGE / source.name, source.read_text(encoding="utf-8"))
@@ -93,7 +93,7 @@ def install(directory: str, specs: str | None) -> str:
 
 
 def _filled(text: str, specs: str) -> str:
-    """The loader's text with its two constants."""
+    """Return the loader's text with its two constants."""
     for name, value in (("SPECS", specs), ("COMMAND", shlex.join(_command()))):
         empty = f"\n{name}: str | None = None\n"
         assert text.count(empty) == 1, name
@@ -102,6 +102,6 @@ def _filled(text: str, specs: str) -> str:
 
 
 def _command() -> list[str]:
-    """How this command is started again."""
+    """Return the words that start this command."""
     beside = Path(sys.executable).parent / "skyband"
     return [str(beside)] if beside.exists() else [sys.executable, "-P", "-m", "skyband.jobs.cli"]

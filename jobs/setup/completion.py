@@ -1,4 +1,4 @@
-"""``skyband completion``: what makes a shell complete commands, options and files. Made once, so that no TAB starts Python."""
+"""``skyband completion``: print the script with which a shell completes commands, options and files without starting Python."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "completion",
-        help="let a shell complete commands and options",
+        help="print a completion script for a shell",
         **help_page(
-            "Prints a script that makes a shell complete commands, options and files. Write it again after an upgrade.",
+            "Print the script with which a shell completes commands, options and files. Write it again after an upgrade.",
             "skyband completion bash > ~/.local/share/bash-completion/completions/skyband",
             "skyband completion zsh > ~/.zsh/completions/_skyband",
             codes="0 done, 2 a mistake in the command line, or shtab is not installed",
@@ -28,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The script. SkybandError SKY-E200 without the library that writes it."""
+    """Return the script. Raises SkybandError SKY-E200 without the library that writes it."""
     from skyband.framework.base.errors import SkybandError
     from skyband.jobs.cli import command_line
 

@@ -1,5 +1,4 @@
-"""``skyband warm``: do once what every first run would have to do: fetch Spark's packages, compile the operators and Skyband's own
-modules, archive Spark's classes."""
+"""``skyband warm``: prepare a machine for runs: fetch Spark's packages, compile operators and modules, archive Spark's classes."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from skyband.jobs.answer import Answer
 from skyband.jobs.parser import help_page
 
 SPEC: Final = Path(__file__).parent / "warm_job.yaml"
-"""A job with every kind of operator."""
+"""The spec of a job with every kind of operator."""
 
 FILES, ROWS = 3, 40
 
@@ -26,26 +25,28 @@ PARTS: Final = ("framework", "jobs", "operators")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the parser of the command."""
     p = subparsers.add_parser(
         "warm",
-        help="prepare this machine, so that runs start fast",
+        help="prepare this machine for fast starts",
         **help_page(
-            "Does once what first runs would do: fetch Spark's packages, compile the operators and Skyband's own modules, and "
-            "archive Spark's classes, so that it starts in a third of the time. All of it lies in the directory SKYBAND_CACHE and the "
-            "package's own; a minute, 200 MB. For images and new machines; harmless to repeat.",
+            "Do once what first runs would do: fetch Spark's packages, compile the operators and Skyband's own modules, and "
+            "archive Spark's classes, so that Spark starts in a third of the time. Writes about 200 MB to the directory SKYBAND_CACHE "
+            "and Skyband's own, in about a minute. For images and new machines; safe to repeat.",
             "skyband warm",
             "skyband warm --all    # in an image",
         ),
     )
-    p.add_argument("--all", action="store_true", help="compile the operators of every query type, not of pairs and top-k alone; minutes")
-    p.add_argument("--packages", action="store_true", help="fetch Spark's packages only")
-    p.add_argument("--quiet", action="store_true", help="no lines but errors")
+    p.add_argument(
+        "--all", action="store_true", help="compile the operators of every query type, not only of pairs and top-k; takes minutes"
+    )
+    p.add_argument("--packages", action="store_true", help="only fetch Spark's packages")
+    p.add_argument("--quiet", action="store_true", help="print only errors")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Where the archive is. SkybandError SKY-E200 or SKY-E300 if Spark does not start. Without an archive runs start more slowly."""
+    """Return the path of the archive. Raises SkybandError SKY-E200 or SKY-E300 if Spark does not start."""
     from skyband.framework.streaming.spark.jvm import SPARK_JVM
     from skyband.framework.streaming.spark.session import archive, get_session
 
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _train(args: argparse.Namespace, directory: Path) -> None:
-    """Runs the job, twice: the second run takes up what the first one left."""
+    """Run the job twice: the second run resumes the first."""
     from skyband.jobs.running import run as run_job
 
     spec = directory / "warm.yaml"
@@ -93,7 +94,7 @@ def _train(args: argparse.Namespace, directory: Path) -> None:
         write(directory / "in" / f"{number}.csv", number)
         if number % FILES == FILES - 1:
             words = [str(spec), "--once", "--quiet", *(["--finish"] if number >= FILES else [])]
-            if code := run_job.run(run_job.asked(words, args.lines, args.recorded, alone=True)):
+            if code := run_job.run(run_job.parse_arguments(words, args.lines, args.recorded, alone=True)):
                 raise SkybandError("SKY-E900", f"a small job that uses everything ended with exit code {code}")
 
 

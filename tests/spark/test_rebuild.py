@@ -120,7 +120,7 @@ def test_what_does_not_pass_its_gate_is_not_swapped_in(edited: Path, capsys: pyt
     assert "SKY-E511" in said_of(capsys, "rebuild", str(spec), "--finish", code=1) and generation_of(out / "_skyband") == before
     assert table(edited, "far5_now").to_pylist() == rows and not (out / "_skyband" / "old").exists()
     anyway = said_of(capsys, "rebuild", str(spec), "--finish", "--anyway", code=1)
-    assert "going on with the interrupted rebuild" in anyway and "swapped in" in anyway
+    assert "continuing the interrupted rebuild" in anyway and "swapped in" in anyway
     assert generation_of(out / "_skyband") != before and (out / "_skyband" / "old" / "far5_now").is_dir()
     (edited / "in" / "1.csv").unlink()
     assert "SKY-E510 1 of the 4 files that the job has read are gone" in said_of(capsys, "rebuild", str(spec), code=2)

@@ -261,7 +261,7 @@ def test_the_engine_stands_where_the_executors_path_leads_to_this_environment(tm
     [
         (["--master", "local[2]"], "local[2] is this machine, no cluster to submit to"),
         ([], "local[*] is this machine"),
-        (["--master", "spark://127.0.0.1:9", "--conf", "spark.pyspark.python=/x"], "spark.pyspark.python is said by submit itself"),
+        (["--master", "spark://127.0.0.1:9", "--conf", "spark.pyspark.python=/x"], "submit sets spark.pyspark.python itself"),
     ],
 )
 def test_what_submit_refuses(

@@ -62,7 +62,7 @@ def test_other_generations_are_told_apart(tmp_path: Path) -> None:
     found = status_of(job.plan)
     assert (found.state, found.next_bytes, found.old_bytes) == ("stopped", 3000, 5000) and found.bytes > 8000
     shown = "\n".join(_lines(found))
-    assert "3 KB of it are a rebuild's" in shown and "5 KB of it are of the generation before" in shown
+    assert "3 KB of it belong to a rebuild" in shown and "5 KB of it belong to the generation before" in shown
     engine = holder(Layout(str(job.layout.next)), "4711")
     try:
         found = status_of(job.plan)
