@@ -1,1 +1,1 @@
-"""A job's results as one page that needs nothing else: ``page`` makes the HTML of ``figures`` about queries, runs and the plan."""
+"""Write a job's results as one self-contained page: ``page`` makes the HTML of ``figures`` about queries, runs and the plan."""

@@ -1,4 +1,4 @@
-"""Charts as Vega-Lite specifications. Times are UTC; colours are left to the page, which knows light from dark."""
+"""Build charts as Vega-Lite specifications. Times are UTC. The page sets the colours, for light and dark mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Values = list[dict[str, Any]]
 
 _DAY: Final = 86_400_000
 _CURRENT: Final = {"field": "now", "type": "nominal", "scale": {"domain": ["in the result", "left"], "range": ["accent", "faint"]}}
-"""The page puts its own colours in place of the names in ``range``."""
+"""The page replaces the names in ``range`` by its own colours."""
 
 
 def _chart(values: Values, height: int | dict[str, int], **parts: Any) -> Chart:
@@ -24,7 +24,7 @@ def _chart(values: Values, height: int | dict[str, int], **parts: Any) -> Chart:
 
 
 def _time(values: Values) -> dict[str, Any]:
-    """The axis of times, in UTC, with as much of a date as tells its marks apart."""
+    """Return the axis of times in UTC, with as much of a date as its ticks need."""
     known = [v[c] for v in values for c in ("from", "to") if v.get(c) is not None]
     days = (max(known) - min(known)) / _DAY if known else 0
     form = "%Y-%m" if days > 700 else "%Y-%m-%d" if days > 8 else "%m-%d %H:%M" if days > 0.1 else "%H:%M:%S"
@@ -37,7 +37,7 @@ def _shown(*fields: str) -> list[dict[str, str]]:
 
 
 def bump(values: Values, best: int) -> Chart:
-    """Ranks over time: ``from``, ``rank``, ``line`` (number of a stay), ``item``, ``now``; a line ends where its item left."""
+    """Return ranks over time: ``from``, ``rank``, ``line`` (number of a stay), ``item``, ``now``; a line ends where its item left."""
     y = {"field": "rank", "type": "quantitative", "scale": {"domain": [best + 0.5, 0.5], "nice": False, "zero": False}, "title": "rank"}
     y["axis"] = {"values": list(range(1, best + 1)) if best <= 20 else None, "grid": True, "format": "d"}
     encoding = {"x": _time(values), "y": y, "detail": {"field": "line"}, "color": {"field": "item", "type": "nominal", "legend": None}}
@@ -52,7 +52,7 @@ def bump(values: Values, best: int) -> Chart:
 
 
 def stays(values: Values, count: int) -> Chart:
-    """Intervals as bars, ``count`` items one below the other: ``item``, ``from``, ``to``, ``now``."""
+    """Return a chart of intervals as bars, ``count`` items one below the other: ``item``, ``from``, ``to``, ``now``."""
     axis = {"labelLimit": 280, "labelFontSize": 9, "labelOverlap": False, "ticks": False}
     y = {"field": "item", "type": "nominal", "sort": None, "title": None, "axis": axis}
     encoding = {
@@ -63,14 +63,14 @@ def stays(values: Values, count: int) -> Chart:
 
 
 def steps(values: Values, title: str) -> Chart:
-    """One number over time, constant between its changes: ``from``, ``value``."""
+    """Return a chart of one number over time, constant between its changes: ``from``, ``value``."""
     y = {"field": "value", "type": "quantitative", "title": title, "scale": {"zero": False}}
     encoding = {"x": _time(values), "y": y}
     return _chart(values, 200, mark={"type": "line", "interpolate": "step-after", "strokeWidth": 2, "point": False}, encoding=encoding)
 
 
 def bars(values: Values, title: str, by: str | None = None) -> Chart:
-    """A number per batch: ``batch``, ``value``; stacked by column ``by``."""
+    """Return a chart of a number per batch: ``batch``, ``value``; stacked by column ``by``."""
     encoding: dict[str, Any] = {
         "x": {"field": "batch", "type": "ordinal", "title": "batch", "axis": {"labelOverlap": True, "labelAngle": 0}},
         "y": {"field": "value", "type": "quantitative", "title": title},
@@ -82,7 +82,7 @@ def bars(values: Values, title: str, by: str | None = None) -> Chart:
 
 
 def graph(nodes: Values, edges: Values, stages: list[str], rows: int) -> Chart:
-    """Boxes in columns, with lines between them. Nodes: ``stage``, ``row``, ``name``; edges: ``stage``, ``row``, ``stage2``, ``row2``."""
+    """Return a graph with nodes in columns. Nodes: ``stage``, ``row``, ``name``; edges: ``stage``, ``row``, ``stage2``, ``row2``."""
     x = {"field": "stage", "type": "ordinal", "sort": stages, "scale": {"domain": stages, "type": "point", "padding": 0.6}}
     x |= {"axis": {"orient": "top", "labelAngle": 0, "title": None, "domain": False, "ticks": False}}
     y = {"field": "row", "type": "quantitative", "axis": None, "scale": {"domain": [rows - 0.4, -0.6], "nice": False, "zero": False}}

@@ -1,4 +1,4 @@
-"""What a report is made of: figures, each with its numbers as a table and, where it helps, a chart of them."""
+"""The parts of a report: figures, each with its numbers as a table and, where useful, a chart."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from skyband.framework.base.errors import printable
 from skyband.framework.tables.render import instant_text
 
 CELL: Final = 120
-"""Characters of a text that are shown."""
+"""The most characters of a text that are shown."""
 
 Chart = dict[str, Any]
-"""A chart in Vega-Lite's language: plain data, no expression of which comes from a table."""
+"""A chart as a Vega-Lite specification. No expression in it comes from a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """``said``: one sentence that says what is to be seen; ``left_out``: what the bounds of the report kept out, if anything;
-
-    ``text``: lines that are shown as they are.
-    """
+    """A figure. ``said``: one sentence that describes it. ``left_out``: what the limits omit. ``text``: preformatted lines."""
 
     title: str
     said: str
@@ -36,7 +33,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with what is below it."""
+    """A heading with the figures below it."""
 
     title: str
     said: str
@@ -44,7 +41,7 @@ class Section:
 
 
 def text(value: Any) -> str:
-    """A value as a cell shows it: one line, no control characters, at most ``CELL`` characters."""
+    """Return a value as text for a cell: one line, no control characters, at most ``CELL`` characters."""
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -53,23 +50,23 @@ def text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    # Texts are long at times: what is not shown is not looked at.
+    # Cut long texts first.
     shown = " ".join(printable(str(value)[: 2 * CELL]).split())
     return shown if len(shown) <= CELL else shown[: CELL - 1] + "…"
 
 
 def cells(rows: pa.Table) -> tuple[tuple[str, ...], ...]:
-    """All rows as cells."""
+    """Return all rows as cells."""
     return (
         tuple(tuple(text(v) for v in row) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True)) if rows.num_columns else ()
     )
 
 
-def few_of(shown: int, there: int, what: str) -> str:
-    """What to say if not all is shown."""
-    return f"Shown are {shown:,} of {there:,} {what}." if shown < there else ""
+def few_of(shown: int, total: int, what: str) -> str:
+    """Return a note if not everything is shown."""
+    return f"Shown are {shown:,} of {total:,} {what}." if shown < total else ""
 
 
 def millis(at: datetime | None) -> float | None:
-    """An instant as charts count it: milliseconds since 1970."""
+    """Return an instant in milliseconds since 1970, for charts."""
     return None if at is None else at.timestamp() * 1000

@@ -1,4 +1,4 @@
-"""Figures about the job: its runs, what was rejected, what the checks said, and the plan as a graph."""
+"""Figures about the job: its batches, rejected rows, outcomes of checks, and the plan as a graph."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from skyband.framework.report.figures import Figure, Section, cells, few_of, tex
 from skyband.framework.tables.sql.statements import Statements
 
 BATCHES: Final = 120
-"""Batches that are shown, the newest."""
+"""The number of newest batches that are shown."""
 CHECKS: Final = 200
-"""Outcomes of checks that are shown, the newest."""
+"""The number of newest outcomes of checks that are shown."""
 EXAMPLES: Final = 30
-"""Rejected rows that are shown, the newest."""
+"""The number of reasons that are shown, the most frequent."""
 
 
 def runs(statements: Statements) -> Section:
-    """How much came in, how fast, and how much of it was not accepted."""
+    """Return figures about throughput and rejected rows."""
     found = statements.ask(f"select *, count(*) over () as of_all from runs order by batch_id desc limit {BATCHES}").to_pylist()[::-1]
-    there = found[0]["of_all"] if found else 0
-    left = few_of(len(found), there, "batches, the newest")
+    total = found[0]["of_all"] if found else 0
+    left = few_of(len(found), total, "batches, the newest")
     speed = [{"batch": r["batch_id"], "value": round(1000 * r["rows_in"] / r["batch_ms"]) if r["batch_ms"] else 0} for r in found]
     columns = ("batch_id", "batch_time", "rows_in", "filtered", "rejected", "accepted", "pending", "changes", "batch_ms", "frontier")
     table = tuple(tuple(text(r[c]) for c in columns) for r in found[::-1])
     chart = charts.bars(speed, "rows a second") if found else None
-    throughput = Figure("Throughput", "Rows read a second, batch by batch, over the whole of its time.", columns, table, chart, left)
-    said = f"{counted(there, 'batch', 'batches')} {agree(there, 'was', 'were')} run."
+    throughput = Figure("Throughput", "Rows read per second in each batch.", columns, table, chart, left)
+    said = f"{counted(total, 'batch', 'batches')} {agree(total, 'was', 'were')} run."
     return Section("Runs", said, [throughput, _rejected_by_batch(found, left), _reasons(statements)])
 
 
@@ -40,7 +40,7 @@ def _rejected_by_batch(found: list[dict[str, object]], left: str) -> Figure:
     names = [(c.name, f"rejected_{c.name}") for c in REASONS]
     values = [{"batch": r["batch_id"], "value": r[column], "reason": name} for r in found for name, column in names if r[column]]
     rows = tuple((text(v["batch"]), str(v["reason"]), text(v["value"])) for v in values[::-1])
-    said = "Rows that came too late, or were rejected for another reason." if values else "No row of these batches was rejected."
+    said = "Rows that were late, or rejected for another reason." if values else "No row of these batches was rejected."
     return Figure(
         "Rejected and late rows", said, ("batch", "reason", "rows"), rows, charts.bars(values, "rows", "reason") if values else None, left
     )
@@ -50,28 +50,28 @@ def _reasons(statements: Statements) -> Figure:
     found = statements.ask('select reason, count(*) as "rows" from rejected group by reason order by 2 desc, 1')
     shown = found.slice(0, EXAMPLES)
     left = few_of(shown.num_rows, found.num_rows, "reasons, the most frequent")
-    return Figure("Reasons", "Why rows were rejected, from the first run on.", ("reason", "rows"), cells(shown), left_out=left)
+    return Figure("Reasons", "Why rows were rejected, since the first run.", ("reason", "rows"), cells(shown), left_out=left)
 
 
 def quality(statements: Statements) -> Section:
-    """Outcomes of the checks of ``quality.tables``."""
+    """Return the outcomes of the checks of ``quality.tables``."""
     found = statements.ask(
         "select checked_at, table_name, expectation, severity, success, unexpected, rows_checked, error, count(*) over () as of_all "
         f"from checks order by checked_at desc, success, table_name, expectation limit {CHECKS}"
     )
-    there = found["of_all"][0].as_py() if found.num_rows else 0
+    total = found["of_all"][0].as_py() if found.num_rows else 0
     shown = found.drop_columns(["of_all"])
     failed = sum(not ok for ok in shown["success"].to_pylist())
     said = f"{failed:,} of the {counted(shown.num_rows, 'outcome')} shown failed."
-    said = said if there else "The spec has no checks, or none has run."
-    left = few_of(shown.num_rows, there, "outcomes, the newest")
+    said = said if total else "The spec has no checks, or none has run."
+    left = few_of(shown.num_rows, total, "outcomes, the newest")
     return Section(
-        "Quality", "What the checks of the tables said.", [Figure("Checks", said, tuple(shown.column_names), cells(shown), left_out=left)]
+        "Quality", "Outcomes of the checks of the tables.", [Figure("Checks", said, tuple(shown.column_names), cells(shown), left_out=left)]
     )
 
 
 def plan_section(plan: Plan) -> Section:
-    """The plan as a graph, and as ``skyband explain`` tells it."""
+    """Return the plan as a graph, and as the output of ``skyband explain``."""
     stages = ["source", "intake", "window", "state", "queries"]
     bounds = [f"{counted(plan.window.count, 'row')}" if plan.window.count is not None else ""]
     bounds += [format_duration(plan.window.micros) if plan.window.micros is not None else ""]
@@ -98,6 +98,8 @@ def plan_section(plan: Plan) -> Section:
             edges.append({"stage": "state", "row": middle, "stage2": "queries", "row2": float(row)})
             row += 1
     table = tuple((str(n["stage"]), text(redacted(str(n["name"]))), text(redacted(str(n["said"])))) for n in nodes)
-    said = "Rows go from left to right: every state is kept once and answers the queries behind it."
+    said = "Rows flow from left to right. Each state is kept once and answers the queries to its right."
     shown = Figure("Graph", said, ("stage", "name", "what"), table, charts.graph(nodes, edges, stages, max(1, row)))
-    return Section("Plan", "What the job does.", [shown, Figure("In words", "As skyband explain tells it.", text=redacted(explain(plan)))])
+    return Section(
+        "Plan", "What the job does.", [shown, Figure("In words", "The output of skyband explain.", text=redacted(explain(plan)))]
+    )

@@ -1,7 +1,7 @@
-"""The report as one HTML file: nothing is loaded from anywhere, and nothing that stands in the data runs.
+"""Write the report as one HTML file that loads nothing and runs no code from the data.
 
-Texts are escaped by the template; the charts' numbers are JSON in which no ``<`` is left. Should anything get past that, the page's own
-policy runs only the two scripts that it names by their hashes, and loads nothing.
+The template escapes texts, and the JSON of the charts contains no ``<``. As a second line of defence, the page's content security policy
+allows only its two scripts, by their hashes, and forbids loading anything.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ with extra("report", "a report"):
     from markupsafe import Markup
 
 QUERIES: Final = 20
-"""Queries that have a section, the first of the spec."""
+"""The most queries that get a section, in the order of the spec."""
 
 _HERE: Final = Path(__file__).parent
 _FIRST: Final = b"<!doctype html>"
 _LINK: Final = b'<a class="skip" href="#main">Skip to the results</a>'
-"""What every report begins with and holds, those of earlier versions too."""
+"""Bytes at the beginning and inside of every report, also of earlier versions."""
 
 
 def report(plan: Plan, now: datetime) -> str:
-    """The page about ``plan``'s tables as they are; ``now`` is when. O(rows of the tables) in time; the page is bounded.
+    """Return the page about the tables of ``plan`` at ``now``. O(rows of the tables) in time; the size of the page is bounded.
 
-    SkybandError SKY-E400 if a table is not there.
+    SkybandError SKY-E400 if a table does not exist.
     """
     statements = Statements(plan)
     shown = plan.queries[:QUERIES]
@@ -56,26 +56,26 @@ def report(plan: Plan, now: datetime) -> str:
 
 
 def is_report(content: bytes) -> bool:
-    """Whether a file's content is a report, or nothing."""
+    """Return True if the content of a file is a report, or empty."""
     return not content or (content.startswith(_FIRST) and _LINK in content)
 
 
 def html(title: str, said: str, sections: list[Section]) -> str:
-    """Sections as a page."""
-    # vegaEmbed is all that the page calls.
+    """Return sections as a page."""
+    # The page calls only vegaEmbed.
     library = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     script = (_HERE / "page.js").read_text(encoding="utf-8")
-    # Two kinds of text that are safe by what they are: own files, and JSON without a "<".
-    whole = {name: Markup(content) for name, content in (("library", _closed(library)), ("script", script))}
+    # Both are safe without escapes: code of libraries and own files.
+    scripts = {name: Markup(content) for name, content in (("library", _closed(library)), ("script", script))}
     policy = "; ".join(
         [
             "default-src 'none'", "style-src 'unsafe-inline'", "img-src data:", "base-uri 'none'", "form-action 'none'",
-            f"script-src {' '.join(_hash(s) for s in whole.values())}",
+            f"script-src {' '.join(_hash(s) for s in scripts.values())}",
         ]
     )  # fmt: skip
     template = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined).get_template("page.html")
     return template.render(
-        title=title, said=said, sections=sections, policy=policy, **whole,
+        title=title, said=said, sections=sections, policy=policy, **scripts,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         charts=Markup(_json(dict(_charts(sections)))),
         footer="Made by skyband report. Charts are drawn by Vega-Lite, whose code is in this file; without scripts the tables remain.",
@@ -86,13 +86,13 @@ def _charts(sections: list[Section]) -> Iterator[tuple[str, object]]:
     for i, section in enumerate(sections, 1):
         for j, figure in enumerate(section.figures, 1):
             if figure.chart is not None:
-                # What a screen reader says of the picture; the numbers are in the table beside it.
+                # For screen readers; the numbers are in the table beside the chart.
                 described = f"{figure.title} of {section.title}. {figure.said}"
                 yield f"{i}-{j}", {"description": printable(described), **figure.chart}
 
 
 def _json(value: object) -> str:
-    """JSON that may stand inside of a script element; NaN and infinities, which it lacks, are null."""
+    """Return JSON that is safe inside of a script element; NaN and infinities become null."""
     plain = json.dumps(_finite(value), allow_nan=False)
     return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -106,7 +106,7 @@ def _finite(value: object) -> object:
 
 
 def _closed(code: str) -> str:
-    """Code of a library as it may stand inside of a script element: a ``</script`` or ``<!--`` in one of its texts would end it."""
+    """Return code that is safe inside of a script element, which ``</script`` or ``<!--`` in a text would end."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -1,4 +1,4 @@
-"""Figures about one query: its result now, ranks and stays over time, what it takes to be in it. Decided by what an item is."""
+"""Figures about one query: its current result, ranks and stays over time, and the score needed to be in it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from skyband.framework.tables.sql.statements import Statements
 from skyband.framework.tables.sql.views import views
 
 NOW: Final = 50
-"""Rows of the current result that are shown."""
+"""The most rows of the current result that are shown."""
 STRETCHES: Final = 150
-"""Stretches of one rank that are drawn, the newest."""
+"""The number of newest spans of constant rank that are drawn."""
 STAYS: Final = 60
-"""Stays in the result that are drawn, the newest."""
+"""The number of newest stays in the result that are drawn."""
 STEPS: Final = 1000
-"""Changes of one number over time that are drawn, the newest."""
+"""The number of newest steps of a number over time that are drawn."""
 _ALL: Final = "#all"
-"""How many there are; no column of a table has such a name."""
+"""The column with the total number of rows; no column of a table has such a name."""
 
 
 class QueryFigures:
-    """Of ``query``. A job with keys has a result for each: charts show the one with the most stays."""
+    """The figures of ``query``. If the job has keys, charts show the key with the most stays."""
 
     def __init__(self, plan: Plan, query: QueryNode, statements: Statements) -> None:
         self.plan, self.query = plan, query
@@ -38,9 +38,9 @@ class QueryFigures:
         self.made = {v.name for v in views(plan)}
 
     def section(self) -> Section:
-        """All figures of the query."""
+        """Return all figures of the query."""
         if not self.query.item.lasting:
-            return Section(self.query.name, "Tells every item once, at the arrival that brings it.", [self._told()])
+            return Section(self.query.name, "Reports every item once, at the arrival that brings it.", [self._newest_reports()])
         return Section(self.query.name, f"Results of query {self.query.name} ({self.query.type}).", [self._now(), *self._over_time()])
 
     def _over_time(self) -> Iterator[Figure]:
@@ -54,29 +54,29 @@ class QueryFigures:
     def _now(self) -> Figure:
         order = ", ".join(f'"{c}"' for c in (*self.streams, "rank"))
         found = self.ask(f'select *, count(*) over () as "{_ALL}" from "{now_name(self.query.name)}" order by {order} limit {NOW}')
-        there = found[_ALL][0].as_py() if found.num_rows else 0
+        total = found[_ALL][0].as_py() if found.num_rows else 0
         shown = self._readable(found.drop_columns([_ALL]))
-        said = f"{counted(there, 'item')} {agree(there, 'is', 'are')} in the result."
-        return Figure("Now", said, tuple(shown.column_names), cells(shown), left_out=few_of(shown.num_rows, there, "rows"))
+        said = f"{counted(total, 'item')} {agree(total, 'is', 'are')} in the result."
+        return Figure("Now", said, tuple(shown.column_names), cells(shown), left_out=few_of(shown.num_rows, total, "rows"))
 
-    def _told(self) -> Figure:
+    def _newest_reports(self) -> Figure:
         name = changes_name(self.query.name)
         found = self.ask(f'select *, count(*) over () as "{_ALL}" from "{name}" order by changed_at desc, step desc, pos limit {NOW}')
-        there = found[_ALL][0].as_py() if found.num_rows else 0
+        total = found[_ALL][0].as_py() if found.num_rows else 0
         shown = self._readable(found.drop_columns([_ALL]))
-        left = few_of(shown.num_rows, there, "rows, the newest")
-        said = f"{counted(there, 'item')} {agree(there, 'was', 'were')} reported."
+        left = few_of(shown.num_rows, total, "rows, the newest")
+        said = f"{counted(total, 'item')} {agree(total, 'was', 'were')} reported."
         return Figure("The newest", said, tuple(shown.column_names), cells(shown), left_out=left)
 
     def _readable(self, rows: pa.Table) -> pa.Table:
-        """``rows`` with the columns first that a reader looks for: key, rank and score, what names the item, what the spec carries."""
+        """Return ``rows`` with the most useful columns first: key, rank and score, the names of the item, carried columns."""
         of_item = self.query.item.columns(self.plan.intake.id, self.query.carry, self.plan.intake.partition_by)
         named = [c.name for what in (("id", "object"), ("carry",), ("time",)) for c in of_item if c.what in what]
         first = [*self.streams, "rank", "changed_at", *(v.name for v in self.query.item.values), *named]
         return rows.select([c for c in dict.fromkeys([*first, *rows.column_names]) if c in rows.column_names])
 
     def _whose(self) -> str:
-        """The stream that charts are about, in words."""
+        """Return the key that charts are about, in words."""
         if not self.streams:
             return ""
         rows = self.ask(f"select {self._keys()} from {self._chosen()} c").to_pylist()
@@ -89,15 +89,15 @@ class QueryFigures:
         return f'(select {self._keys()} from "{self.query.name}" group by {self._keys()} order by count(*) desc, {self._keys()} limit 1)'
 
     def _of_one(self, view: str, limit: int, where: str = "true") -> tuple[list[dict[str, Any]], int]:
-        """(the newest rows of a view of one stream, oldest first; how many there are)."""
+        """Return (the newest rows of a view for one key, oldest first; the total number)."""
         of = f" semi join {self._chosen()} c using ({self._keys()})" if self.streams else ""
-        whole = f'select *, count(*) over () as "{_ALL}" from (select * from "{view}" where {where}) v{of}'
-        found = self.ask(f"{whole} order by valid_from desc limit {limit}")
+        statement = f'select *, count(*) over () as "{_ALL}" from (select * from "{view}" where {where}) v{of}'
+        found = self.ask(f"{statement} order by valid_from desc limit {limit}")
         rows = found.to_pylist()[::-1]
         return rows, rows[0][_ALL] if rows else 0
 
     def _label(self, row: dict[str, Any]) -> str:
-        """What the item is called: of each part the columns that name it and, in brackets, the texts that are carried with it."""
+        """Return a label for the item: the names of each part and, in brackets, carried texts."""
         columns = self.query.item.columns(self.plan.intake.id, self.query.carry, ())
         return " & ".join(_part_label(row, [c for c in columns if c.part == n]) for n in range(len(self.query.item.parts)))
 
@@ -105,34 +105,32 @@ class QueryFigures:
         return ", ".join(text(row[v.name]) for v in self.query.item.values if v.name in row)
 
     def _ranks(self, whose: str) -> Figure:
-        rows, there = self._of_one(f"{self.query.name}_ranks", STRETCHES)
+        rows, total = self._of_one(f"{self.query.name}_ranks", STRETCHES)
         end = max((r["valid_to"] or r["valid_from"] for r in rows), default=None)
         named = (*self.streams, *self.query.item.identity(self.plan.intake.partition_by))
         line, last, values = {}, {}, []  # type: ignore[var-annotated]
         for row in rows:
             item = tuple(row[c] for c in named)
-            goes_on = item in last and last[item]["valid_to"] == row["valid_from"]
-            line[item] = line.get(item, len(values)) if goes_on else len(values)
+            continues = item in last and last[item]["valid_to"] == row["valid_from"]
+            line[item] = line.get(item, len(values)) if continues else len(values)
             now = "in the result" if row["valid_to"] is None else "left"
             point = {"line": line[item], "item": self._label(row), "rank": row["rank"], "score": self._score(row), "now": now}
             point |= {"since": text(row["valid_from"])}
             values.append({**point, "from": millis(row["valid_from"]), "end": False})
             values.append({**point, "from": millis(row["valid_to"] or end), "end": True})
             last[item] = row
-        # A line has the colour of how it ends.
+        # The last point decides the colour of a line.
         ends = {v["line"]: v["now"] for v in values}
         values = [{**v, "now": ends[v["line"]]} for v in values]
         table = tuple((text(r["valid_from"]), text(r["valid_to"]), text(r["rank"]), self._label(r), self._score(r)) for r in rows[::-1])
         head = ("from", "to", "rank", "item", "score")
         best = max((r["rank"] for r in rows), default=1)
-        said = (
-            f"Who was at which place when; a line ends where its item leaves the result, and those still in it are drawn strongly.{whose}"
-        )
-        left = few_of(len(rows), there, "stretches of one rank, the newest")
+        said = f"The rank of each item over time. A line ends where its item leaves the result; items still in it are drawn boldly.{whose}"
+        left = few_of(len(rows), total, "spans of constant rank, the newest")
         return Figure("Ranks over time", said, head, table, charts.bump(values, best) if rows else None, left)
 
     def _stays(self, whose: str) -> Figure:
-        rows, there = self._of_one(f"{self.query.name}_history" if f"{self.query.name}_history" in self.made else self.query.name, STAYS)
+        rows, total = self._of_one(f"{self.query.name}_history" if f"{self.query.name}_history" in self.made else self.query.name, STAYS)
         end = max((r["valid_to"] or r["valid_from"] for r in rows), default=None)
         values = [
             {
@@ -147,14 +145,14 @@ class QueryFigures:
             for r in rows
         ]
         table = tuple((self._label(r), text(r["valid_from"]), text(r["valid_to"]), self._score(r)) for r in rows[::-1])
-        said = f"A bar for every stay in the result, from its beginning to its end.{whose}"
+        said = f"One bar for every stay in the result.{whose}"
         chart = charts.stays(values, len({v["item"] for v in values})) if rows else None
         return Figure(
-            "Stays in the result", said, ("item", "from", "to", "score"), table, chart, few_of(len(rows), there, "stays, the newest")
+            "Stays in the result", said, ("item", "from", "to", "score"), table, chart, few_of(len(rows), total, "stays, the newest")
         )
 
     def _last(self, k: int, whose: str) -> Figure:
-        rows, there = self._of_one(f"{self.query.name}_ranks", STEPS, f'"rank" = {k}')
+        rows, total = self._of_one(f"{self.query.name}_ranks", STEPS, f'"rank" = {k}')
         values: list[dict[str, Any]] = []
         for before, row in zip([None, *rows], rows, strict=False):
             if before is not None and before["valid_to"] != row["valid_from"]:
@@ -163,10 +161,10 @@ class QueryFigures:
         if rows:
             values.append({"from": millis(rows[-1]["valid_to"] or rows[-1]["valid_from"]), "value": rows[-1]["score"]})
         table = tuple((text(r["valid_from"]), text(r["valid_to"]), text(r["score"]), self._label(r)) for r in rows[::-1])
-        said = f"The score of the item at place {k}: what it takes to be in the result.{whose}"
-        chart = charts.steps(values, f"score at place {k}") if rows else None
-        left = few_of(len(rows), there, "stretches, the newest")
-        return Figure(f"Score of the {k}th" if k > 3 else f"Score at place {k}", said, ("from", "to", "score", "item"), table, chart, left)
+        said = f"The score at rank {k}, which an item needs to be in the result.{whose}"
+        chart = charts.steps(values, f"score at rank {k}") if rows else None
+        left = few_of(len(rows), total, "spans, the newest")
+        return Figure(f"Score of the {k}th" if k > 3 else f"Score at rank {k}", said, ("from", "to", "score", "item"), table, chart, left)
 
 
 def _part_label(row: dict[str, Any], columns: Sequence[ItemColumn]) -> str:

@@ -58,7 +58,7 @@ class TableSpec:
 
 
 def field(name: str, kind: pa.DataType, comment: str) -> pa.Field:
-    """A nullable column with its comment."""
+    """Return a nullable column with its comment."""
     return pa.field(name, kind, metadata={"comment": comment})
 
 
@@ -71,18 +71,18 @@ def _keys(plan: Plan) -> list[pa.Field]:
 
 
 def _streams(plan: Plan, query: QueryNode) -> list[pa.Field]:
-    """What tells the change streams of an entry apart: the query of its table, then the key."""
+    """Return the columns that identify a change stream of an entry: the query in a table of queries, then the key."""
     own = [field(QUERY_COLUMN, pa.string(), "name of the query: a row of the table of queries")] if query.members else []
     return [*own, *_keys(plan)]
 
 
 def stream_columns(plan: Plan, query: QueryNode) -> tuple[str, ...]:
-    """Names of the columns that tell the change streams of an entry apart."""
+    """Return the names of the columns that identify a change stream of an entry."""
     return (*((QUERY_COLUMN,) if query.members else ()), *plan.intake.partition_by)
 
 
 def identity_columns(plan: Plan, query: QueryNode) -> tuple[str, ...]:
-    """The columns that, with ``stream_columns``, name an item."""
+    """Return the columns that, with ``stream_columns``, identify an item."""
     return query.item.identity(plan.intake.partition_by)
 
 
@@ -180,51 +180,51 @@ def fixed_schema(table: str) -> pa.Schema:
 
 
 def changes_name(query: str) -> str:
-    """Name of a query's changes table."""
+    """Return the name of a query's changes table."""
     return f"{query}_changes"
 
 
 def now_name(query: str) -> str:
-    """Name of a query's table of current results."""
+    """Return the name of a query's table of current results."""
     return f"{query}_now"
 
 
 def trajectory_name(query: str) -> str:
-    """Name of a query's table of trajectories."""
+    """Return the name of a query's table of trajectories."""
     return query + TRAJECTORY
 
 
 def derived_tables(plan: Plan) -> list[str]:
-    """Names of the tables that are made from the changes, and can be made anew."""
+    """Return the names of the tables that are derived from the changes, and can be derived again."""
     return [n for q in plan.queries if q.item.lasting for n in (q.name, now_name(q.name))]
 
 
 def result_tables(plan: Plan) -> list[str]:
-    """Names of the tables of results: those of which table ``published`` names a version."""
+    """Return the names of the tables of results, whose versions table ``published`` has."""
     return [t.name for t in tables(plan) if t.published]
 
 
 def skyband_name(operator: str) -> str:
-    """Name of a shared state's table."""
+    """Return the name of a shared state's table."""
     return f"{operator}_skyband"
 
 
 def tables(plan: Plan) -> list[TableSpec]:
-    """Every table of the job, in the order they are made."""
+    """Return every table of the job, in the order of creation."""
     return [*batch_tables(plan), job_runs_table()]
 
 
 def job_runs_table() -> TableSpec:
-    """The table of the job's runs: of no generation of the others, and of no batch."""
+    """Return the table of the job's runs. It belongs to no generation and to no batch."""
     return TableSpec(JOB_RUNS, fixed_schema(JOB_RUNS), "One row per run of the job; it stays whatever becomes of the other tables.")
 
 
 def batch_tables(plan: Plan) -> list[TableSpec]:
-    """The tables that batches are written to, or that are made of those: one generation of the job."""
+    """Return the tables that batches are written to, and those derived from them: one generation of the job."""
     made: list[TableSpec] = []
     history: Life = "history" if plan.trigger_micros is None or plan.trigger_micros >= _DENSE else "dense"
     for q in plan.queries:
-        what = f"Every change of the result of {q.name}, in order." if q.item.lasting else f"What {q.name} told, in order."
+        what = f"Every change of the result of {q.name}, in order." if q.item.lasting else f"The items reported by {q.name}, in order."
         needed = _required(plan, changes_layout(q.item.lasting), q)
         made.append(TableSpec(changes_name(q.name), changes_schema(plan, q), what, life=history, published=True, required=needed))
         if q.item.lasting:

@@ -1,4 +1,4 @@
-"""The data dictionary of a job: every table and view, every column with type, unit and meaning, as Markdown."""
+"""Write the data dictionary of a job as Markdown: every table and view, every column with type, unit and meaning."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sql.views import views
 
 _UNITS: Final[Mapping[str, str]] = {"_ms": "ms", "_seconds": "s", "_percent": "%"}
-"""By the end of a column's name. Instants are UTC, to the microsecond; columns of the source are in the source's units."""
+"""Units by the suffix of a column's name. Timestamps are UTC, in microseconds; columns of the source have the source's units."""
 
 
 def dictionary(plan: Plan, described: Mapping[str, pa.Schema]) -> str:
-    """The dictionary as Markdown. ``described``: view -> its columns (``Statements.columns``)."""
+    """Return the dictionary as Markdown. ``described``: view -> its columns (``statements.described``)."""
     lines = [
         f"# Data dictionary of job {plan.job}", "",
         "Instants are event times in UTC, to the microsecond, unless a column says wall-clock time. Columns that come from the source are "
         "in the source's own units. Null means what the column says; where it says nothing, it does not occur or the source had none.", "",
-        "| query | asks for |", "|---|---|", *(f"| {_cell(q.name)} | {_cell(_asked(q))} |" for q in plan.queries),
+        "| query | asks for |", "|---|---|", *(f"| {_cell(q.name)} | {_cell(_description(q))} |" for q in plan.queries),
     ]  # fmt: skip
     meanings: dict[str, dict[str, str]] = {}
     for table in tables(plan):
@@ -52,8 +52,8 @@ def _unit(column: pa.Field) -> str:
     return next((unit for end, unit in _UNITS.items() if column.name.rstrip("_").endswith(end)), "")
 
 
-def _asked(query: QueryNode) -> str:
-    """What a query asks for, in words."""
+def _description(query: QueryNode) -> str:
+    """Return what a query computes, in words."""
     window = [f"{counted(query.window.count, 'row')}"] if query.window.count is not None else []
     window += [format_duration(query.window.micros)] if query.window.micros is not None else []
     best = f"{query.type}{'' if query.k is None else f', the best {query.k}'} of the last {' and '.join(window)}"
@@ -61,5 +61,5 @@ def _asked(query: QueryNode) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text inside a table of Markdown: nothing of it is read as Markdown's own."""
+    """Return text escaped for a cell of a Markdown table."""
     return "".join("\\" + c if c in "\\`*|<>[]#" else " " if c in "\r\n" else c for c in text)

@@ -1,4 +1,4 @@
-"""The SQL of an answer as another engine takes it: complete with where the tables lie, the rank, and a bound on the rows."""
+"""Translate SQL over the tables to other dialects, with the paths of the tables, the rank, and a limit of rows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from skyband.framework.tables.sql.portable import SECONDS_BETWEEN, order_by
 from skyband.framework.tables.sql.source_rows import SOURCE
 
 _OWN: Final = "duckdb"
-"""What ``sql`` writes."""
+"""The dialect of ``portable`` and of views."""
 _TABLE: Final = "__skyband_{}"
 _RANK: Final = "rank"
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """``place``: how the Delta table at a path is named, None where it has to be known to Spark by its name already.
+    """The form of a few expressions in a dialect.
 
-    ``seconds``: the seconds from one instant to another, whole microseconds and all. ``minus``: an instant less (seconds, microseconds);
-    None where intervals do as they are.
+    ``place``: the reference to the Delta table at a path, None if the engine must know the table by name. ``seconds``: the seconds from one
+    instant to another, with microseconds. ``minus``: an instant minus (seconds, microseconds), None if intervals need no translation.
     """
 
     seconds: str
@@ -64,9 +64,9 @@ DIALECTS: Final = tuple(_FORMS)
 
 
 def complete(plan: Plan, query: QueryNode, sql: str, columns: Sequence[str], dialect: str, limit: int | None = None) -> str:
-    """``sql``, an answer's, in ``dialect`` (one of ``DIALECTS``): ``columns``, in rank order, at most ``limit`` rows. O(length).
+    """Return the ``sql`` of an answer in ``dialect`` (one of ``DIALECTS``): ``columns`` in rank order, at most ``limit`` rows. O(length).
 
-    Of several keys a ``limit`` leaves the best of each first, as ``reader.first`` does.
+    With several keys, a ``limit`` keeps the best of each key first, as ``reader.first`` does.
     """
     tree: Any = parse_one(sql, read=_OWN)
     tree.set("expressions", [_column(plan, query, tree, c) for c in columns])
@@ -80,23 +80,23 @@ def complete(plan: Plan, query: QueryNode, sql: str, columns: Sequence[str], dia
 
 
 def view(plan: Plan, name: str, sql: str, dialect: str) -> str:
-    """The statement that makes the view ``name`` of ``sql`` in ``dialect``, complete with where the tables lie. O(length)."""
+    """Return the statement in ``dialect`` that creates the view ``name`` of ``sql``, with the paths of the tables. O(length)."""
     return _placed(parse_one(sql, read=_OWN), plan.sink.removeprefix("file://"), dialect, name)
 
 
 def plain(sql: str, dialect: str) -> str:
-    """``sql`` in ``dialect``, its tables by their names."""
+    """Return ``sql`` in ``dialect``, with tables by name."""
     return _placed(parse_one(sql, read=_OWN), None, dialect)
 
 
 def place(path: str, dialect: str) -> str | None:
-    """How ``dialect`` names the Delta table at ``path``; None where it has to be known to Spark by a name already."""
+    """Return the reference to the Delta table at ``path`` in ``dialect``; None if the engine must know it by name."""
     form = _FORMS[dialect]
     return None if form.place is None else form.place(path)
 
 
 def _placed(tree: Any, root: str | None, dialect: str, view: str | None = None) -> str:
-    """The statement in ``dialect``; its tables where they lie below ``root`` (None: by name alone), within ``create view`` if it is one."""
+    """Return the statement in ``dialect``, with tables below ``root`` (None: by name), as ``create view`` if ``view`` is given."""
     form = _FORMS[dialect]
     places: dict[str, str] = {}
     defined = {cte.alias for cte in tree.find_all(exp.CTE)}
@@ -113,7 +113,7 @@ def _placed(tree: Any, root: str | None, dialect: str, view: str | None = None) 
         tree = tree.transform(lambda node: _without_interval(node, form.minus))
     tree = tree.transform(lambda node: _seconds_between(node, form.seconds, dialect))
     for ordered in tree.find_all(exp.Ordered):
-        # No column that ranks is null: what engines do with nulls does not matter.
+        # No ranked column is null, so the order of nulls does not matter.
         ordered.set("nulls_first", _usual(dialect, bool(ordered.args.get("desc"))))
     if view is not None:
         tree = exp.Create(this=exp.to_table(view), kind="VIEW", expression=tree)
@@ -129,7 +129,7 @@ def _placed(tree: Any, root: str | None, dialect: str, view: str | None = None) 
 
 
 def _column(plan: Plan, query: QueryNode, tree: Any, name: str) -> exp.Expr:
-    """A column of the answer; its rank is made where the table has none (that of intervals)."""
+    """Return a column of the answer. The table of intervals has no rank, so it is computed."""
     source = tree.args.get("from_") or tree.args["from"]
     if name == _RANK and isinstance(source.this, exp.Table) and source.this.name == query.name:
         streams = ", ".join(f'"{c}"' for c in stream_columns(plan, query))
@@ -142,8 +142,8 @@ def _without_interval(node: exp.Expr, minus: Any) -> exp.Expr:
     if isinstance(node, exp.Sub) and isinstance(node.expression, exp.Interval):
         span = Decimal(node.expression.this.name)
         seconds = int(span)
-        made: exp.Expr = minus(node.this, seconds, int((span - seconds) * 1_000_000))
-        return made
+        difference: exp.Expr = minus(node.this, seconds, int((span - seconds) * 1_000_000))
+        return difference
     return node
 
 
@@ -155,6 +155,6 @@ def _seconds_between(node: exp.Expr, form: str, dialect: str) -> exp.Expr:
 
 
 def _usual(dialect: str, descending: bool) -> bool:
-    """Whether nulls come first where nothing is said: then nothing needs to be."""
+    """Return whether nulls come first by default in a dialect, so that no clause is needed."""
     order = Dialect.get_or_raise(dialect).NULL_ORDERING
     return order != "nulls_are_last" and descending == (order == "nulls_are_large")

@@ -1,4 +1,4 @@
-"""The SQL that answers the same elsewhere: plain SQL over the job's tables by name."""
+"""Write the SQL that gives the same answer in other tools: plain SQL over the job's tables by name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from skyband.framework.tables.schemas import changes_name, identity_columns, now
 from skyband.operators.base import Window
 
 SECONDS_BETWEEN = "seconds_between"
-"""What SQL of ours calls the seconds from one instant to another, for which every engine has a spelling of its own (``dialects``)."""
+"""The name, in this SQL, of the function for the seconds between two instants. ``dialects`` translates it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def order_by(query: QueryNode, prefix: str = "") -> str:
-    """The terms of the item's rank."""
+    """Return the terms of the item's rank."""
     terms = []
     for term in query.item.rank:
         names = [prefix + c for c in term.columns]
@@ -25,19 +25,19 @@ def order_by(query: QueryNode, prefix: str = "") -> str:
         order = term.order
         if term.order == "query":
             if query.turned:
-                turned = ", ".join(_text(n) for n in query.turned)
-                text = f"case when {prefix}{_quoted(QUERY_COLUMN)} in ({turned}) then -{text} else {text} end"
+                reversed_queries = ", ".join(_text(n) for n in query.turned)
+                text = f"case when {prefix}{_quoted(QUERY_COLUMN)} in ({reversed_queries}) then -{text} else {text} end"
             order = "asc" if query.direction == "min" else "desc"
         terms.append(f"{text} {order}")
     return ", ".join(terms)
 
 
 Key = Mapping[str, str] | None
-"""Values of key columns (and of ``query``) that are asked for."""
+"""The requested values of key columns (and of ``query``)."""
 
 
 def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) -> str:
-    """The result at ``at`` (None: now) from ``<query>``; values that move from its table of trajectories."""
+    """Return the query for the result at ``at`` (None: now), with time-varying values from the table of trajectories."""
     if query.item.time_varying is not None:
         return _time_varying_as_of(plan, query, at, key)
     condition = "is_current" if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
@@ -46,7 +46,7 @@ def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) ->
 
 
 def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
-    """The result with its moving values as of ``at``: from the latest point of each item by then."""
+    """Return the query for the result with time-varying values as of ``at``, from the latest point of each item."""
     varying, streams = query.item.time_varying, stream_columns(plan, query)
     assert varying is not None
     if at is None:
@@ -71,7 +71,7 @@ def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: 
 
 
 def newest_reports(plan: Plan, query: QueryNode, at: datetime | None, newest: int, key: Key = None) -> str:
-    """The ``newest`` items told by ``at`` (None: now) from ``<query>_changes``, in complete batches."""
+    """Return the query for the ``newest`` items reported by ``at`` (None: now), in complete batches."""
     by_then = [] if at is None else [f"changed_at <= {instant(at)}"]
     conditions = ["batch_id <= (select max(batch_id) from runs)", *by_then, *_chosen(key)]
     order = ", ".join(["changed_at desc", *map(_name, stream_columns(plan, query)), "step desc", "pos"])
@@ -79,14 +79,14 @@ def newest_reports(plan: Plan, query: QueryNode, at: datetime | None, newest: in
 
 
 def best(plan: Plan, query: QueryNode, k: int, key: Key = None) -> str:
-    """The first ``k`` of the current result from ``<query>_now``."""
+    """Return the query for the first ``k`` of the current result."""
     order = ", ".join([*map(_name, stream_columns(plan, query)), _quoted("rank")])
     conditions = " and ".join([f'"rank" <= {k}', *_chosen(key)])
     return f'select * from "{now_name(query.name)}" where {conditions} order by {order}'
 
 
 def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, window: Window, frontier: int | None, key: Key = None) -> str:
-    """The best ``k`` (without ``k``: all) within ``window`` from ``<state>_skyband`` and ``heads``, key by key."""
+    """Return the query for the best ``k`` (without ``k``: all) of each key within ``window``, from the skyband and ``heads``."""
     keys = plan.intake.partition_by
     columns = [c.name for c in query.item.columns(plan.intake.id, query.carry, keys)]
     ends: dict[str, str] = {}
@@ -99,8 +99,8 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
     hidden_by = query.item.hidden_by
     if hidden_by is not None:
         columns_of = {"seq": hidden_by, "time": f"{hidden_by}_time"}
-        gone = [f"s.{columns_of[what]} <= {end}" for what, end in ends.items()]
-        conditions.append(f"({' or '.join([f's.{hidden_by} is null', *gone])})")
+        expired = [f"s.{columns_of[what]} <= {end}" for what, end in ends.items()]
+        conditions.append(f"({' or '.join([f's.{hidden_by} is null', *expired])})")
     conditions += [f"s.score >= {query.min_score!r}"] if query.min_score is not None else []
     conditions += [f"s.score <= {query.max_score!r}"] if query.max_score is not None else []
     conditions += _chosen(key, "s.")
@@ -118,7 +118,7 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
 
 
 def _chosen(key: Key, prefix: str = "") -> list[str]:
-    """Conditions for the values asked for; text stands in quotes, and engines read it as the column's type."""
+    """Return conditions for the requested values. Values are quoted: engines cast them to the type of the column."""
     return [f"{prefix}{_quoted(c)} = {_text(value)}" for c, value in (key or {}).items()]
 
 
@@ -127,23 +127,23 @@ def _text(value: str) -> str:
 
 
 def python_lines(root: str, table: str) -> str:
-    """Two lines of Python that read one table anywhere."""
+    """Return two lines of Python that read one table."""
     return f'from deltalake import DeltaTable\nDeltaTable("{root}/{table}").to_pandas()'
 
 
 def instant(at: datetime) -> str:
-    """A timestamp literal in UTC."""
+    """Return a timestamp literal in UTC."""
     return f"timestamp with time zone '{at.strftime('%Y-%m-%d %H:%M:%S.%f')}+00:00'"
 
 
 def _oldest(query: QueryNode, what: str) -> str:
-    """The seq or time of an item's oldest row."""
+    """Return the expression for the seq or time of an item's oldest row."""
     names = [f"s.{part.prefix}{what}" for part in query.item.rows]
     return names[0] if query.item.by_age else f"least({', '.join(names)})"
 
 
 def _name(column: str) -> str:
-    """A user's column as it is; ours quoted, since some engines take its name for a word of their own."""
+    """Return a user's column unquoted. Column ``query`` is quoted, since it is a keyword in some engines."""
     return _quoted(column) if column == QUERY_COLUMN else column
 
 

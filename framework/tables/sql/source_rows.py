@@ -1,8 +1,8 @@
-"""The results joined back to the source's own columns: ``<query>_rows``.
+"""Define the views ``<query>_rows``: results joined to the source's own columns.
 
-A row of the source is found again by its id, its event time and the key columns. What else is true of it, the source does not say: of
-several rows with these, which was accepted is not known, and rows that were rejected or filtered are among them. So columns are given only
-where all that the source has under one id and time is one row (however often it is written there), and a count says how many there are.
+A row of the source is found by its id, its event time and the key columns. If several different rows have the same
+ones, it is unknown which was accepted, and some may be rejected or filtered. So a view has the source's columns only if there is exactly
+one such row (which may be repeated), and a column with the number of such rows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from skyband.framework.tables.schemas import changes_name, changes_schema, resul
 from skyband.framework.tables.sql.view import View, by, free, listed, quoted
 
 SOURCE: Final = "source_rows"
-"""What SQL of ours calls the rows of the source, with the names and types of the spec."""
+"""The name, in this SQL, of the rows of the source, with the columns and types of the spec."""
 
 
 def why_not(plan: Plan) -> str | None:
-    """Why no view can be joined to the source, in words; None if they can be."""
+    """Return why views cannot be joined to the source, in words; None if they can."""
     named = {f.name: f for f in plan.intake.fields}
     made = [c for c in dict.fromkeys((*plan.intake.id, plan.intake.event_time)) if named[c].source_name is None]
     if made:
@@ -36,23 +36,23 @@ def why_not(plan: Plan) -> str | None:
 
 
 def source_schema(plan: Plan) -> pa.Schema:
-    """The columns of ``SOURCE``: those that the spec declares, each once."""
+    """Return the columns of ``SOURCE``: those that the spec declares, each once."""
     return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in plan.source.fields])
 
 
 def joined(sql: str, relation: str) -> str:
-    """``sql``, a view's, with the source's rows taken from ``relation``, as SQL names it."""
+    """Return the ``sql`` of a view with the source's rows read from ``relation``."""
     return sql.replace(f" from {SOURCE})", f" from {relation})", 1)
 
 
 def found_by(plan: Plan) -> list[str]:
-    """The columns of the source by which a row is found again."""
+    """Return the columns of the source by which a row is found."""
     declared = {f.name for f in plan.source.fields}
     return list(dict.fromkeys(c for c in (*plan.intake.id, plan.intake.event_time, *plan.intake.partition_by) if c in declared))
 
 
 def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
-    """``<query>_rows``: none for objects that many rows report on, and none if ``why_not``."""
+    """Yield the view ``<query>_rows``; none for objects that many rows report on, and none if ``why_not``."""
     if not query.item.rows or why_not(plan) is not None:
         return
     table = query.name if query.item.lasting else changes_name(query.name)
@@ -82,20 +82,20 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
         f"row_number() over (partition by {of_row} order by {of_row}) as {quoted(nth)} from _rows) "
         f"select r.*, {', '.join(columns)} from {quoted(table)} r {' '.join(joins)}"
     )
-    what = "Everything that was in the result" if query.item.lasting else "Everything that was told"
+    what = "Everything that was in the result" if query.item.lasting else "Everything that was reported"
     comment = f"{what} of {query.name}, with the columns of the source's rows."
     yield View(f"{query.name}_rows", comment, sql, (table,), said, " union ".join(wanted))
 
 
 def _lacking(plan: Plan, query: QueryNode) -> list[Field]:
-    """The source's columns that the table does not have: as id, time or key, or carried."""
+    """Return the source's columns that the table has neither as id, time or key, nor carried."""
     known = {plan.intake.event_time, *plan.intake.id, *plan.intake.partition_by}
     known |= {c.source for c in query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by) if c.what == "carry"}
     return [f for f in plan.source.fields if f.name not in known]
 
 
 def _same_row(plan: Plan, query: QueryNode, part: Part) -> Iterator[tuple[str, str]]:
-    """(column of the source, column of the table) of what a row is found by."""
+    """Yield (column of the source, column of the table) by which a row is found."""
     keys = set(plan.intake.partition_by)
     for c in found_by(plan):
         # A key's column stands once, before the item; an id that is one too is not repeated where there is one part.

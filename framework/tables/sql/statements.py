@@ -1,8 +1,7 @@
-"""Any statement over a job's tables and views, by DuckDB inside this process: no Spark, and nothing else within a statement's reach.
+"""Run any query over a job's tables and views with DuckDB in this process, without Spark and without access to anything else.
 
-The tables are handed over as Arrow datasets, so DuckDB reads the columns a statement needs, of the files and rows its filters leave. A
-statement may come from anywhere: files, network, extensions, Python's variables and the settings themselves are out of its reach, and only
-queries are taken.
+DuckDB gets the tables as Arrow datasets, so it reads only the columns a statement needs, and only files and rows that its filters select.
+Statements are not trusted: they cannot access files, network, extensions, Python variables or settings, and only queries are accepted.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ LOCKED: Final[dict[str, str | bool | int | float | list[str]]] = {
     "python_enable_replacements": False,
     "temp_directory": "",
 }
-"""Settings that keep a statement inside; set before anything is asked, and locked."""
+"""Settings that confine statements. They are set before the first statement, and locked."""
 
 _CATALOG: Final = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\w+|pg_\w+)\b", re.IGNORECASE)
-"""What asks for all tables without naming one."""
+"""Matches statements that list tables without naming them."""
 
 
 class Statements:
-    """Statements over the tables of ``plan``'s sink and their views, each opened when a statement first names it, as of then.
+    """Runs statements over the tables in the sink of ``plan`` and their views. Each is opened when a statement first names it.
 
     Raises SkybandError as ``require_readable``.
     """
@@ -64,15 +63,15 @@ class Statements:
         self._duck.execute("set lock_configuration = true")
 
     def ask(self, statement: str, limit: int | None = None) -> pa.Table:
-        """The rows of one query, at most ``limit`` of them. O(what DuckDB needs; rows of the answer in memory).
+        """Return the rows of one query, at most ``limit``. Takes the time of DuckDB, and memory for the answer.
 
-        SkybandError SKY-E404 for what DuckDB does not understand or may not do, SKY-E201 for anything but one query, SKY-E400 for a table
-        that is not there yet.
+        SkybandError SKY-E404 if DuckDB rejects the statement, SKY-E201 for anything but one query, SKY-E400 for a table that does not exist
+        yet.
         """
         try:
             found = self._duck.extract_statements(statement)
         except duckdb.Error as e:
-            raise self._refused(e) from e
+            raise self._rejected(e) from e
         if len(found) != 1 or found[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
             said = "one query at a time" if len(found) > 1 else "only queries (select ..., describe ..., explain ...) can be asked"
             raise SkybandError(
@@ -80,23 +79,23 @@ class Statements:
             )
         try:
             self._open_named(statement)
-            asked = self._duck.sql(statement)
-            rows: pa.Table = asked.to_arrow_table() if limit is None else _first(asked.to_arrow_reader(), limit)
+            relation = self._duck.sql(statement)
+            rows: pa.Table = relation.to_arrow_table() if limit is None else _first(relation.to_arrow_reader(), limit)
         except duckdb.Error as e:
-            raise self._refused(e) from e
+            raise self._rejected(e) from e
         return rows.rename_columns(_different(rows.column_names))
 
     def _open_named(self, statement: str) -> None:
-        """Names consist of letters, digits and underscores: what is in no word of the statement is not asked for."""
+        """Open the tables and views that occur as words in the statement, since names consist of letters, digits and underscores."""
         words = {w.lower() for w in re.findall(r"\w+", statement)}
         wanted = [v for name, v in self._views.items() if name in words]
         self._open_tables([*(n for n in self._tables if n in words), *(t.lower() for v in wanted for t in v.reads)])
         if _CATALOG.search(statement):
             self._open_tables(n for n, table in self._tables.items() if delta_read.exists(self._root, table))
-            # To say what joined views there are would read all of the source.
+            # Joined views are not listed: to open one reads the whole source.
             wanted += [v for v in self._views.values() if set(v.reads) <= self._open and not v.wanted]
         for view in wanted:
-            # One that nobody has named, and whose tables are of an earlier spec, is not shown.
+            # Skip a view that is not named and whose tables are of an earlier spec.
             with contextlib.suppress(*([] if view.name.lower() in words else [duckdb.BinderException])):
                 self._make(view)
 
@@ -112,14 +111,14 @@ class Statements:
         if view.name not in self._open:
             sql = view.sql
             if view.wanted:
-                # Tables of a job are single words: no statement comes upon this one by chance, and it holds nothing that the view has not.
+                # Table names are single words, so no statement names this one by chance, and it has only rows that the view has.
                 own = f"source of {view.name}"
                 self._duck.register(own, source_read.rows(self._plan, self._duck.sql(view.wanted).to_arrow_table()))
                 sql = joined(sql, quoted(own))
             self._duck.execute(f'create temporary view "{view.name}" as {plain(sql, "duckdb")}')
             self._open.add(view.name)
 
-    def _refused(self, e: duckdb.Error) -> SkybandError:
+    def _rejected(self, e: duckdb.Error) -> SkybandError:
         message = one_line(e)
         missing = re.search(r"Table with name (\S+) does not exist", message)
         named = {*self._tables.values(), *(v.name for v in self._views.values())}
@@ -131,7 +130,7 @@ class Statements:
 
 
 def _different(names: Iterable[str]) -> list[str]:
-    """``names``, each that was there before with a number behind it: JSON has no two values of one name."""
+    """Return ``names`` made unique by a number, since JSON has no two values of one name."""
     made: list[str] = []
     for name in names:
         free, n = name, 2
@@ -152,7 +151,7 @@ def _first(reader: pa.RecordBatchReader, limit: int) -> pa.Table:
 
 
 def described(plan: Plan) -> dict[str, pa.Schema]:
-    """View -> its columns, found out without reading a table."""
+    """Return the columns of every view, without reading a table."""
     duck = duckdb.connect(config=LOCKED)
     duck.execute("set timezone = 'UTC'")
     for table in tables(plan):

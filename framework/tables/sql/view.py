@@ -1,4 +1,4 @@
-"""What a view is, and how its SQL spells columns."""
+"""The definition of a view, and helpers for column lists in its SQL."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``sql`` is a ``select`` in DuckDB's SQL over the job's tables by name (``dialects`` has it for others); ``reads`` are these tables.
+    """A view. ``sql`` is a ``select`` in DuckDB's SQL over the tables ``reads`` (``dialects`` translates it).
 
-    ``columns``: own columns, which no table has, with their meaning and unit; the others are those of the table. ``wanted``: what a view
-    joined to the source's rows looks for there, a ``select`` over the same tables; "" for the others.
+    ``columns``: the columns that no table has, with meaning and unit. ``wanted``: for a view joined to the source, a ``select`` of the ids
+    to find there; "" for others.
     """
 
     name: str
@@ -23,32 +23,32 @@ class View:
 
 
 def free(taken: Iterable[str], *names: str) -> list[str]:
-    """``names``, each with underscores behind it if a user's column has it."""
-    used, made = {t.lower() for t in taken}, []
+    """Return ``names``, each with underscores appended until no column in ``taken`` has it."""
+    used, unique = {t.lower() for t in taken}, []
     for name in names:
         unused = name
         while unused.lower() in used:
             unused += "_"
-        made.append(unused)
+        unique.append(unused)
         used.add(unused.lower())
-    return made
+    return unique
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """Return a quoted name."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def listed(columns: Iterable[str]) -> str:
-    """``columns`` with commas between, each once."""
+    """Return ``columns`` separated by commas, each once."""
     return ", ".join(quoted(c) for c in dict.fromkeys(columns))
 
 
 def by(prefix: str, columns: Iterable[str]) -> str:
-    """``columns`` with a comma behind each."""
+    """Return ``columns`` with a comma after each."""
     return "".join(f"{prefix}{quoted(c)}, " for c in columns)
 
 
 def same(a: str, b: str, columns: Iterable[str]) -> str:
-    """The condition that rows agree in ``columns``."""
+    """Return the condition that two rows are equal in ``columns``."""
     return " and ".join(f"{a}.{quoted(c)} = {b}.{quoted(c)}" for c in columns) or "1 = 1"

@@ -1,7 +1,6 @@
-"""Views over a query's tables, for whoever draws or reports: plain SQL, decided by what an item is, not by the type of the query.
+"""Define views over a query's tables for charts and reports, in plain SQL. They depend on the item, not on the type of the query.
 
-Nothing of them is stored. A view whose name a table has already is not made, and an own column whose name a user's column has gets an
-underscore behind it.
+Views are not stored. A view with the name of a table is left out. A column of a view with the name of a user's column gets an underscore.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from skyband.framework.tables.sql.source_rows import rows_view
 from skyband.framework.tables.sql.view import View, by, free, listed, quoted, same
 
 SUFFIXES: Final = ("_history", "_ranks", "_summary", "_rows")
-"""Behind the name of a query: its views."""
+"""The suffixes of the views of a query."""
 
 
 def views(plan: Plan) -> list[View]:
-    """Every view of the job, in the order of its queries, but those that are left out."""
+    """Return every view of the job, in the order of its queries, except those left out."""
     taken = {t.name for t in tables(plan)}
     return [v for v in _all(plan) if v.name not in taken]
 
 
 def left_out(plan: Plan) -> list[str]:
-    """The views that are not made, since a table has their name: that is a query which is called so."""
+    """Return the views that are left out because a query has their name."""
     taken = {t.name for t in tables(plan)}
     return [v.name for v in _all(plan) if v.name in taken]
 
 
 def said_left_out(name: str) -> str:
-    """That the view ``name`` is not made, in a sentence."""
+    """Return a sentence about a view that is left out."""
     return f"there is no view {name}: a query's table has that name (to have both, rename the query)"
 
 
@@ -50,19 +49,19 @@ def _all(plan: Plan) -> Iterable[View]:
 
 def _of_query(plan: Plan, query: QueryNode) -> Iterable[View]:
     if not query.item.lasting:
-        yield _told_summary(plan, query)
+        yield _reports_summary(plan, query)
         yield from rows_view(plan, query)
         return
     yield _history(plan, query)
     if not query.item.varies:
-        # Of values that move, ranks change between the changes: where, no table says.
+        # Ranks by time-varying values change between the changes, which no table has.
         yield _ranks(plan, query)
     yield _summary(plan, query)
     yield from rows_view(plan, query)
 
 
 def _history(plan: Plan, query: QueryNode) -> View:
-    """Intervals and how long each lasted; those that are open up to where the results are complete."""
+    """Return the view of intervals and their duration; open ones last until the results are complete."""
     streams, name, now = stream_columns(plan, query), query.name, now_name(query.name)
     (lasted,) = free(results_schema(plan, query).names, "lasted_seconds")
     end = by("", streams)
@@ -71,12 +70,12 @@ def _history(plan: Plan, query: QueryNode) -> View:
         f"select r.*, {SECONDS_BETWEEN}(r.valid_from, coalesce(r.valid_to, e.as_of)) as {quoted(lasted)} "
         f"from {quoted(name)} r left join ({ended}) e on {same('r', 'e', streams)}"
     )
-    said = {lasted: "seconds it was in the result; of what is still in: up to the instant up to which results are complete"}
+    said = {lasted: "seconds in the result; for items still in it, up to the last complete instant"}
     return View(f"{name}_history", f"Every time anything was in the result of {name}, and for how long.", sql, (name, now), said)
 
 
 def _ranks(plan: Plan, query: QueryNode) -> View:
-    """Who was at which place from when to when: a row for every stretch of time in which an item's rank stays the same."""
+    """Return the view of ranks over time: one row for each span of time in which the rank of an item is constant."""
     streams, name = stream_columns(plan, query), query.name
     columns = [f.name for f in results_schema(plan, query) if f.name not in ("valid_from", "valid_to", "to_step", "is_current")]
     shown = [c for c in columns if c != "from_step"]
@@ -131,7 +130,7 @@ def _summary(plan: Plan, query: QueryNode) -> View:
     return View(f"{name}_summary", f"The result of {name} in figures{_each(streams)}.", sql, (name, now), said)
 
 
-def _told_summary(plan: Plan, query: QueryNode) -> View:
+def _reports_summary(plan: Plan, query: QueryNode) -> View:
     streams, name = stream_columns(plan, query), changes_name(query.name)
     items, arrivals, first, last = free(streams, "items_ever", "arrivals", "first_told", "last_told")
     sql = (
@@ -139,11 +138,11 @@ def _told_summary(plan: Plan, query: QueryNode) -> View:
         f"max(changed_at) as {quoted(last)} from {quoted(name)}" + (f" group by {listed(streams)}" if streams else " having count(*) > 0")
     )
     said = {
-        items: "how many items were told", arrivals: "how many arrivals had something to tell",
+        items: "how many items were reported", arrivals: "how many arrivals reported items",
         first: "event time of the first of them", last: "event time of the last",
     }  # fmt: skip
     assert "step" in changes_schema(plan, query).names
-    return View(f"{query.name}_summary", f"What {query.name} told, in figures{_each(streams)}.", sql, (name,), said)
+    return View(f"{query.name}_summary", f"The items reported by {query.name}, in figures{_each(streams)}.", sql, (name,), said)
 
 
 def _each(streams: Sequence[str]) -> str:
