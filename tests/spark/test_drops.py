@@ -199,7 +199,7 @@ sink: {{path: {tmp_path}/out}}
     urls = sorted(drops.backlog.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
     found = spans(spark, plan, job, urls, exact=True)
-    engines = drops._looked_at(drops.backlog, urls)
+    engines = drops._spans_by_spark(drops.backlog, urls)
     assert sorted(set(urls) - set(found)) == [u for u in urls if "odd" in u]
     assert found == {u: engines[u] for u in found} and len(set(found.values())) == 4
     assert drops._read(drops.backlog, urls) == engines
@@ -208,7 +208,7 @@ sink: {{path: {tmp_path}/out}}
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_only_a_drop_out_of_order_is_looked_at_closely(
+def test_only_a_drop_out_of_order_is_spans_by_spark_closely(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool
 ) -> None:
     """Times alone say that files are in order. Where they do not, rows that are turned away count no longer."""
@@ -220,7 +220,7 @@ def test_only_a_drop_out_of_order_is_looked_at_closely(
 
     by_arrow = BacklogCaps._by_arrow
     monkeypatch.setattr(BacklogCaps, "_by_arrow", noted)
-    monkeypatch.setattr(BacklogCaps, "_looked_at", lambda self, lying, urls: pytest.fail("read by Spark") if urls else {})
+    monkeypatch.setattr(BacklogCaps, "_spans_by_spark", lambda self, backlog, urls: pytest.fail("read by Spark") if urls else {})
     spec = write_spec(tmp_path, watermark="0 seconds", max_files=1)
     text = spec.read_text()
     spec.write_text(text.replace(text[text.index("quality:") : text.index("window:")], ""))

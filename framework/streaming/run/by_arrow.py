@@ -1,4 +1,4 @@
-"""Files that tasks read by Arrow: which jobs have such, and the spans of event time of those that lie there when a run starts."""
+"""Files that tasks read by Arrow: which jobs have them, and the spans of event time of those in a backlog."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from skyband.framework.streaming.spark.worker_pools import INTAKE, pool
 
 
 def by_arrow(plan: Plan, job: JobFile) -> bool:
-    """Whether tasks read the source's files by Arrow; else Spark does. One checkpoint serves both."""
+    """Return whether tasks read the source's files by Arrow; otherwise Spark reads them. One checkpoint serves both."""
     rules = source_format(plan.source.format).arrow_rules()
     named = rules is not None and (job.header is not None or not rules.header)
-    # Only rows that Spark reads wake buckets that have states to take up.
+    # Only rows that Spark reads wake the buckets that have to load state files.
     return named and not job.engine_reads and job.filling is None and why_spark_reads(plan.source, plan.intake) is None
 
 
 def by_spark(plan: Plan, job: JobFile) -> bool:
-    """Whether Spark's own reader reads JSON files, each of which ``look`` looks at before its rows count."""
+    """Return whether Spark's own reader reads JSON files, which ``look`` checks before their rows are committed."""
     return not job.engine_reads and may_be_plain(plan.source)
 
 
 def look(plan: Plan, job: JobFile, urls: Iterable[str]) -> None:
-    """Raises RuntimeError (see ``arrow_intake.odd``) for JSON files that Spark's own reader does not read right. O(bytes)."""
+    """Raise RuntimeError (see ``arrow_intake``) for JSON files that Spark's own reader would misread. O(bytes)."""
     if not by_spark(plan, job):
         return
     for url in urls:
@@ -53,7 +53,7 @@ def look(plan: Plan, job: JobFile, urls: Iterable[str]) -> None:
 
 
 def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> Readable:
-    """The source's files, for who reads them by Arrow: all fields, or those named ``columns``."""
+    """Return the Arrow reader of the source's files: of all fields, or of those named ``columns``."""
     fields = tuple(f for f in plan.source.fields if columns is None or f.name in columns)
     root = os.path.abspath(without_scheme(str(plan.source.path)))
     directory = os.path.dirname(root) if os.path.isfile(root) else root
@@ -62,10 +62,10 @@ def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> 
 
 
 def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool) -> dict[str, Span]:
-    """The spans of the rows that are accepted so far of each of the files ``urls``; without those that Spark has to read.
+    """Return the span of event times of each of the files ``urls``, without those that Spark has to read.
 
-    Not ``exact``: of all rows' event times, for which no other column is read. In tasks: exact ones take a third of what Spark takes
-    for them, the others half of that.
+    ``exact``: of accepted rows only; otherwise of all rows, for which only one column is read. Runs in tasks. Exact spans take a third of
+    the time that Spark takes, the others half of that.
     """
     if not urls:
         return {}
@@ -80,7 +80,7 @@ def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], ex
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """What tasks run."""
+    """The function that tasks run."""
 
     intake: IntakeNode
     files: Readable

@@ -1,7 +1,7 @@
-"""Rows on their way from a task to a table: small blocks by way of the driver, large ones straight into a file that the driver commits.
+"""Deliver rows from tasks to tables: small blocks through the driver, large ones in files that tasks write and the driver commits.
 
-The same in a directory and on object storage, which tasks reach by their environment (``storage.settings``): no credentials travel to them.
-A file of an attempt that failed, or of a batch that is repeated, is in no version of the table: upkeep removes it like a replaced one.
+Tasks reach object storage by their own environment (``storage.settings``), so no credentials are sent to them. A file of a failed
+attempt or of a repeated batch is in no version of the table; upkeep removes it like a replaced file.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from skyband.framework.tables.writing.table_properties import partition_text
 
 @dataclass(slots=True)
 class Delivery:
-    """What tasks know of the tables below ``root``: their schemas and partitions by name, the columns of keys. Each task has its own."""
+    """What tasks need of the tables below ``root``: schemas and partitions by name, and the key columns. Each task has a copy."""
 
     root: str
     specs: Mapping[str, tuple[pa.Schema, tuple[str, ...]]]
     keys: tuple[str, ...]
     least: int
     mark: str
-    """What the names of the job's files have in them, by which upkeep knows one that no commit names."""
+    """A part of the names of all files of the job, by which upkeep recognizes files that no commit names."""
     _heads: dict[int, pa.Table] = field(default_factory=dict)
-    """By bucket, the rows of ``heads`` that this task has sent."""
+    """The rows of ``heads`` that this task has sent, by bucket."""
     _opened: DeltaTable | None = None
 
     @classmethod
     def of(cls, sink: Sink) -> Delivery | None:
-        """That of a job's tables; None if only the driver may write them."""
+        """Return the delivery for a job's tables; None if only the driver may write them."""
         root = sink.writer.task_root
         if root is None:
             return None
@@ -49,7 +49,7 @@ class Delivery:
         return cls(root, specs, sink.plan.intake.partition_by, least_in_file(), sink.writer.file_mark)
 
     def __call__(self, kind: str, data: bytes) -> Block:
-        """The message of a block: the block itself, or that of the file in which its rows now lie. For tasks of a batch only."""
+        """Return the message of a block: the block itself, or the file to which its rows were written. Only for tasks of a batch."""
         table = table_of(kind)
         if table is None:
             return kind, data
@@ -71,19 +71,19 @@ class Delivery:
         return file_message(kind, {**asdict(file), "reasons": {x["values"]: x["counts"] for x in reasons}})
 
     def _touched(self, rows: pa.Table) -> pa.Table:
-        """All that this task has to say of the bucket's keys: a file of it is the whole bucket's, however often it is asked for."""
+        """Return all rows that this task has sent for the bucket's keys: its file always holds the whole bucket."""
         if rows.num_rows:
             bucket = rows["bucket"][0].as_py()
             rows = self._heads[bucket] = pa.concat_tables([*([self._heads[bucket]] if bucket in self._heads else []), rows])
         return rows
 
     def _heads_before(self, bucket: int) -> pa.Table:
-        """Nothing is committed while a batch's tasks run: the table is opened once."""
+        """Return the bucket's rows of ``heads`` before the batch. Opens the table once: nothing is committed while tasks run."""
         if self._opened is None:
             self._opened = delta_read.open_table(self.root, HEADS)
         return delta_read.read(self._opened, where=pc.field("bucket") == bucket)
 
 
 def number_batch(context: SparkContext, batch_id: int) -> None:
-    """Tells the tasks of this thread's jobs, from now on, which batch they are of."""
+    """Set the batch number for the tasks of this thread's jobs from now on."""
     context.setLocalProperty(BATCH, str(batch_id))

@@ -1,4 +1,4 @@
-"""Parts of results derived by Spark's tasks: they read the tables and write files, the driver commits those."""
+"""Derive parts of results in Spark's tasks, which read the tables and write files that the driver commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Refused = tuple[str, str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What executors run. The plan is without the source's options: they may hold secrets."""
+    """The function that executors run. The plan lacks the source's options, which may hold secrets."""
 
     root: str
     plan: Plan
@@ -38,12 +38,12 @@ class _Task:
             try:
                 yield self.make(sink, part)
             except SkybandError as e:
-                # Spark would tell it as a failure of its own.
+                # Spark would wrap it into an error of its own.
                 yield e.code, e.message, e.hint
 
 
 def on_spark(spark: SparkSession) -> Spread:
-    """Makes parts in tasks of ``spark``, one a task. Raises SkybandError as the part's own, SKY-E300 if Spark fails."""
+    """Return a function that derives parts in tasks of ``spark``, one part each. Raises their SkybandErrors, SKY-E300 if Spark fails."""
 
     def spread(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:
         root = sink.writer.task_root
@@ -51,7 +51,7 @@ def on_spark(spark: SparkSession) -> Spread:
         task = _Task(root, replace(sink.plan, source=replace(sink.plan.source, options=())), sink.generation, make)
         try:
             found = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(task).collect()
-        except Exception as e:  # whatever Spark says
+        except Exception as e:  # Spark raises many types
             said = f"results could not be made: {first_cause(redact_values(str(e)))}"
             raise (
                 system_failure_error(e, root, log_file())

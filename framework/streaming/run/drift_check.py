@@ -1,4 +1,4 @@
-"""The columns of a job's source during one run: looked at before the first batch, and of every file before its batch is committed."""
+"""Check the columns of a job's source: of unread files before the first batch, and of every file before its batch is committed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.source_files import SourceFiles
 
 _LOOKED: Final = 100
-"""Files that are looked at before the first batch."""
-_TOLD: Final = 20
+"""Number of files to check before the first batch."""
+_REPORTED: Final = 20
 """DriftCheck of one batch that are told and kept."""
 
 
 class DriftCheck:
-    """Raises SkybandError SKY-E308 when it is made, if what lies there shows already that the source is not what it was.
+    """Compares the columns of files with those of the job. The constructor raises SkybandError SKY-E308 if unread files show a drift.
 
-    ``warn`` is told of what is accepted: harmless, or as ``source.on_drift`` says. What is accepted becomes what is compared with.
+    ``warn`` is called for accepted drifts: harmless ones, and those that ``source.on_drift`` accepts. Later files are compared with them.
     """
 
     def __init__(self, plan: Plan, layout: Layout, job: JobFile, pieces: SourceFiles, warn: Warn) -> None:
@@ -42,18 +42,18 @@ class DriftCheck:
         table = self.format.table_columns(self.source)
         if table is not None:
             self._compare(table, str(self.source.path), ahead=False)
-        elif self._accepted is not None and self.source.on_bad_file == "stop":  # else what Spark cannot read is set aside
+        elif self._accepted is not None and self.source.on_bad_file == "stop":  # otherwise unreadable files are set aside
             self._look(islice(self._unread(), _LOOKED), ahead=True)
 
     def before_commit(self, batch: int) -> list[str]:
-        """What is not as it was with the columns of the files that ``batch`` has read. Raises SkybandError SKY-E308. O(its files)."""
-        if not self.format.columns_by_position:  # Spark holds every header against the first one
+        """Return the drifts of the files that ``batch`` has read. Raises SkybandError SKY-E308. O(its files)."""
+        if not self.format.columns_by_position:  # Spark compares every header with the first one
             self._look((path for url in self.pieces.files(batch) if (path := local_path(url)) is not None), ahead=False)
         found, self._found = self._found, []
-        return found[:_TOLD] + ([f"and {len(found) - _TOLD:,} more"] if len(found) > _TOLD else [])
+        return found[:_REPORTED] + ([f"and {len(found) - _REPORTED:,} more"] if len(found) > _REPORTED else [])
 
     def committed(self) -> None:
-        """What the batch has brought is what is compared with from now on, durably."""
+        """Record the columns of the committed batch durably: later files are compared with them."""
         kept = None if self._accepted is None else [[name, type_] for name, type_ in self._accepted.items()]
         if self.job.header is None and kept != self.job.columns:
             self.job.columns = kept
@@ -69,7 +69,7 @@ class DriftCheck:
         return (path for path in files(self.source) if str(Path(path).absolute()) not in known)
 
     def _look(self, paths: Iterable[str], ahead: bool) -> None:
-        """``ahead``: only what has to stop the run is of interest."""
+        """Compare the columns of files. ``ahead``: only look for drifts that have to stop the run."""
         for path in paths:
             found = self.format.file_columns(self.source, path)
             if found is not None:
@@ -77,8 +77,8 @@ class DriftCheck:
 
     def _compare(self, found: Columns, where: str, ahead: bool) -> None:
         if self.format.columns_unnamed(found):
-            hint = "write the file anew with the names of its columns"
-            said = f"the columns of {where} have numbers for names: which is which cannot be told"
+            hint = "write the file again with the names of its columns"
+            said = f"the columns of {where} have numbers for names, so they cannot be matched"
             raise SkybandError("SKY-E308", said, hint=hint)
         if self._accepted is None:
             self._accepted = dict(found)
@@ -95,12 +95,12 @@ class DriftCheck:
         name = Path(where).name
         for d in drifts:
             self._found.append(f"{name}: {d.said}")
-            if len(self._found) <= _TOLD:
+            if len(self._found) <= _REPORTED:
                 self.warn(f"{name}: {d.said}{'' if d.harmless else ', which the spec accepts (source.on_drift)'}")
         self._accepted = drift.updated(self._accepted, found)
 
 
 def _hint(by_position: bool) -> str:
     if by_position:
-        return "CSV files are read by the place of a column: give it the header of the others under the same name, then run again"
-    return "mend the file under the same name and run again; source.on_drift: warn accepts it (what is missing is null)"
+        return "CSV files are read by the position of columns: give the file the header of the others, keep its name, and run again"
+    return "fix the file under the same name and run again; source.on_drift: warn accepts it (missing values are null)"

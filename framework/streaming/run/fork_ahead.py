@@ -1,4 +1,4 @@
-"""Python workers forked before they are needed: while Spark plans its first batch, which takes it seconds and one core."""
+"""Fork Python workers ahead of their first task, while Spark plans its first batch, which takes seconds and one core."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
-    """Has one worker of each of a job's two pools ready for its first task, that of the stateful step with the plan's kernels.
+    """Start one worker of each of a job's two pools; that of the stateful step loads the plan's kernels.
 
-    Returns at once; the thread ends by itself. What goes wrong in it goes wrong again where it matters.
+    Returns at once; the thread ends by itself. Errors are ignored: they occur again, and are reported, in the batch.
     """
     from skyband.framework.streaming.rows.config import HostConfig
 
     ahead = KernelsAhead(HostConfig.of(plan, (), ""))
     of = pools(spark.sparkContext)
     # One of a shared pool is enough: the stateful step begins when intake has ended.
-    asked = [_asked(spark, of.intake, nothing)] if of.intake != of.host else []
-    asked.append(_asked(spark, of.host, ahead))
+    ahead_of_tasks = [_data_set(spark, of.intake, nothing)] if of.intake != of.host else []
+    ahead_of_tasks.append(_data_set(spark, of.host, ahead))
 
     def count() -> None:
-        for rows in asked:
+        for rows in ahead_of_tasks:
             with suppress(Exception):
                 rows.count()
         # After that: at once, and on the same two cores, nothing of it would be gained [measured].
@@ -64,27 +64,27 @@ def warm(spark: SparkSession) -> None:
         file.unlink()
 
 
-def _asked(spark: SparkSession, more: Mapping[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
-    """Spark's side of a data set that a worker makes, of the pool that ``more`` of the environment tells from others."""
+def _data_set(spark: SparkSession, more: Mapping[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
+    """Return a data set that a worker of the pool with the environment ``more`` computes."""
     with pool(spark.sparkContext, more):
         return serialize_function(spark.sparkContext.parallelize([0], 1).mapPartitions(work))
 
 
 def nothing(rows: Iterable[Any]) -> Iterator[Any]:
-    """Takes rows and gives none."""
+    """Consume rows and return none."""
     for _ in rows:
         pass
     return iter(())
 
 
 class KernelsAhead:
-    """As ``nothing``, and loads the kernels of ``config`` on the way."""
+    """Consumes rows like ``nothing``, and loads the kernels of ``config``."""
 
     def __init__(self, config: HostConfig) -> None:
         self._config = config
 
     def __call__(self, rows: Iterable[Any]) -> Iterator[Any]:
-        """See the class."""
+        """Load the kernels and consume ``rows``."""
         from skyband.framework.streaming.bucket.kernels import load_kernels
 
         load_kernels(self._config)

@@ -1,8 +1,8 @@
-"""Committed changes to topics of Kafka, at least once: what a batch has added to ``<query>_changes`` is sent after its commit.
+"""Send committed changes to Kafka, at least once: the rows that a batch added to ``<query>_changes`` are sent after its commit.
 
-The tables are the truth, and what is sent is read from them: the rows behind the place that ``Sent`` holds, up to the last complete batch.
-A run that is killed between commit and sending sends them when it starts again, one that is killed before the place is noted sends them
-twice, byte for byte. All records of a stream of changes have one key, so they are in one partition, in the order of step and ``pos``.
+Records are read from the tables: the rows after the batch that ``Sent`` records, up to the last complete batch. A run killed between
+commit and sending sends them when it starts again. A run killed before ``Sent`` is written sends the same bytes twice. All records of a
+stream of changes have one key, so they are in one partition, in the order of step and ``pos``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _JSON: Final = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH
 
 
 class KafkaSink:
-    """Sends the changes of ``plan``'s job, of one generation, as ``kafka`` says."""
+    """Sends the changes of one generation of a job to the topics of ``kafka``."""
 
     def __init__(self, spark: SparkSession, plan: Plan, kafka: KafkaNode, layout: Layout, job: JobFile, sink: Sink) -> None:
         self.spark, self.layout, self.sink = spark, layout, sink
@@ -38,29 +38,29 @@ class KafkaSink:
         self.generation = job.generation
         nodes = {q.name: q for q in plan.queries}
         self.queries = {name: (topic, stream_columns(plan, nodes[name])) for name, topic in kafka.topics}
-        """Query -> (topic, the columns that tell its streams of changes apart)."""
+        """Query -> (topic, the key columns of its streams of changes)."""
         self.sent = Sent(layout, job)
 
     def catch_up(self, batch: int) -> None:
-        """Sends what is in the tables up to ``batch``, the last complete one, and has not been sent."""
+        """Send the rows up to ``batch``, the last complete one, that have not been sent."""
         self._send(list(self.queries), batch)
 
     def send(self, batch: int) -> None:
-        """As ``catch_up``, of ``batch``, which has just been committed. Does nothing if it has no changes."""
+        """Send the changes of ``batch``, which has just been committed, and unsent earlier ones. Does nothing if it has no changes."""
         self._send([q for q in self.queries if self.sink.committed.get(changes_name(q)) == batch], batch)
 
     def rest(self, batch: int) -> None:
-        """Notes that all there is up to ``batch`` has been sent: some batches have no changes."""
+        """Record that everything up to ``batch`` has been sent: some batches have no changes."""
         self.sent.moved(self.queries, batch)
 
     def _send(self, queries: list[str], batch: int) -> None:
-        """Raises SkybandError SKY-E640 if the records cannot be sent: they will be, by the next run."""
+        """Raise SkybandError SKY-E640 if the records cannot be sent; the next run sends them."""
         behind = [q for q in queries if self.sent.upto(q) < batch]
         if not behind:
             return
         failpoint("outlet.before")
         records = reduce(DataFrame.unionByName, (self._records(q, batch) for q in behind))
-        # A stream's records are one task's, in their order.
+        # One task sends all records of a stream, in their order.
         ordered = records.repartition("key").sortWithinPartitions("key", "step", "pos").drop("step", "pos")
         try:
             ordered.write.format("kafka").options(**connection(dict(self.kafka.options))).save()
@@ -78,8 +78,8 @@ class KafkaSink:
         rows = self.spark.read.format("delta").load(str(self.layout.root / table))
         rows = rows.where((F.col("batch_id") > self.sent.upto(name)) & (F.col("batch_id") <= batch))
         key = [F.lit(table).alias("table"), *([F.struct(*map(_column, stream)).alias("key")] if stream else [])]
-        told = {"table": F.lit(table), "generation": F.lit(self.generation), "step": F.col("step"), "pos": F.col("pos")}
-        headers = [F.struct(F.lit(n).alias("key"), c.cast("string").cast("binary").alias("value")) for n, c in told.items()]
+        headers_of = {"table": F.lit(table), "generation": F.lit(self.generation), "step": F.col("step"), "pos": F.col("pos")}
+        headers = [F.struct(F.lit(n).alias("key"), c.cast("string").cast("binary").alias("value")) for n, c in headers_of.items()]
         return rows.select(
             F.lit(topic).alias("topic"), F.to_json(F.struct(*key), _JSON).alias("key"),
             F.to_json(F.struct(*map(_column, rows.columns)), _JSON).alias("value"), F.array(*headers).alias("headers"), "step", "pos",
@@ -87,7 +87,7 @@ class KafkaSink:
 
 
 def _failed(said: str) -> SkybandError | None:
-    """Spark's error ``said`` as the user's; None if it is none of Kafka's (Spark may have died)."""
+    """Return Spark's error ``said`` as a SkybandError; None if it is not from Kafka (Spark may have died)."""
     known = refused(said)
     if known is None and "org.apache.kafka" not in said:
         return None

@@ -1,4 +1,4 @@
-"""What is told while a run works: what it starts, a line a batch (on a terminal one that changes in place), and the end of it."""
+"""Report progress: one line per micro-batch (on a terminal a line that changes in place), and a summary at the end."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.run.batch import Batch
 
 _LOOK: Final = 1.0
-"""Seconds between looks for kernels that are being compiled."""
+"""Seconds between checks for kernels that are being compiled."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Progress:
-    """Tells ``lines`` of every batch and adds up the run; ``quiet``: of warnings only. ``began``: when the command did (monotonic)."""
+    """Reports every batch to ``lines`` and sums up the run. ``quiet``: only warnings. ``began``: when the command started (monotonic)."""
 
     def __init__(self, lines: Lines, quiet: bool = False, plan: Plan | None = None, began: float | None = None) -> None:
         self.lines = lines
@@ -46,26 +46,26 @@ class Progress:
         self._decided = 0
         self.warned = Tally()
         self._objects = self._sent = 0
-        self._unusable, self._asked, self._nulls = Tally(), Tally(), Tally()
+        self._unusable, self._requested, self._nulls = Tally(), Tally(), Tally()
         self._phase = ""
         self._compiled = 0
         self._over = threading.Event()
 
     def show(self) -> None:
-        """From now on what the run is at is seen at any time, until ``close``."""
+        """Show the current work until ``close``."""
         if self.quiet:
             return
         self.lines.show(self._now if self.lines.live else self._at_work)
         threading.Thread(target=self._watch_kernels, args=(clock.time(),), daemon=True).start()
 
     def phase(self, text: str) -> None:
-        """What the run is at from now on."""
+        """Set the description of the current work."""
         self._phase = text
         if self.read_at is None and text.startswith(("reading", "waiting")):
             self.read_at = clock.monotonic()
 
     def __call__(self, batch: Batch) -> None:
-        """The line of one batch."""
+        """Report one batch."""
         rows, late, changes = batch.get(ROWS_IN), batch.get(LATE), batch.get(CHANGED)
         rejected = sum(batch.rejected().values())
         self.batches += 1
@@ -82,13 +82,13 @@ class Progress:
         self._objects += batch.get(ACCEPTED) - batch.get(DELETED)
         self._sent += batch.get(SENT)
         counts = batch.counts
-        for total, more in ((self._unusable, counts.unusable()), (self._asked, counts.requested()), (self._nulls, counts.nulls())):
+        for total, more in ((self._unusable, counts.unusable()), (self._requested, counts.requested()), (self._nulls, counts.nulls())):
             for name, n in more.items():
                 total[name] += n
         figures = {"batch": batch.number, "rows": rows, "late": late, "rejected": rejected}
         if not self.quiet:
-            said = {**figures, "changes": changes, "seconds": round(batch.seconds, 3)}
-            self.lines.batch(f"batch {batch.number}: {_did(batch)}" if _did(batch) else None, said)
+            all_figures = {**figures, "changes": changes, "seconds": round(batch.seconds, 3)}
+            self.lines.batch(f"batch {batch.number}: {_describe(batch)}" if _describe(batch) else None, all_figures)
         if self.share is not None:
             with contextlib.suppress(SkybandError, OSError):
                 self.share.look()
@@ -100,17 +100,17 @@ class Progress:
             self.lines.tell("warning", "late", text, **figures)
 
     def run_rows(self) -> RunRows | None:
-        """What the run has read and decided; None if it had no batch."""
+        """Return the rows that the run has read and decided; None if it had no batch."""
         if self._first is None or self._last is None:
             return None
         return RunRows(self._first, self._last.number, max(self.rows, self._decided), self.rejected, self.use())
 
     def use(self) -> Use:
-        """What the rows of the run were of use for."""
-        return Use(self._objects, self._unusable, self._asked, self._sent, self._nulls)
+        """Return how many rows the queries could use."""
+        return Use(self._objects, self._unusable, self._requested, self._sent, self._nulls)
 
     def close(self) -> None:
-        """The run's sum."""
+        """Report the summary of the run."""
         self._over.set()
         self.lines.close()
         if self.quiet:
@@ -123,18 +123,18 @@ class Progress:
         pending = self._last.pending if self._last is not None else 0
         log = log_file()
         text += f"; {_waiting(self._last, self.plan)}" if pending else ""
-        text += f"\nthe engine's log is {log}" if log is not None else ""
+        text += f"\nSpark's log is {log}" if log is not None else ""
         self.lines.tell(
             "info", "done", text, batches=self.batches, rows=self.rows, late=self.late, rejected=self.rejected, changes=self.changes,
             seconds=round(self.seconds, 3), wall=round(wall, 3), pending=pending, log=None if log is None else str(log),
         )  # fmt: skip
 
     def _at_work(self) -> str:
-        """What is told where no line can change in place; "" while a continuous run waits for rows."""
+        """Return the line for output that cannot change in place; "" while a continuous run waits for rows."""
         return "" if self._phase.startswith("waiting") else self._line()
 
     def _now(self) -> str:
-        """The line that changes in place."""
+        """Return the line that changes in place."""
         return f"{self._line()} · {clock.monotonic() - self.began:.0f} s"
 
     def _line(self) -> str:
@@ -152,7 +152,7 @@ class Progress:
         return " · ".join(parts)
 
     def _watch_kernels(self, since: float) -> None:
-        """Sees kernels being compiled; without a line that changes, says so once."""
+        """Watch for kernels that are being compiled. Report that once if no line can change in place."""
         last = 0
         while not self._over.wait(_LOOK):
             found = compiled_since(since)
@@ -163,8 +163,8 @@ class Progress:
                 return
 
 
-def _did(batch: Batch) -> str:
-    """What a batch did, in words; "" if nothing came and nothing happened (Spark has such batches to move its watermark)."""
+def _describe(batch: Batch) -> str:
+    """Describe what a batch did; "" if it did nothing (Spark runs such batches to move its watermark)."""
     rows, late, changes, rejected = batch.get(ROWS_IN), batch.get(LATE), batch.get(CHANGED), sum(batch.rejected().values())
     if rows:
         rate = f"{rows / batch.seconds:,.0f} rows/s" if batch.seconds else ""
@@ -176,7 +176,7 @@ def _did(batch: Batch) -> str:
 
 
 def _waiting(batch: Batch | None, plan: Plan | None) -> str:
-    """How many rows wait, and for what."""
+    """Describe how many rows wait, and for what."""
     if batch is None:
         return ""
     many = f"{counted(batch.pending, 'row')} {agree(batch.pending, 'waits', 'wait')}"

@@ -1,4 +1,4 @@
-"""Plan -> one Spark streaming query: source, intake, watermark, pack, stateful host, sink."""
+"""Build and start the streaming query of a plan: source, intake, watermark, blocks, stateful buckets, sink."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ from skyband.framework.streaming.spark.worker_pools import pool, pools
 OnBatch = Callable[[DataFrame, int], None]
 
 _PACKED: Final = StructType([*struct(node="int", bucket="int", kind="string", data="binary"), *struct(**{WATERMARK: "timestamp"})])
-"""The columns of pack's blocks (``messages``)."""
+"""The columns of the blocks that ``Pack`` makes (``messages``)."""
 _SENT: Final = struct(kind="string", data="binary")
-"""The columns of what the driver gets."""
+"""The columns of the messages to the driver."""
 
 _INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Spark compiles no code for the steps of a query whose rows it never sees: it has a few blocks to move."""
+"""Settings for queries whose rows Spark never sees: it moves a few blocks, for which compiling code does not pay."""
 
 _STARTING = threading.Lock()
-"""The session is that of all jobs of a program, which may start two at once."""
+"""Serializes changes of the session's settings: all jobs of a process share the session."""
 
 
 def build(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: WatermarkCaps | None, deliver: Deliver,
     send: Send,
 ) -> DataFrame:  # fmt: skip
-    """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside.
+    """Return the stream of (kind, data) blocks from which the tables are written, ``without`` the files that are set aside.
 
-    ``drop``: caps of the source's pieces, if they have any. ``deliver`` is what becomes of blocks on their way to the driver, ``send`` of
-    rows on their way to their bucket.
+    ``caps``: the caps of the source's files, if there are any. ``deliver`` handles blocks on their way to the driver, ``send`` rows on
+    their way to their bucket.
     """
     config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark))
     of = pools(spark.sparkContext)
@@ -70,8 +70,8 @@ def build(
             rows = intake(source, plan.intake)
             rows = with_control(spark, rows, str(layout.control), plan.intake.event_time)
             packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
-        # Only rows that are accepted so far move the watermark, and Pack is the last that rejects rows before the host.
-        # Spark drops late rows only where it sees the watermark's column: without it they reach the host, which rejects them by name.
+        # Only accepted rows move the watermark: Pack is the last step before the buckets that rejects rows.
+        # Spark drops late rows only if it sees the watermark's column. Without it they reach the buckets, which record them as late.
         packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
     with pool(spark.sparkContext, of.host):
         host = HostProcessor(config, deliver, handing(spark.sparkContext, str(layout.checkpoint)))
@@ -79,7 +79,7 @@ def build(
 
 
 def _cores(spark: SparkSession) -> int:
-    """Those that a task may use if no other one runs."""
+    """Return the number of cores that a task may use if no other task runs."""
     context = spark.sparkContext
     local = (context.master or "").startswith("local")
     return min(context.defaultParallelism, os.cpu_count() or 1) if local else int(context.getConf().get("spark.executor.cores") or 1)
@@ -89,11 +89,11 @@ def _read_by_arrow(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: WatermarkCaps | None,
     deliver: Deliver, send: Send,
 ) -> DataFrame:  # fmt: skip
-    """The stream of packed blocks, whose rows Spark never sees."""
+    """Return the stream of blocks that tasks read by Arrow; Spark never sees the rows."""
     urls = spark_reader.urls(spark, plan.source, URL, without, drop)
     packed = urls.mapInArrow(ReadAndPack(config, readable(plan, job), deliver, send), _PACKED)
-    told = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
-    control = control_rows(spark, str(layout.control)).select(*told, F.col("at"))
+    columns = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
+    control = control_rows(spark, str(layout.control)).select(*columns, F.col("at"))
     return packed.unionByName(control.toDF(*packed.columns))
 
 
@@ -101,9 +101,9 @@ def start(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool, without: Sequence[str] = (),
     drop: WatermarkCaps | None = None, delivery: Delivery | None = None,
 ) -> StreamingQuery:  # fmt: skip
-    """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
+    """Start the job's query: over the present input (``once``), or continuously at the spec's trigger."""
     if owed(layout.checkpoint):
-        # An earlier run ended before it: without a new row Spark would not come to what the watermark has passed, a finish among it.
+        # An earlier run ended before this batch. Without a new row Spark would not process what the watermark has passed, such as a finish.
         layout.order_wake(f"after-{last_batch(layout.checkpoint / 'commits')}")
     shared = parcels(spark.sparkContext, str(layout.checkpoint))
     if shared is not None:
@@ -121,7 +121,7 @@ def start(
 
 @contextmanager
 def _set_for_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """A query that is started inside keeps these settings of the session, which afterwards is as it was."""
+    """Set these settings of the session for a query that starts inside, and restore them afterwards. The query keeps them."""
     with _STARTING:
         before = {name: str(spark.conf.get(name)) for name in settings}
         try:
@@ -134,7 +134,7 @@ def _set_for_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
 
 
 def run_batch(made: DataFrame, batch_id: int, layout: Layout) -> Iterable[Block]:
-    """What the tasks of a batch, which all run here, exactly once, send to the driver: the state is committed when this returns."""
+    """Run the tasks of a batch, exactly once, and return what they send. The state is committed when this returns."""
     context = made.sparkSession.sparkContext
     number_batch(context, batch_id)
     table = made.toArrow()

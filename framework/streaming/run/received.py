@@ -1,4 +1,4 @@
-"""What the driver gets of a batch: rows by kind, files that tasks have written, counts."""
+"""The messages of a batch's tasks to the driver: rows by kind, files that tasks have written, counts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from skyband.framework.tables.delta.data_files import DataFile
 
 @dataclass(slots=True)
 class Received:
-    """Blocks and files of a batch by kind, in the order in which they came; of a bucket's state the last."""
+    """Blocks and files of a batch by kind, in the order of arrival; of a bucket's state only the last."""
 
     counts: Tally = field(default_factory=Tally)
     files: dict[str, list[DataFile]] = field(default_factory=dict)
     _parts: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     _reasons: Counter[str] = field(default_factory=Counter)
-    """Rejected rows in files, by reason."""
+    """Number of rejected rows in files, by reason."""
 
     @classmethod
     def of(cls, messages: Iterable[Block]) -> Received:
-        """What tasks have sent."""
+        """Return the contents of the tasks' ``messages``."""
         found = cls()
         for kind, data in messages:
             if kind == COUNTS:
@@ -40,25 +40,25 @@ class Received:
         return found
 
     def put(self, kind: str, rows: pa.Table) -> None:
-        """More rows."""
+        """Add rows of a kind."""
         if isinstance(parse_kind(kind), Skyband):
             self._parts.pop(kind, None)
             self.files.pop(kind, None)
         self._parts[kind].append(rows)
 
     def tables(self) -> dict[str, pa.Table]:
-        """The rows that came here themselves, by kind."""
+        """Return the rows that arrived in messages, by kind."""
         return {kind: pa.concat_tables(parts) for kind, parts in self._parts.items()}
 
     def reasons(self) -> dict[str, int]:
-        """Rejected rows by reason as table ``rejected`` spells it."""
+        """Return the number of rejected rows by the reason in table ``rejected``."""
         found = Counter(self._reasons)
         for part in self._parts.get(REJECTED, ()):
             found.update({x["values"]: x["counts"] for x in pc.value_counts(part["reason"]).to_pylist()})
         return dict(found)
 
     def changes(self) -> dict[str, int]:
-        """Changes by query, of those that have any."""
+        """Return the number of changes by query, without queries that have none."""
         found: Counter[str] = Counter()
         for rows in (self._parts, self.files):
             for kind, parts in rows.items():

@@ -1,4 +1,4 @@
-"""The pieces (files) of the source during one run: watched over by their format, set aside where the spec says so."""
+"""The files of the source during one run: checked by their format, and set aside if they are unreadable and the spec allows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skyband.framework.tables.writing.sink import Sink
 
 
 class SourceFiles:
-    """``committed``: tables have rows of a batch that an earlier run did not finish. ``warn`` gets what a user has to know."""
+    """The files that a run reads. ``committed``: tables have rows of a batch that an earlier run did not finish."""
 
     def __init__(
         self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool, warn: Warn = warning_to_stderr
@@ -31,29 +31,29 @@ class SourceFiles:
         self.watch = source_format(plan.source.format).watch(plan.source, job.header, layout.home)
         self.failed: int | None = None
         if self.watch is not None:
-            self._tell(self.watch.at_start(committed))
+            self._warn_all(self.watch.at_start(committed))
             batch = last_batch(layout.checkpoint / "offsets") + 1
             if self.watch.rejected(batch):
-                # Without a new file there would be no batch to report them in.
+                # Without a new file there would be no batch that reports them.
                 layout.order_wake(f"aside-{batch}")
 
     def files(self, batch: int) -> list[str]:
-        """URLs of the files that ``batch`` reads, if the source is one of files."""
+        """Return the URLs of the files that ``batch`` reads; none if the source has no files."""
         return self.watch.files(batch) if self.watch is not None else []
 
     def left_out(self) -> list[str]:
-        """What the query has to do without."""
+        """Return the files that the query must not read."""
         return self.watch.left_out() if self.watch is not None else []
 
     def before_commit(self, batch: int, counts: Tally) -> pa.Table:
-        """Rows of ``rejected`` for what ``batch`` does without, counted. Raises SkybandError SKY-E301 if a piece of it is gone,
+        """Return and count the rows of ``rejected`` for the files that ``batch`` does without.
 
-        and as ``by_arrow.look``.
+        Raises SkybandError SKY-E301 if a file of the batch is gone, and the errors of ``by_arrow.look``.
         """
         if self.watch is None:
             return rejects.SCHEMA.empty_table()
         look(self.plan, self.job, self.watch.files(batch))
-        self._tell(self.watch.before_commit(batch))
+        self._warn_all(self.watch.before_commit(batch))
         rows = self.watch.rejected(batch)
         counts[ROWS_IN] += len(rows)
         if rows:
@@ -63,16 +63,16 @@ class SourceFiles:
         return pa.table([*columns, nulls], schema=rejects.SCHEMA)
 
     def set_aside(self, said: str, batch: int | None) -> bool:
-        """Whether Spark, which failed with ``said`` in ``batch``, can go on without pieces that are now set aside.
+        """Set aside the files that made Spark fail with ``said`` in ``batch``. Return whether the query can go on without them.
 
-        Not if a table has rows of the batch already: then it was read before, and has to be repeated with the same rows.
+        It cannot if a table has rows of the batch already: then the batch has to be repeated with the same rows.
         """
         if self.watch is None or not self.reject or batch is None or batch in self.sink.committed.values():
             return False
         warnings = self.watch.set_aside(self.spark, said, batch)
-        self._tell(warnings)
+        self._warn_all(warnings)
         return bool(warnings)
 
-    def _tell(self, warnings: list[str]) -> None:
+    def _warn_all(self, warnings: list[str]) -> None:
         for text in warnings:
             self.warn(text)

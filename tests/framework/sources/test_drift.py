@@ -190,7 +190,7 @@ def test_a_file_of_the_same_batch_is_held_against_the_first_one(tmp_path: Path) 
 def test_columns_without_names_are_never_read(tmp_path: Path) -> None:
     job = Job(tmp_path, "orc", "warn")
     job.put(0, pa.table({"_col0": [1], "_col1": ["a"]}), "orc")
-    with pytest.raises(SkybandError, match="which is which cannot be told"):
+    with pytest.raises(SkybandError, match="so they cannot be matched"):
         job.run(0, kind="orc")
 
 
@@ -202,7 +202,7 @@ def test_another_header_is_seen_before_the_first_batch(tmp_path: Path) -> None:
     with pytest.raises(SkybandError) as e:
         job.run(kind="csv")
     assert "1.csv: column 'more' is new; the columns have another order, from 'X' on" in e.value.message
-    assert "by the place of a column" in str(e.value.hint)
+    assert "by the position of columns" in str(e.value.hint)
 
 
 def test_a_delta_table_is_looked_at_when_a_run_starts(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_what_waits_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     mine, told = drops(tmp_path, monkeypatch, lying)
     assert mine.begin() and lying.read == [["a", "b", "c"]]
     assert WatermarkCaps.load(mine.layout.home).caps == {"a": None, "b": 11 * MINUTE, "c": None}
-    assert "3 files lie there" in told[0] and "rows of 1 of them (1970-01-01 00:20:00 to 1970-01-01 00:29:00) wait in state" in told[0]
+    assert "3 files are waiting" in told[0] and "rows of 1 of them (1970-01-01 00:20:00 to 1970-01-01 00:29:00) wait in state" in told[0]
     # The next run, with b in a batch that has begun: it is repeated as it was.
     lying.begun = ["b"]
     again, _ = drops(tmp_path, monkeypatch, lying)
