@@ -1,4 +1,4 @@
-"""One bucket of keys: its rows sequenced, its operators run, both kept as one state. Knows nothing of Spark.
+"""One bucket of keys: orders its rows, runs its operators, and saves both as one state. Knows nothing of Spark.
 
 Per call: blocks of rows in, blocks for tables out; ``save`` gives what changed in state. A bucket read back from
 state continues byte for byte.
@@ -31,7 +31,7 @@ class Bucket:
         self.host = host or OperatorHost.new(config)
 
     def run(self, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> list[Block]:
-        """Everything that is due: rows below the frontier in order, expiries and boundaries between them."""
+        """Process everything that is due: rows below the frontier in order, and the expiries and boundaries between them."""
         started = clock.perf_counter()
         out = Outbox(counts=Tally({LATE: 0, DUPLICATE_ID: 0, ACCEPTED: 0, CHANGED: 0}))
         frontier = self.config.frontier(watermark_ms)
@@ -51,12 +51,12 @@ class Bucket:
 
     @property
     def crowded(self) -> bool:
-        """Too many texts that may be dead are remembered: read the bucket back from state, which forgets them."""
+        """True if it keeps too many texts that may be unused: reading the bucket back from state drops them."""
         return self.host.crowded
 
     @property
     def until(self) -> int:
-        """All events before this instant have been taken."""
+        """All events before this time have been processed."""
         return self.sequencer.until
 
     def due(self) -> int | None:

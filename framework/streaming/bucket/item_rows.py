@@ -1,4 +1,4 @@
-"""From an operator's numbers to rows of tables: which objects, which keys, in the user's columns."""
+"""Turn an operator's numbers into rows of tables: objects and keys in the user's columns."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ItemRows:
             yield q.name, _table(columns)
 
     def skyband(self, operator: int, items: Items, store: WindowStore, keys: KeyValues, bucket: int) -> pa.Table:
-        """The whole skyband of this bucket; what has left the window since is left out."""
+        """Return the whole skyband of this bucket, without objects that have left the window since."""
         q = self.by_operator[operator][0]
         alive = np.ones(len(items.key), bool)
         for j, part in enumerate(q.item.parts):

@@ -1,4 +1,4 @@
-"""A bucket as a worker holds it from one batch to the next, with what Spark's store has of it. Imports no Spark."""
+"""A bucket that a worker keeps between batches, with its values in the state store. Does not import Spark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class HeldBucket:
 
     @classmethod
     def read(cls, config: HostConfig, number: int, token: str, values: StateValues, directory: Path | None) -> HeldBucket:
-        """The bucket that was saved with ``token``: as another worker handed it, else of the store."""
+        """Return the bucket that was saved with ``token``: from another worker's hand-off files, else from the state store."""
         taken = Handed.taken(directory, token)
         if taken is not None:
             handed, state = taken
@@ -62,7 +62,7 @@ class HeldBucket:
         return cls(bucket, handed, _repeated(state))
 
     def save(self, values: StateValues) -> None:
-        """What has changed goes into the store."""
+        """Write the changes to the state store."""
         new, dropped = self.bucket.save()
         for name, value in new.items():
             before = self.stored.get(name)

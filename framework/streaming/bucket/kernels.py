@@ -1,5 +1,4 @@
-"""Kernels of a job: loaded before its first rows come, and those that are compiled while it runs, which the first job of a machine waits
-for. These are seen by the files that Numba's caches get."""
+"""Load a job's kernels before its first rows arrive, and count those that are compiled during a run, by the files in Numba's caches."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def load_kernels(config: HostConfig) -> int:
 
 
 def _made_up(config: HostConfig) -> pa.Table:
-    """Rows all different, the last one so late that those before it are taken."""
+    """Return distinct rows, the last one late enough that the rows before it are processed."""
     import pyarrow as pa
 
     late = (config.intake.delay_ms + 2) * 1000
@@ -53,7 +52,7 @@ def _made_up(config: HostConfig) -> pa.Table:
 
 
 def compiled_since(instant: float) -> int:
-    """How many kernels have been compiled since ``instant`` (seconds since 1970). O(files of the caches)."""
+    """Return the number of kernels compiled since ``instant`` (seconds since 1970). O(files of the caches)."""
     if not HAVE_NUMBA:
         return 0
     operators = Path(__file__).resolve().parents[3] / "operators"

@@ -1,7 +1,7 @@
-"""Objects that many rows report on, of one bucket: their numbers, and the values that name them.
+"""The objects of one bucket that many rows report on: their numbers, and the values that name them.
 
 An operator reads an object as a number (``operators.base.object_column``); results name it by its columns. Numbers are given in order of
-first sight and never again; objects that no operator needs any more are forgotten.
+their first rows and never reused; objects that no operator needs any more are removed.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class ObjectNumbers:
         return out
 
     def named(self, numbers: I64) -> Named:
-        """Objects with their names as words (see ``words``). KeyError if one has been forgotten."""
+        """Objects with their names as words (see ``words``). Raise KeyError if one has been removed."""
         return Named(numbers, names(self.rows(numbers)))
 
     def rows(self, numbers: I64) -> pa.Table:
-        """The naming columns of objects, in the order of ``numbers``. KeyError if one has been forgotten."""
+        """The naming columns of objects, in the order of ``numbers``. Raise KeyError if one has been removed."""
         held = self.known[_NUMBER].to_numpy()
         at = np.searchsorted(held, numbers)
         if len(numbers) and (at.max() == len(held) or not np.array_equal(held[at], numbers)):
@@ -68,12 +68,12 @@ class ObjectNumbers:
 
     @property
     def numbers(self) -> I64:
-        """The numbers of the known objects."""
+        """Return the numbers of the known objects."""
         found: I64 = self.known[_NUMBER].to_numpy()
         return found
 
     def keep(self, needed: Iterable[I64]) -> None:
-        """Forgets all objects but those whose numbers are in ``needed``."""
+        """Remove all objects except those whose numbers are in ``needed``."""
         wanted = np.concatenate([np.empty(0, np.int64), *needed])
         mask = np.isin(self.known[_NUMBER].to_numpy(), wanted)
         if not mask.all():
@@ -84,6 +84,6 @@ class ObjectNumbers:
         return pa.concat_tables([self.known, pa.table({_NUMBER: [self.next]})], promote_options="default").combine_chunks()
 
     def restore(self, saved: pa.Table) -> None:
-        """Takes back what ``saved`` gave."""
+        """Restore the result of ``saved``."""
         self.known = saved.slice(0, saved.num_rows - 1).select(self.known.column_names).cast(self.known.schema)
         self.next = int(pc.max(saved[_NUMBER]).as_py())

@@ -67,7 +67,7 @@ class OperatorHost:
         self.codes = TextCodes(config.texts) if codes is None else codes
         self.logics: list[Logic] = []
         self.needed: list[I64] = []
-        """By operator, the objects that it needed when it was last asked."""
+        """The objects that each operator needed at the last check."""
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
         self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
         self.items = ItemRows(config, self.objects)
@@ -75,7 +75,7 @@ class OperatorHost:
 
     @classmethod
     def new(cls, config: HostConfig) -> OperatorHost:
-        """The operators before the first row."""
+        """Return the operators before the first row."""
         return cls(config).begin()
 
     def begin(self) -> OperatorHost:
@@ -85,7 +85,7 @@ class OperatorHost:
         return self
 
     def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox) -> None:
-        """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
+        """Process the accepted rows and advance to ``limit``; return each operator's changes, and its skyband if it may have changed."""
         self._keep(taken)
         target = {DELETION_TARGET: taken.target} if self.deletes else {}
         columns = self._columns(taken.key, taken.rows) | target
@@ -126,7 +126,7 @@ class OperatorHost:
 
     @property
     def crowded(self) -> bool:
-        """Too many texts that may be dead are remembered."""
+        """True if it keeps too many texts that may be unused."""
         return len(self.codes.values) > 1_000_000 + 4 * sum(len(s.at) for s in self.store.segments)
 
     def save(self, core: dict[str, Any], next_seq: I64, until: int) -> tuple[dict[str, bytes], list[str]]:
@@ -174,7 +174,7 @@ class OperatorHost:
         return host
 
     def _keep(self, taken: Sequenced) -> None:
-        """Adds the new objects to the window's rows."""
+        """Add the new objects to the window's rows."""
         kept, hashes = taken.rows.select(self.store.schema.names).cast(self.store.schema), taken.rows.select(self.hashes)
         key, seq, time = taken.key, taken.seq, taken.time
         made = seq >= 0
@@ -219,14 +219,14 @@ class OperatorHost:
         return found
 
     def _forget_objects(self) -> None:
-        """Objects that no operator needs any more lose their numbers."""
+        """Remove objects that no operator needs any more."""
         self.needed = self._needed()
         for named, numbers in self.objects.items():
             mine = [self.needed[i] for i, node in enumerate(self.operators) if named in node.objects]
             numbers.keep([*mine, self.others.objects.get(named, np.empty(0, np.int64))])
 
     def _needed(self) -> list[I64]:
-        """By operator, the numbers of the objects that it needs."""
+        """Return the numbers of the objects that each operator needs."""
         both = zip(self.operators, self.logics, strict=True)
         return [cast(ObjectLogic, logic).objects() if node.objects else np.empty(0, np.int64) for node, logic in both]
 

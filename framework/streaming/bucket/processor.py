@@ -1,4 +1,4 @@
-"""The stateful step: one bucket of keys a grouping key, state as named binary values, a cache of decoded state in the worker."""
+"""The stateful step: a bucket of keys per grouping key, state as named binary values, and a cache of decoded state in the worker."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class HostProcessor(StatefulProcessor):
 
     @property
     def config(self) -> HostConfig:
-        """What all buckets of the job have in common."""
+        """The configuration of all buckets of the job."""
         return self._unpacked[0]
 
     @property
@@ -65,7 +65,7 @@ class HostProcessor(StatefulProcessor):
         return self._unpacked[1]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
+        """Declare the state: a token with the current timer, and values by name in pieces of 1 MB."""
         require_driver_versions()
         pickle_state_plainly(handle)
         self.handle = handle
@@ -73,7 +73,7 @@ class HostProcessor(StatefulProcessor):
         self.values = handle.getMapState("values", _NAME, _DATA)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
-        """One batch's blocks of one bucket, in any order."""
+        """Process one batch's blocks of one bucket, in any order."""
         node, number = int(key[0]), int(key[1])
         if node == ASIDE:
             for row in rows:
@@ -85,11 +85,11 @@ class HostProcessor(StatefulProcessor):
         yield from self._run(number, data, timerValues.getCurrentWatermarkInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        """The watermark has passed something that waits in this bucket."""
+        """Process what became due in this bucket when the watermark advanced."""
         yield from self._run(int(key[1]), [], timerValues.getCurrentWatermarkInMs())
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> Iterator[Row]:
         started = clock.perf_counter()
@@ -116,7 +116,7 @@ class HostProcessor(StatefulProcessor):
         yield Row(kind=COUNTS, data=times.message())
 
     def _held(self, number: int, cached: tuple[str, HeldBucket] | None, token: str | None) -> HeldBucket:
-        """The bucket as it was saved with ``token`` (None: it never was), from where it is had fastest."""
+        """Return the bucket that was saved with ``token`` (None: a new one), from the cache, hand-off files or state store."""
         from skyband.framework.streaming.bucket.kept_bucket import HeldBucket
 
         values, directory = StateValues(self.values), None if self.handing is None else self.handing / str(number)

@@ -1,4 +1,4 @@
-"""Numbering of keys and objects, and the duplicate-id check: hash tables in flat arrays, one kernel pass over a block.
+"""Number keys and objects, and find duplicate ids: hash tables in flat arrays, one kernel pass over a block.
 
 Ids and keys come as 128-bit hashes made by Spark (two 64-bit hashes with different seeds): two different ids
 meet with probability 2**-128 a pair.
@@ -165,7 +165,7 @@ def grown(a: npt.NDArray[Any], n: int, fill: int = 0) -> npt.NDArray[Any]:
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of one bucket: dense numbers in order of first sight; per key the next seq and the last event time."""
+    """The keys of one bucket: dense numbers in the order of their first rows; per key the next seq and the last event time."""
 
     known: int = 0
     d1: I64 = field(default_factory=lambda: np.zeros(16, np.int64))
@@ -200,7 +200,7 @@ class Keys:
             _refill_slots(self.d1, self.d2, self.known, self.slots)
 
     def arrays(self) -> dict[str, I64]:
-        """What ``restore`` needs."""
+        """Return the arguments of ``restore``."""
         n = self.known
         return {"d1": self.d1[:n], "d2": self.d2[:n], "next_seq": self.next_seq[:n], "last_time": self.last_time[:n]}
 
@@ -250,7 +250,7 @@ class Ids:
         return seq, target
 
     def load(self, keys: Keys, key: I64, seq: I64, time: I64, h1: I64, h2: I64) -> None:
-        """Adds objects accepted before (a restored window)."""
+        """Add the objects of a restored window."""
         self._reserve(keys, len(key), -NEVER)
         entries = np.stack((h1, h2, key, seq, time), axis=1)
         self.used += int(_reinsert(np.ones(len(key), bool), entries, self.table))

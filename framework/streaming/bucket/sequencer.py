@@ -1,4 +1,4 @@
-"""One bucket's rows in order: late ones out, early ones kept waiting, the rest numbered key by key and checked for their ids.
+"""Order one bucket's rows: reject late ones, buffer early ones, number the rest key by key and check their ids.
 
 Rows in, accepted arrivals out. Its part of the state: the instant all events before which have been taken, the keys, the rows that wait,
 the deletions whose objects would still be in the window. Ids are not its own part: they come back with the window's rows.
@@ -140,7 +140,7 @@ class Sequencer:
             out.counts[NEWEST] = max(newest)
 
     def waiting(self) -> list[int]:
-        """The earliest event time of a row that waits, if one does."""
+        """Return the earliest event time of the buffered rows, if there are any."""
         if not self.pending.num_rows:
             return []
         return [int(pc.min(self.pending[self.intake.event_time].cast(pa.int64())).as_py())]

@@ -1,4 +1,4 @@
-"""A bucket's state in Spark's store: binary values by name, in pieces of 1 MB of a map. Imports no Spark."""
+"""A bucket's state in Spark's state store: binary values by name, in pieces of 1 MB of a map. Does not import Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StateValues:
         self._pieces = pieces
 
     def read(self, name: str) -> bytes | None:
-        """The value; None if there is none. Slow: Spark spells out every byte that it gives."""
+        """Return the value; None if there is none. Slow: Spark encodes every byte as text."""
         first = self._pieces.getValue((name, 0))
         if first is None:
             return None
@@ -38,7 +38,7 @@ class StateValues:
             self._pieces.updateValue((name, piece), (value[piece * _PIECE : (piece + 1) * _PIECE],))
 
     def drop(self, name: str, keep: int = 0) -> None:
-        """Removes the pieces of a value from number ``keep`` on."""
+        """Remove the pieces of a value from number ``keep`` on."""
         piece = keep
         while self._pieces.containsKey((name, piece)):
             self._pieces.removeKey((name, piece))

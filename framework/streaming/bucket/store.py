@@ -1,4 +1,4 @@
-"""The window's rows of one bucket: what results show (ids, carried columns, times) and what state must keep.
+"""The window's rows of one bucket: the columns of results (ids, carried columns, times), and the state to keep.
 
 Rows come in blocks sorted by (key, seq). In memory they are segments with a sorted 63-bit address (key, seq), so that
 looking up any objects is a binary search; in state they are chunks of about 1 MB, written once and dropped whole.
@@ -89,7 +89,7 @@ class WindowStore:
         self._unsaved: Segment | None = None
 
     def append(self, key: I64, seq: I64, time: I64, rows: pa.Table) -> None:
-        """One batch's accepted rows, sorted by (key, seq)."""
+        """Append one batch's accepted rows, sorted by (key, seq)."""
         if not len(seq):
             return
         segment = Segment(address(key, seq), time, rows.combine_chunks())
@@ -123,7 +123,7 @@ class WindowStore:
         return rows, times
 
     def has(self, key: I64, seq: I64) -> npt.NDArray[np.bool_]:
-        """Which of the objects are here."""
+        """Return which of the objects are stored."""
         want = address(key, seq)
         found = np.zeros(len(want), bool)
         for s in self.segments:
@@ -131,7 +131,7 @@ class WindowStore:
         return found
 
     def expire(self, next_seq: I64, until: int) -> None:
-        """Forgets rows of objects dead at ``until`` (all events before it taken) and notes chunks to drop. O(rows), vectorised."""
+        """Remove rows of objects that have left the window at ``until``, and note the chunks to delete. O(rows), vectorised."""
         segments = []
         for s in self.segments:
             alive = self._alive(s.at, s.time, next_seq, until)

@@ -1,6 +1,6 @@
-"""What a checkpoint must hold for Spark to go on from it: looked at before Spark is, which would tell of it by a stack trace,
+"""Check that a checkpoint is complete before Spark reads it.
 
-or not at all (a log of files that is cut short makes it pass over new files).
+Spark would report damage by a stack trace, or not at all: with a truncated file source log it skips new files.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _control(checkpoint: Path, control: Path, planned: int, finishes: Sequence[S
 
 
 def _state(state: Path, partitions: int, version: int) -> str | None:
-    """What the state lacks to be loaded as of ``version``: a snapshot with its files, and every change after it."""
+    """Return what is missing to load the state of ``version``: a snapshot with its files, and every changelog after it."""
     for part in ("_metadata", "_stateSchema"):
         if not any(p.is_file() for p in (state / part).rglob("*")):
             return f"state/0/{part} is gone"
@@ -94,7 +94,7 @@ def _state(state: Path, partitions: int, version: int) -> str | None:
 
 
 def _snapshot_lacks(directory: Path, version: int) -> list[str]:
-    """The files a snapshot is made of that are not there, or the snapshot itself if it cannot be read."""
+    """Return the missing files of a snapshot, or the snapshot itself if it cannot be read."""
     try:
         with (directory / f"{version}.zip").open("rb") as file, zipfile.ZipFile(file) as packed:
             if packed.getinfo("metadata").file_size > _LARGEST:
@@ -131,7 +131,7 @@ _GONE = re.compile(r"FileNotFoundException|does not exist|doesn't exist|EOFExcep
 
 
 def failure(said: str, checkpoint: Path) -> SkybandError | None:
-    """Spark's error ``said`` as SKY-E303 if it is about a part of the checkpoint that is gone or broken; else None."""
+    """Return SKY-E303 if Spark's error ``said`` is about a missing or damaged part of the checkpoint; else None."""
     about = [line.strip() for line in said.splitlines() if str(checkpoint) in line and _GONE.search(line)]
     if not about and not _OF_CHECKPOINT.search(said):
         return None

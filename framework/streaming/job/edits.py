@@ -1,4 +1,4 @@
-"""What an edited spec does to its job, before it is run: whether the next run goes on, and what starting again would cost."""
+"""Predict the effect of an edited spec on its job: whether the next run continues, and what starting again would cost."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Edit:
 
     @property
     def fits(self) -> bool:
-        """Whether the next run goes on (or is the first)."""
+        """Return True if the next run continues (or is the first)."""
         return self.verdict in ("first run", "nothing", "rules", "buckets")
 
 
@@ -129,7 +129,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
 
 
 def _obstacle(plan: Plan, layout: Layout) -> str | None:
-    """What stands in the way of making queries alone, and what to do."""
+    """Return why the queries cannot be backfilled alone, and what to do."""
     if source_format(plan.source.format).once:
         return f"a {plan.source.format} source is not read again; skyband rebuild makes everything anew"
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))

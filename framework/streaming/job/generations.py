@@ -147,7 +147,7 @@ def _said(home: Path) -> _Said:
 
 
 def bytes_in(directory: Path) -> int:
-    """Bytes of all files below ``directory``, links aside; 0 if it is not there. A file that goes meanwhile counts, or not."""
+    """Return the bytes of all files below ``directory``, without links; 0 if it does not exist. Files removed meanwhile may count."""
     if is_object(directory):
         return sum(path.stat().st_size for path in directory.rglob("*"))
     size = 0
@@ -169,7 +169,7 @@ def gone_files(layout: Layout) -> tuple[int, int]:
 
 
 def goes_on(plan: Plan, built: Layout) -> bool:
-    """Whether a rebuild that was interrupted can be gone on with: by the very plan ``plan`` (``staged``), and nothing of it is lost."""
+    """Return True if an interrupted rebuild can be continued: it has the same plan (``staged``) and is complete."""
     try:
         job = fitting_job(plan, built)
         if job is None or built.renewed(plan, job) != job:
@@ -181,7 +181,7 @@ def goes_on(plan: Plan, built: Layout) -> bool:
 
 
 def swap(layout: Layout, source: Literal["next", "back"] = NEXT) -> None:
-    """Puts the generation in ``_skyband/<source>`` into the place of the present one, which is then in ``_skyband/old``.
+    """Replace the present generation by the one in ``_skyband/<source>``, and move the present one to ``_skyband/old``.
 
     For a moment when the job's lock is held and no query runs. What was in ``old`` is removed first. Raises SkybandError SKY-E202 if
     something that is no table has a new table's name; then nothing has changed.
@@ -206,7 +206,7 @@ def swap_in(layout: Layout, tables: Sequence[str], leaving: Sequence[str]) -> No
 
 
 def _move(layout: Layout, journal: Journal) -> None:
-    """Writes down what is to be moved, and moves it."""
+    """Write the journal, then move the directories."""
     owner = Owner(layout.root)
     for name in journal.leaving[0]:
         owner.need_own(name)
@@ -220,7 +220,7 @@ def _move(layout: Layout, journal: Journal) -> None:
 
 
 def settle(layout: Layout) -> bool:
-    """Completes a swap that was interrupted; whether there was one. For a moment when the job's lock is held.
+    """Complete an interrupted swap; return whether there was one. The caller holds the job's lock.
 
     Raises SkybandError SKY-E303 for a journal that no swap has written, SKY-E205 if it moves a table that is not the job's; in both cases
     nothing has been moved.
@@ -271,7 +271,7 @@ def _left(name: str, leaving: Sequence[str], away: Path) -> bool:
 
 
 def undo(layout: Layout) -> None:
-    """Puts the generation of before the last swap back, and the present one into its place: once more is as before.
+    """Exchange the present generation and the one before the last swap; doing it twice restores the first state.
 
     As ``swap``. Raises SkybandError SKY-E402 if there is none.
     """
@@ -283,7 +283,7 @@ def undo(layout: Layout) -> None:
 
 
 def drop(layout: Layout, name: str) -> int:
-    """Removes the generation in ``_skyband/<name>``; the bytes that it had, 0 if there was none."""
+    """Remove the generation in ``_skyband/<name>``; return its size in bytes, 0 if there was none."""
     directory = layout.home / name
     size = bytes_in(directory)
     _remove(directory)
@@ -291,7 +291,7 @@ def drop(layout: Layout, name: str) -> int:
 
 
 def clear(layout: Layout, tables: Sequence[str]) -> None:
-    """Removes all generations with ``tables``, those of the present one, and the table of runs. For who holds the job's lock.
+    """Remove all generations with ``tables``, those of the present one, and the table of runs. The caller holds the job's lock.
 
     What else is in the sink stays, as do the two lock files. Killed, it is done again: the job file goes last.
     """
@@ -329,7 +329,7 @@ def _places(layout: Layout, journal: Journal) -> tuple[tuple[Path, Path, Path], 
 
 
 def _carry_out(layout: Layout, journal: Journal) -> None:
-    """All steps of the journal that have not been done yet."""
+    """Do all remaining steps of the journal."""
     new, old = layout.home / journal.source, layout.home / journal.away
     if journal.source == NEXT:
         _relocate(new / HOME / "checkpoint")
@@ -352,16 +352,16 @@ def _carry_out(layout: Layout, journal: Journal) -> None:
 
 
 def _relocate(checkpoint: Path) -> None:
-    """Makes the paths in a checkpoint those of where it will be. Done twice it changes nothing."""
+    """Rewrite the paths in a checkpoint to its future directory. Doing it twice changes nothing."""
     for path in _with_paths(checkpoint):
         said = path.read_bytes()
         if _BUILT in said:
-            # Spark would hold the file against the sum of its former content.
+            # Spark would compare the file with the checksum of its former content.
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
             durable.replace(path, said.replace(_BUILT, b"/_skyband/"))
 
 
 def _with_paths(checkpoint: Path) -> Iterator[Path]:
-    """The files of a checkpoint that may have paths of itself in them."""
+    """Return the files of a checkpoint that may contain its own path."""
     for directory in (checkpoint / "sources" / str(CONTROL), *checkpoint.glob("state/*/_metadata")):
         yield from (p for p in directory.rglob("*") if p.is_file() and not p.name.startswith("."))

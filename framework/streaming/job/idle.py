@@ -1,8 +1,7 @@
-"""A job with nothing to do: known from the source's directory and the checkpoint, without a JVM.
+"""Detect an idle job from its source directory and checkpoint, without starting Spark.
 
-A run that has read what lay there and been through to its end leaves a note, in ``<sink>/_skyband/rest.json``: with that batch Spark
-had nothing left to do. It stays true for as long as that batch is the checkpoint's last one, and no other is begun; what may have changed
-since is the source.
+A run that has processed its whole source writes a note, ``<sink>/_skyband/rest.json``: after that batch Spark had nothing left to do. The
+note is valid as long as that batch is the checkpoint's last one and no other has begun; only the source can have changed since.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 
 
 def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
-    """With ``batch`` all is done that lay there, and Spark has no further batch to make of it.
+    """Note that ``batch`` completed the whole source and that Spark has no further batch.
 
     ``finished``: the input has been declared complete after the newest row. Does nothing before the first batch.
     """
@@ -32,7 +31,7 @@ def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
 
 
 def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
-    """Whether a run, if nothing waits in its source (``waiting``), would find nothing to do in Spark; never if that is uncertain.
+    """Return True if a run with no new files (``waiting``) would have nothing to do in Spark; False if that is uncertain.
 
     ``finish``: the run declares the input complete; then that must have been done after the last row.
     """
@@ -46,7 +45,7 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
 
 
 def waiting(source: SourceNode, layout: Layout) -> list[str] | None:
-    """The files that lie in a local source's directory and have not been taken; None if that cannot be told from here. O(files)."""
+    """Return the unprocessed files of a local source's directory; None if that cannot be determined without Spark. O(files)."""
     found = listing(source) if source_format(source.format).of_files else None
     if found is None or found.linked or not os.path.exists(str(root_of(source))):
         return None

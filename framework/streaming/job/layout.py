@@ -1,4 +1,4 @@
-"""What a job keeps beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source and its ``.json`` files."""
+"""The files of a job beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source and its ``.json`` files."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Layout:
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
-        """The job file, or None before the first run."""
+        """Return the job file, or None before the first run."""
         try:
             edition = read_record(self.file, _EDITION)
             if edition is not None and edition.names < NAMES_EDITION and (edition.generation is not None):
@@ -143,14 +143,14 @@ class Layout:
             raise SkybandError("SKY-E303", f"the job file {self.file} cannot be read: {e}", hint=f"restore it, or {AGAIN}") from e
 
     def known(self) -> JobFile:
-        """The job file of a job that has run. Raises SkybandError SKY-E402 before the first run."""
+        """Return the job file of a job that has run. Raise SkybandError SKY-E402 before the first run."""
         job = self.load()
         if job is None:
             raise not_run()
         return job
 
     def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
-        """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
+        """Return the job file of a first run; remove the remains of an earlier attempt that wrote no row."""
         for leftover in (self.checkpoint, self.control):
             remove_tree(leftover)
         for leftover in (self.home / LEDGER, self.home / DROP):
@@ -177,11 +177,11 @@ class Layout:
         return _current(job, plan)
 
     def save(self, job: JobFile) -> None:
-        """Writes the job file in one step (a reader never sees half of it)."""
+        """Write the job file atomically."""
         _replace(self.file, json.dumps(asdict(job), indent=1, sort_keys=True))
 
     def order_finish(self, at_iso: str, frontier: int) -> None:
-        """Puts the far-dated row of a finish into the control source; a second call with the same F changes nothing."""
+        """Put the far-dated row of a finish into the control source; a second call with the same F changes nothing."""
         if not self.ordered(frontier):
             _replace(self._finish(frontier), json.dumps({"at": at_iso}) + "\n")
 
@@ -248,7 +248,7 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
 
 
 def has_rows(layout: Layout) -> bool:
-    """Whether a run has written rows into any table of the sink."""
+    """Return True if a run has written rows into any table of the sink."""
     files = (p for pattern in ("[!_]*/*.parquet", "[!_]*/*/*.parquet") for p in layout.root.glob(pattern))
     return any(p.relative_to(layout.root).parts[0] != JOB_RUNS for p in files)
 
@@ -279,7 +279,7 @@ def reshaped(plan: Plan, job: JobFile) -> list[str]:
 
 
 def not_run() -> SkybandError:
-    """SKY-E402: there is nothing yet that could be asked."""
+    """Return SKY-E402: the job has no tables yet."""
     return SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
 
 
@@ -342,7 +342,7 @@ def rules_of(plan: Plan, salt: str) -> str:
 
 
 def stopping_rules(plan: Plan) -> list[str]:
-    """The names of the rules of severity ``fail``."""
+    """Return the names of the rules of severity ``fail``."""
     return [r.name for r in plan.intake.rules_of("fail")]
 
 

@@ -1,4 +1,4 @@
-"""One run of a job at a time on object storage: the sink is held by lease, and its tables are fenced against the holder before."""
+"""Ensure that one run of a job writes at a time on object storage: hold a lease, and fence the tables against the former holder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyband.framework.tables.delta.fence import raise_fences
 
 @contextmanager
 def leased(layout: Layout, notice: Callable[[str], object]) -> Iterator[None]:
-    """Holds the sink inside. When the lease is lost, Spark is killed, and whatever follows from that is told as what it is.
+    """Hold the sink inside the block. Kill the JVM if the lease is lost, and report the resulting errors as the loss of the lease.
 
     Raises SkybandError SKY-E302 (another run has it), SKY-E630 (the store cannot be used), SKY-E631 (another run has taken over).
     """
@@ -34,7 +34,7 @@ def leased(layout: Layout, notice: Callable[[str], object]) -> Iterator[None]:
             raise lease_lost(layout.root) from e
         raise
     finally:
-        # Who comes next waits for it to run out.
+        # The next run waits until the lease expires.
         with suppress(SkybandError):
             lease.give_back()
 

@@ -1,8 +1,8 @@
-"""One run of a job at a time, engines included: ``lock`` is the driver's, ``engine.lock`` the JVM's, both in ``<sink>/_skyband/``.
+"""Ensure that one run of a job writes at a time, by two lock files in ``<sink>/_skyband/``: ``lock`` (driver) and ``engine.lock`` (JVM).
 
-Each dies with its process, however that ends. The driver's is taken before a JVM starts. Spark's is there for a JVM that
-outlives its driver for a moment: it may still write to the checkpoint, so the next driver waits until it is gone.
-On object storage one lock by lease takes the place of both (``leases``).
+The operating system releases each lock when its process ends. The driver takes its lock before it starts a JVM. The JVM's lock covers a JVM
+that outlives its driver for a moment: it may still write to the checkpoint, so the next driver waits until it has ended. On object storage
+one lease replaces both locks (``leases``).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAIT: Final = "SKYBAND_ENGINE_WAIT"
-"""Seconds to wait for Spark of an earlier run."""
+"""The environment variable with the seconds to wait for the JVM of an earlier run to end."""
 _STEP_SECONDS = 0.2
 
 Notice = Callable[[str], None]
 
 _held: set[tuple[Path, int]] = set()
-"""(path, thread) of the locks this process has: who has one may ask for it again."""
+"""(path, thread) of the locks that this process holds: the same thread may take a lock again."""
 
 
 @contextmanager
 def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Iterator[None]:
-    """Holds the sink inside, and finds it whole: a swap of generations that was interrupted is completed first.
+    """Hold the job's lock inside the block, and complete an interrupted swap of generations first.
 
-    ``notice`` is told if there is something to wait for, or was something to complete.
+    ``notice`` gets a message if the run has to wait for a JVM, or completed a swap.
 
-    Raises SkybandError SKY-E302 (another run is active, or a JVM of an earlier one does not end), SKY-E203 (the sink cannot be
+    Raise SkybandError SKY-E302 (another run is active, or a JVM of an earlier one does not end), SKY-E203 (the sink cannot be
     written or locked), SKY-E518 (a link in the sink), SKY-E303 (a journal that no swap has written); as ``leased`` on object storage.
     """
     mine = (layout.home.resolve(), threading.get_ident())
@@ -56,7 +56,7 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
         with leased(layout, notice), _holding(mine):
             yield
         return
-    # The lock itself may be a link to a file elsewhere, which would be emptied.
+    # Opening a lock that is a link would empty the file it points to.
     reject_links(layout.root)
     with _opened(layout, "lock") as held:
         if not _flocked(held, layout):
@@ -69,14 +69,14 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
         held.flush()
         _await_jvm(layout, job, notice)
         if settle(layout):
-            notice(f"a new generation of job {job!r} was being swapped in when that was interrupted: it is in its place now")
+            notice(f"a new generation of job {job!r} was being swapped in when the command was interrupted: the swap is complete now")
         with _holding(mine):
             yield
 
 
 @contextmanager
 def _holding(mine: tuple[Path, int]) -> Iterator[None]:
-    """Inside, this thread knows that it has the lock."""
+    """Note inside the block that this thread holds the lock."""
     _held.add(mine)
     try:
         failpoint("run.locked")
@@ -87,12 +87,12 @@ def _holding(mine: tuple[Path, int]) -> Iterator[None]:
 
 @contextmanager
 def jvm_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
-    """Has Spark's own process lock the sink inside. Raises SkybandError SKY-E302 if another engine has it."""
+    """Have the JVM lock the sink inside the block. Raise SkybandError SKY-E302 if another JVM holds the lock."""
     if is_object(layout.home):
-        # The lease is for both: a JVM that outlives its driver can commit nothing.
+        # The lease covers both processes: a JVM that outlives its driver cannot commit.
         yield
         return
-    # A record lock belongs to its process, whose closing of *any* handle of the file ends it: only Spark ever opens it for long.
+    # A process loses a record lock when it closes *any* handle of the file, so only the JVM keeps the file open.
     file = jvm.open_file(spark, layout.home / "engine.lock")
     try:
         try:
@@ -100,12 +100,12 @@ def jvm_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
         except Exception as e:
             raise _jvm_active(layout, str(e).splitlines()[0]) from e
         if held is None:
-            raise _jvm_active(layout, "it came up meanwhile")
+            raise _jvm_active(layout, "it started in the meantime")
         file.setLength(0)
         file.writeBytes(str(jvm.process_id(spark)))
         yield
     finally:
-        # A dead engine has closed it already.
+        # A JVM that has ended has closed the file already.
         with suppress(Exception):
             file.close()
 
@@ -136,7 +136,9 @@ def _opened(layout: Layout, name: str) -> IO[str]:
         layout.home.mkdir(parents=True, exist_ok=True)
         return open(layout.home / name, "a")
     except OSError as e:
-        raise SkybandError("SKY-E203", f"the sink {layout.root} cannot be written: {e.strerror}", hint="see the path and its rights") from e
+        raise SkybandError(
+            "SKY-E203", f"the sink {layout.root} cannot be written: {e.strerror}", hint="check the path and its permissions"
+        ) from e
 
 
 def _flocked(held: IO[str], layout: Layout) -> bool:
@@ -150,7 +152,7 @@ def _flocked(held: IO[str], layout: Layout) -> bool:
 
 
 def _not_lockable(layout: Layout, e: OSError) -> SkybandError:
-    return SkybandError("SKY-E203", f"the sink {layout.root} cannot be locked: {e.strerror}", hint="use a file system that has locks")
+    return SkybandError("SKY-E203", f"the sink {layout.root} cannot be locked: {e.strerror}", hint="use a file system that supports locks")
 
 
 def _jvm_active(layout: Layout, why: str) -> SkybandError:

@@ -1,4 +1,4 @@
-"""How far the changes of a job have been sent: ``<sink>/_skyband/sent.json``, of one generation. Imports no Spark."""
+"""Track up to which batch a job's changes have been sent: ``<sink>/_skyband/sent.json``, per generation. Does not import Spark."""
 
 from __future__ import annotations
 

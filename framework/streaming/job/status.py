@@ -1,4 +1,4 @@
-"""Where a job stands: whether it runs, how far it has come, what waits, what its tables hold. Only reads: no engine, no lock held."""
+"""Report a job's status: whether it runs, its progress, its waiting files, its tables. Only reads: starts no JVM, holds no lock."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Status:
 
 
 def status_of(plan: Plan) -> Status:
-    """Where the job stands. O(files of the sink and of the source, rows of ``runs``).
+    """Return the job's status. O(files of the sink and of the source, rows of ``runs``).
 
     SkybandError SKY-E303 and SKY-E307 if what is below the sink is no job's of this version, SKY-E518 for a link in it.
     """
@@ -122,7 +122,7 @@ def status_of(plan: Plan) -> Status:
 
 
 def _look(found: Status, plan: Plan, layout: Layout, job: JobFile) -> None:
-    """Adds what is missing of the checkpoint and the tables."""
+    """Add missing parts of the checkpoint and the tables."""
     written = has_rows(layout)
     damage = torn(layout, job, written)
     if damage is None and written:
@@ -143,7 +143,7 @@ def _look(found: Status, plan: Plan, layout: Layout, job: JobFile) -> None:
 
 
 def _held(found: Status, plan: Plan, layout: Layout) -> None:
-    """Adds what the tables hold."""
+    """Add the contents of the tables."""
     found.bytes = bytes_in(layout.root)
     for spec in tables(plan):
         found.tables += _table(layout.root, spec.name)
@@ -155,7 +155,7 @@ def _said(e: SkybandError) -> str:
 
 
 def jvm_pid(layout: Layout) -> int | None:
-    """The process of Spark that is at work on this sink, None if there is none. Asks for its lock without taking it.
+    """Return the process id of the JVM that works on this sink, None if there is none. Tests its lock without taking it.
 
     On object storage that of the run.
     """

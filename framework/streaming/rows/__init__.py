@@ -1,1 +1,1 @@
-"""How rows of the source become blocks of columns for a bucket."""
+"""Turn rows of the source into blocks of columns for buckets."""

@@ -1,6 +1,6 @@
-"""Files read, checked, hashed and packed in columns by the task that is given their URLs: rows never pass through Spark.
+"""Read, check, hash and pack files by Arrow in the task that gets their URLs: rows never pass through Spark.
 
-The same rows, reasons and hashes as ``intake`` gives; which jobs may be read so is told by ``plan.reader``.
+Rows, reasons and hashes are the same as those of ``intake``. ``plan.reader`` decides which jobs are read this way.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SAID: Final = re.compile(rf"({_ODD}|{_LASTING}): ([^\n\\]{{0,200}})")
 
 _FIRST: Final = 0
 _LAST: Final = 253_402_128_000_000_000
-"""9999-12-30 in microseconds: what ``intake`` lets through at most."""
+"""9999-12-30 in microseconds: the latest time that ``intake`` accepts."""
 _DAYS: Final = NEVER // 86_400_000_000
 
 
 def odd(message: str) -> tuple[str, bool] | None:
-    """(why, whether for good) if the query failed with ``message`` because Spark has to read its files; else None."""
+    """Return (reason, whether it is permanent) if the query failed because a file needs Spark's reader instead of Arrow's; else None."""
     found = _SAID.search(message)
     return None if found is None else (found[2].strip(), found[1] == _LASTING)
 
@@ -50,15 +50,15 @@ def said(why: str) -> str:
 
 
 class Readable(Protocol):
-    """Files whose rows Arrow gives as Spark would."""
+    """Reads files by Arrow, with the rows that Spark's reader would return."""
 
     def tables(self, url: str) -> Iterator[pa.Table]:
-        """The rows of a file, in its order, with the names and types of the source's fields. Raises UnsupportedFile."""
+        """Return the rows of a file, in its order, with the source's names and types. Raise UnsupportedFile."""
         ...
 
 
 class ReadAndPack:
-    """The function given to ``mapInArrow``: files' URLs in, blocks as ``Pack`` makes them out."""
+    """The function for ``mapInArrow``: takes URLs of files, returns the blocks of ``Pack``."""
 
     def __init__(self, config: HostConfig, files: Readable, deliver: Deliver = as_it_is, send: Send = as_block) -> None:
         self.config, self.deliver, self.send = config, deliver, send
@@ -97,13 +97,13 @@ def judged(node: IntakeNode, rows: pa.Table, origin: str) -> pa.Table:
 
 
 def accepted_times(node: IntakeNode, rows: pa.Table) -> pa.ChunkedArray:
-    """The event times of those of the ``judged`` rows that have no reason to be turned away."""
+    """Return the event times of the ``judged`` rows that are not rejected."""
     times, reason = rows[node.event_time], rows[REASON]
     return times if reason.null_count == rows.num_rows else times.filter(pc.is_null(reason))
 
 
 def capped(node: IntakeNode, rows: pa.Table, cap: int | None) -> pa.Table:
-    """``rows`` with the instant with which each counts for the watermark: null where it is rejected."""
+    """Return ``rows`` with the time that each contributes to the watermark: null if it is rejected."""
     stamps = rows[node.event_time].cast(pa.int64())
     if cap is not None:
         stamps = pc.min_element_wise(stamps, pa.scalar(cap, pa.int64()))
@@ -111,7 +111,7 @@ def capped(node: IntakeNode, rows: pa.Table, cap: int | None) -> pa.Table:
 
 
 def _reasons(node: IntakeNode, columns: dict[str, pa.Array], rows: int) -> pa.Array:
-    """Of each row the first reason that applies, in the order of ``intake``."""
+    """Return the first reason that applies to each row, in the order of ``intake``."""
     time = columns[node.event_time]
     micros = time.cast(pa.int64())
     outside = pc.or_(pc.less(micros, _FIRST), pc.greater(micros, _LAST))
@@ -132,7 +132,7 @@ def _reasons(node: IntakeNode, columns: dict[str, pa.Array], rows: int) -> pa.Ar
 
 
 def _taken_for_null(column: pa.Array) -> pa.Array:
-    """See ``intake``: whether a value is the int64 that stands for null, or a date that int64 microseconds do not reach."""
+    """See ``intake``: return True for the int64 that stands for null, and for dates outside of int64 microseconds."""
     if pa.types.is_date(column.type):
         days = column.cast(pa.int32())
         return pc.or_(pc.less(days, -_DAYS), pc.greater(days, _DAYS))

@@ -15,7 +15,7 @@ _ALIGN = 64
 
 
 def table_bytes(table: pa.Table) -> bytes:
-    """An Arrow table (or record batch) as one IPC stream. O(bytes)."""
+    """Return an Arrow table (or record batch) as one IPC stream. O(bytes)."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     out = pa.BufferOutputStream()
@@ -24,7 +24,7 @@ def table_bytes(table: pa.Table) -> bytes:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """The bytes of ``table_bytes`` as a file. O(bytes)."""
+    """Write the bytes of ``table_bytes`` to a file. O(bytes)."""
     with pa.OSFile(str(path), "wb") as out:
         _write(table, out)
 
@@ -35,13 +35,13 @@ def _write(table: pa.Table, out: pa.NativeFile) -> None:
 
 
 def bytes_table(data: bytes | pa.Buffer) -> pa.Table:
-    """The table of ``table_bytes``; its columns point into ``data`` (no copy)."""
+    """Return the table of ``table_bytes``; its columns point into ``data`` (no copy)."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
 
 
 def arrays_bytes(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """Named fixed-width arrays as one value: a JSON header, then each array's bytes, aligned to 64."""
+    """Return named fixed-width arrays as one value: a JSON header, then each array's bytes, aligned to 64."""
     header = json.dumps([[n, a.dtype.str, list(a.shape)] for n, a in arrays.items()]).encode()
     parts = [len(header).to_bytes(8, "little"), header]
     at = 8 + len(header)
@@ -54,7 +54,7 @@ def arrays_bytes(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
 
 
 def bytes_arrays(data: bytes) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of ``arrays_bytes``, writable copies."""
+    """Return writable copies of the arrays of ``arrays_bytes``."""
     size = int.from_bytes(data[:8], "little")
     at = 8 + size
     out: dict[str, npt.NDArray[Any]] = {}

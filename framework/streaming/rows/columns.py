@@ -1,4 +1,4 @@
-"""Arrow columns as the flat NumPy columns operators take; text as codes."""
+"""Convert Arrow columns to the flat NumPy columns that operators take; text becomes codes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from skyband.operators.base import NULL, AnyArray, Ragged
 
 
 def micros(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """A timestamp column as int64 microseconds since 1970 UTC, null as ``NULL``."""
+    """Return a timestamp column as int64 microseconds since 1970 UTC, null as ``NULL``."""
     return ints(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
 
 
 def ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """An integer column as int64, null as ``NULL``."""
+    """Return an integer column as int64, null as ``NULL``."""
     column = column.cast(pa.int64())
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(NULL, pa.int64()))
@@ -24,7 +24,7 @@ def ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
-    """A numeric column as float64, null as NaN."""
+    """Return a numeric column as float64, null as NaN."""
     column = column.cast(pa.float64())
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(float("nan"), pa.float64()))
@@ -32,12 +32,12 @@ def floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
 
 
 def _own(column: pa.ChunkedArray) -> AnyArray:
-    """The values as a writable array: kernels are compiled for that, and Arrow's own memory is read-only."""
+    """Return the values as a writable array: kernels are compiled for those, and Arrow's memory is read-only."""
     return np.require(column.to_numpy(), requirements=["C", "W"])
 
 
 def ragged(column: pa.ChunkedArray) -> Ragged:
-    """A column of lists of codes, no list null, as ``Ragged``."""
+    """Return a column of lists of codes, none null, as ``Ragged``."""
     whole = column.combine_chunks()
     starts = whole.offsets.to_numpy().astype(np.int64)
     values = whole.values.to_numpy()[starts[0] : starts[-1]]
@@ -45,7 +45,7 @@ def ragged(column: pa.ChunkedArray) -> Ragged:
 
 
 class TextCodes:
-    """Codes for one bucket's text: constants of the spec first, then values in order of first sight.
+    """The codes of one bucket's texts: constants of the spec first, then values in the order in which they appear.
 
     Rebuilt from the window when state is read back: results depend on equality of codes, never on their values. Only the codes that stand
     in an operator's own arrays have to stay: state keeps those (``held``).
@@ -60,7 +60,7 @@ class TextCodes:
             self.numbers = np.append(self.numbers, held["code"].to_numpy())
 
     def encode(self, column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-        """Codes of a text column, null as ``NULL``; new values get the next codes. O(n + values), all in Arrow's kernels."""
+        """Return the codes of a text column, null as ``NULL``; new values get the next codes. O(n + values), all in Arrow's kernels."""
         column = column.cast(pa.string())
         places = pc.index_in(column, value_set=self.values)
         fresh = pc.and_(places.is_null(), column.is_valid())
@@ -73,7 +73,7 @@ class TextCodes:
         return np.where(place == NULL, NULL, np.append(self.numbers, NULL)[np.maximum(place, -1)])
 
     def held(self, columns: list[pa.ChunkedArray]) -> pa.Table:
-        """``value`` and ``code`` of the texts in ``columns`` that are no constants, by code: what ``__init__`` takes."""
+        """Return ``value`` and ``code`` of the texts in ``columns`` that are not constants, by code, as ``__init__`` takes them."""
         seen = [pc.index_in(c.cast(pa.string()), value_set=self.values).drop_null().to_numpy() for c in columns]
         place = np.unique(np.concatenate([*seen, np.empty(0, np.int32)]))
         place = place[place >= self.constants].astype(np.int64)

@@ -1,4 +1,4 @@
-"""What travels to the workers: the part of a plan the host needs, without the source's options (they may hold secrets)."""
+"""The configuration that is sent to workers: the part of a plan that the host needs, without the source's options (possible secrets)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CAPPED = "__capped"
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """States of ``buckets`` that wait in files of ``directory`` to take the place of those in the store; ``token`` names them."""
+    """States of ``buckets`` in files of ``directory`` that replace those in the state store; ``token`` names them."""
 
     directory: str
     token: str
@@ -56,13 +56,13 @@ class HostConfig:
     def of(
         cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, filling: Filling | None = None, cores: int = 1
     ) -> HostConfig:
-        """The host's part of ``plan``, for tasks on a machine with so many ``cores``."""
+        """Return the host's part of ``plan``, for tasks on a machine with ``cores`` cores."""
         queries = tuple(replace(q, asked=()) for q in plan.queries)
         threads = cores if plan.buckets == 1 else 1
         return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key, filling, threads)
 
     def row_schema(self) -> pa.Schema:
-        """Rows as they travel from intake to host: all columns, then hashes, the origin and sets of tokens."""
+        """Return the schema of rows from intake to host: all columns, then hashes, the origin and sets of tokens."""
         fields = [pa.field(f.name, arrow_type(f.type)) for f in self.intake.fields]
         if self.intake.partition_by:
             fields += [pa.field(n, pa.int64()) for n in KEY_HASHES]
@@ -73,7 +73,7 @@ class HostConfig:
         return pa.schema(fields)
 
     def kept_columns(self) -> list[str]:
-        """Columns of the rows that are kept: ids, carried columns, what operators need."""
+        """Return the columns of rows that the host keeps: ids, carried columns, columns of operators."""
         names = list(self.intake.id)
         for q in self.queries:
             names += q.carry if q.written is None else q.written
@@ -85,7 +85,7 @@ class HostConfig:
         return list(dict.fromkeys(names))
 
     def frontier(self, watermark_ms: int) -> int | None:
-        """F in microseconds for Spark's watermark (None: none yet). A finish's F is exact although Spark counts in ms."""
+        """Return F in microseconds for Spark's watermark (None: none yet). F of a finish is exact although Spark counts in ms."""
         if watermark_ms <= 0:
             return None
         return max((f for w, f in self.finishes if w == watermark_ms), default=watermark_ms * 1000)

@@ -1,4 +1,4 @@
-"""Hashes of Arrow columns, bit for bit those of Spark's ``xxhash64``: ids and keys are known by them, whoever reads the source.
+"""Hash Arrow columns, with the same bits as Spark's ``xxhash64``: ids and keys are identified by hashes, whichever reader is used.
 
 A row's hash runs from a seed through its columns: each is hashed with what came before as its seed, a null changes nothing.
 """
@@ -18,11 +18,11 @@ from skyband.framework.streaming.rows.hash_primes import P1, P2, P3, P4, P5, U64
 SEED: Final = 42
 """Spark's."""
 SECOND: Final = 936675635048305179
-"""The hash of the text ``skyband``: what a second hash of the same columns runs from, which has it in front."""
+"""The hash of the text ``skyband``: the seed of the second, independent hash."""
 
 
 def xxhash64(columns: Sequence[pa.Array], rows: int, seed: int = SEED) -> npt.NDArray[np.int64]:
-    """One hash a row of ``columns`` (each of length ``rows``). ValueError for a type not hashed here (``plan.reader``). O(bytes)."""
+    """Return one hash per row of ``columns`` (each of length ``rows``). Raise ValueError for unsupported types. O(bytes)."""
     seeds = np.full(rows, seed, np.int64).view(np.uint64)
     for column in columns:
         made = _hashed(column, seeds)
@@ -69,7 +69,7 @@ def _texts(column: pa.Array, seeds: U64) -> U64:
     data = column.buffers()[2]
     bytes_ = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
     made = np.empty(len(column), np.uint64)
-    # Only who hashes texts loads the compiler.
+    # Imported here, because only texts need the compiler.
     from skyband.framework.streaming.rows.text_hashes import hash_texts
 
     hash_texts(offsets, bytes_, seeds, made)

@@ -1,4 +1,4 @@
-"""Parse, transform, check: every source row gets its columns and, if it is not to be processed, the reason. One pass, nothing dropped."""
+"""Parse, transform and check source rows: each gets its columns and, if it is rejected, the reason. One pass, no row is lost."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
 
 
 def _breaks(rule: RowRule) -> Column:
-    """Whether a row is not as the rule says; null is."""
+    """Return True where a row breaks the rule; null does not break it."""
     return ~F.coalesce(F.expr(rule.sql), F.lit(True))
 
 
 def _broken(rules: Sequence[RowRule]) -> Column:
-    """The names of the rules that a row breaks."""
+    """Return the names of the rules that a row breaks."""
     return F.concat_ws(",", *(F.when(_breaks(r), F.lit(r.name)) for r in rules))
 
 
 def _all_text(node: IntakeNode) -> Column:
-    """Whether every text is UTF-8: files and tables may hold other bytes, which Arrow would not take for text."""
+    """Return True if every text is UTF-8: sources may contain other bytes, which Arrow does not accept as text."""
     texts = [_is_text(F.col(f"`{f.name}`")) for f in node.fields if f.type == "string"]
     texts += [F.coalesce(F.forall(F.col(f"`{f.name}`"), _is_text), F.lit(True)) for f in node.fields if f.type == _TEXTS]
     return reduce(lambda a, b: a & b, texts, F.lit(True))
@@ -107,7 +107,7 @@ def _any_null(names: tuple[str, ...]) -> Column:
 
 
 def _taken_for_null(node: IntakeNode, name: str) -> Column:
-    """Whether a value is the int64 that stands for null, or a date that int64 microseconds do not reach (null: it is neither)."""
+    """Return True for the int64 that stands for null, and for dates outside of int64 microseconds (null for neither)."""
     column, type_ = F.col(f"`{name}`"), node.field(name).type
     if type_ == "date":
         return ~F.unix_date(column).between(-_DAYS, _DAYS)
@@ -115,7 +115,7 @@ def _taken_for_null(node: IntakeNode, name: str) -> Column:
 
 
 def _hashes(names: tuple[str, str], columns: tuple[str, ...]) -> list[Column]:
-    """Two independent 64-bit hashes of ``columns``: the second runs from another seed."""
+    """Return two independent 64-bit hashes of ``columns``: the second has another seed."""
     cols = [F.col(f"`{c}`") for c in columns]
     return [F.xxhash64(*cols).alias(names[0]), F.xxhash64(F.lit("skyband"), *cols).alias(names[1])]
 
@@ -123,7 +123,7 @@ def _hashes(names: tuple[str, str], columns: tuple[str, ...]) -> list[Column]:
 def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_time: str) -> DataFrame:
     """``rows`` united with the control source. ``WATERMARK`` is null in rows of the source: ``Pack`` knows which of them count."""
     if CAP in rows.columns:
-        # The host looks ahead as far as the watermark will go, and no further.
+        # The host processes rows up to the next watermark, and no further.
         stamp = F.least(F.col(f"`{event_time}`"), F.timestamp_micros(F.col(CAP)))
         rows = rows.withColumn(CAPPED, F.when(F.col(REASON).isNull(), stamp)).drop(CAP)
     rows = rows.withColumn(WATERMARK, F.lit(None).cast("timestamp"))
@@ -134,5 +134,5 @@ def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_
 
 
 def control_rows(spark: SparkSession, control_path: str) -> DataFrame:
-    """The control source: instants ``at`` to which the watermark is to be moved."""
+    """Read the control source: times ``at`` to which it moves the watermark."""
     return spark.readStream.format("json").schema(struct(at="timestamp")).option("maxFileAge", NEVER_TOO_OLD).load(control_path)

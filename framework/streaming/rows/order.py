@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def canonical_order(key: I64, time: I64, table: pa.Table, tie_columns: list[str]) -> I64:
-    """Row numbers in (key, time, ``tie_columns``...) order. Nulls first, text by its UTF-8 bytes, numbers by value,
+    """Return row numbers in (key, time, ``tie_columns``...) order. Nulls first, text by its UTF-8 bytes, numbers by value,
     lists by their JSON text.
 
     ``key`` and ``time`` have shape (n,), ``table`` n rows. Only rows that tie on (key, time) are compared further, so a stream without ties

@@ -1,4 +1,4 @@
-"""Messages on their way: what one call of a bucket sends to the driver, and rows to a bucket. Imports no Spark."""
+"""The messages of one call of a bucket to the driver, and rows for a bucket. Does not import Spark."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from skyband.framework.streaming.rows.blocks import table_bytes
 Block = tuple[str, bytes]
 """Kind and data of a message (see ``messages``)."""
 Deliver = Callable[[str, bytes], Block]
-"""What becomes of a block on its way to the driver."""
+"""Turns a block into the message for the driver."""
 
 
 Send = Callable[[pa.Table], Block]
 """The message of a bucket's rows."""
 
 LEAST: Final = "SKYBAND_FILE_BYTES"
-"""Bytes of the smallest block that a task writes as a file."""
+"""The size in bytes from which a task writes a block as a file."""
 _DEFAULT: Final = 1 << 17
 
 
 def least_in_file() -> int:
-    """What the environment says of ``LEAST``, or the default."""
+    """Return ``LEAST`` as the environment sets it, or the default."""
     return int(os.environ.get(LEAST, _DEFAULT))
 
 
@@ -43,15 +43,15 @@ def as_it_is(kind: str, data: bytes) -> Block:
 
 @dataclass(slots=True)
 class Outbox:
-    """Tables by kind, in the order of ``put``, and counts."""
+    """Collects tables by kind, in the order of ``put``, and counts."""
 
     blocks: list[Block] = field(default_factory=list)
     counts: Tally = field(default_factory=Tally)
 
     def put(self, kind: str, table: pa.Table) -> None:
-        """One more table."""
+        """Add a table."""
         self.blocks.append((kind, table_bytes(table)))
 
     def all(self) -> list[Block]:
-        """Everything, the counts last."""
+        """Return all messages, the counts last."""
         return [*self.blocks, (COUNTS, self.counts.message())]

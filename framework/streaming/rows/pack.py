@@ -1,4 +1,4 @@
-"""Rows as binary blocks per (node, bucket), made before the shuffle: Spark moves a few values instead of every row."""
+"""Pack rows into binary blocks per (node, bucket) before the shuffle: Spark moves a few values instead of every row."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
 _ORDERED_ROWS = 8192
-"""Rows of a block that is closed because the next rows are from before its last."""
+"""The number of rows from which a block is closed when the next rows are older than its last."""
 _TOLD_BYTES = 4 << 20
-"""Rejected rows that a task holds back, at the most."""
+"""The largest number of rejected rows that a task buffers."""
 
 
 class Pack:
-    """The function given to ``mapInArrow``. ``send`` makes the messages for hosts, ``deliver`` those for the driver.
+    """The function for ``mapInArrow``. ``send`` makes the messages for hosts, ``deliver`` those for the driver.
 
     ``latest`` is the latest event time, in microseconds, of the rows so far that move the watermark: those that no reason rejects here.
     """
@@ -53,7 +53,7 @@ class Pack:
         return self.packed(pa.Table.from_batches([batch]) for batch in batches)
 
     def packed(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-        """Blocks of about ``_BLOCK_ROWS`` rows a bucket, then this task's counts, each with ``WATERMARK``."""
+        """Yield blocks of about ``_BLOCK_ROWS`` rows per bucket, then this task's counts, each with ``WATERMARK``."""
         for block in self._packed(tables):
             yield block.append_column(WATERMARK, pa.array([self.latest] * block.num_rows, pa.int64()).cast(STAMP))
 
@@ -98,7 +98,7 @@ class Pack:
         return int(rows[self.config.intake.event_time][-1].value)
 
     def sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.Table | None]:
-        """(rows for the host, rows of ``rejected`` or None)."""
+        """Return (rows for the host, rows of ``rejected`` or None)."""
         names = self.config.row_schema().names
         if CAPPED in table.column_names:
             names = [*names, CAPPED]
@@ -127,12 +127,12 @@ class Pack:
         rows = pa.concat_tables(told)
         stopping = pc.starts_with(rows["reason"], STOPS)
         if pc.any(stopping).as_py():
-            # Nothing of this batch will be written: of its rows the run shows one.
+            # The run stops and writes nothing of this batch: it shows one of its rows.
             return _block(ASIDE, 0, STOPPING, blocks.table_bytes(rows.filter(stopping).slice(0, 1)))
         return _block(ASIDE, 0, *self._deliver(REJECTED, blocks.table_bytes(rows)))
 
     def _told(self, rejected: pa.Table) -> pa.Table:
-        """Rows of ``rejected``: what did not parse as its own text, the others as JSON."""
+        """Return rows of ``rejected``: unparsable rows as their own text, the others as JSON."""
         columns = [f.name for f in self.config.intake.fields]
         made = rejects.rejected(rejected, columns, rejected[REASON].combine_chunks(), self.config.intake.event_time, ORIGIN)
         text = pc.coalesce(rejected[CORRUPT].combine_chunks(), made["text"].combine_chunks())
@@ -181,7 +181,7 @@ class Pack:
 
 
 def _latest(table: pa.Table, column: str, which: pa.ChunkedArray | None) -> int | None:
-    """The latest instant in ``column``, in microseconds, of the rows ``which`` (None: all); None if there is none."""
+    """Return the latest time in ``column``, in microseconds, of the rows ``which`` (None: all); None if there is none."""
     times = table[column]
     if which is not None and not pc.all(which).as_py():
         times = times.filter(which)
@@ -190,7 +190,7 @@ def _latest(table: pa.Table, column: str, which: pa.ChunkedArray | None) -> int 
 
 
 def _count_warned(broken: pa.ChunkedArray, counts: Tally) -> None:
-    """Counts, by rule, the rows that are used although they break rules: there are few different sets of rules."""
+    """Count, by rule, the accepted rows that break rules: there are few different sets of rules."""
     if broken.null_count == len(broken):
         return
     for item in pc.value_counts(broken.drop_null()).to_pylist():

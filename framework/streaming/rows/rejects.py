@@ -1,4 +1,4 @@
-"""Rejected rows as text: the parsed row as one JSON object, built column by column (no Python per row)."""
+"""Format rejected rows as text: the parsed row as one JSON object, built column by column (no Python per row)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTROLS = [(chr(c), f"\\u{c:04x}") for c in range(32)]
 
 
 def json_rows(rows: pa.Table) -> pa.Array:
-    """One JSON text a row: numbers exactly (shortest form that reads back the same), times as ISO UTC, the rest as text."""
+    """Return one JSON text per row: numbers exactly (shortest form that reads back the same), times as ISO UTC, the rest as text."""
     if rows.num_rows == 0:
         return pa.array([], pa.string())
     parts: list[pa.Array] = []

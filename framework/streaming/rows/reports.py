@@ -24,7 +24,7 @@ def judged(rows: pa.Table, nodes: Iterable[ReportNode], texts: tuple[str, ...]) 
 
 
 def reasons(node: ReportNode, rows: pa.Table, texts: tuple[str, ...]) -> pa.Array:
-    """Why each row cannot be used, null where it can. O(rows), one kernel."""
+    """Return why each row cannot be used, null where it can. O(rows), one kernel."""
     nothing = pa.scalar(None, _TEXT)
     reason = pa.nulls(rows.num_rows, _TEXT)
     if node.updates is not None:

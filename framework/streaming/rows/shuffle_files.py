@@ -1,8 +1,8 @@
-"""Blocks of rows on their way from the task that packs them to the one that runs their bucket.
+"""Shuffle files: pass large blocks from the packing task to the stateful task by file.
 
 Spark would copy a block some ten times, between its processes and through its shuffle, which takes longer than most operators. On one
-machine a large block lies in a file of Spark's scratch directory instead, and Spark moves its name. A batch's files live until its
-tasks have run; a batch that is repeated makes new ones.
+machine a large block is written to a file in the scratch directory instead, and Spark moves only its name. The files are removed after the
+batch; a repeated batch writes new ones.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from skyband.framework.streaming.spark.scratch import scratch_directory
 
 
 class Parcels:
-    """Files of blocks of ``least`` bytes and more, below ``directory``; of tasks of a batch only."""
+    """The files of blocks of at least ``least`` bytes, below ``directory``, for one batch."""
 
     def __init__(self, directory: Path, least: int) -> None:
         self._directory, self._least = directory, least
         self._made = 0
 
     def __call__(self, rows: pa.Table) -> Block:
-        """The rows, or the message of the file in which they lie."""
+        """Return the rows, or the message with the name of the file that contains them."""
         if rows.nbytes < self._least:
             return as_block(rows)
         task = TaskContext.get()
@@ -41,18 +41,18 @@ class Parcels:
         return file_message(ROWS, {"path": str(path)})
 
     def begin(self) -> None:
-        """Before a query's first batch: what an earlier query left is removed."""
+        """Remove the files of an earlier query, before a query's first batch."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def done(self, batch: int) -> None:
-        """The tasks of a batch have run."""
+        """Remove the files of a batch whose tasks have run."""
         shutil.rmtree(self._directory / str(batch), ignore_errors=True)
 
 
 def parcels(context: SparkContext, job: str) -> Parcels | None:
-    """Those of ``job``, by the name of its checkpoint; None if Spark's tasks do not share this machine's files.
+    """Return the shuffle files of ``job`` (the name of its checkpoint); None if Spark's tasks do not share this machine's files.
 
-    A program may run two jobs at once, in one engine: they have batches of the same numbers.
+    Two jobs in one JVM have batches with the same numbers, so each has its own directory.
     """
     if not (context.master or "").startswith("local"):
         return None
@@ -60,7 +60,7 @@ def parcels(context: SparkContext, job: str) -> Parcels | None:
 
 
 def opened(kind: str, data: bytes) -> bytes | pa.Buffer:
-    """What ``blocks.bytes_table`` takes of a message of rows."""
+    """Return the argument of ``blocks.bytes_table`` for a message of rows."""
     file = parse_file_message(kind, data)
     if file is None:
         return data

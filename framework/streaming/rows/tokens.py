@@ -1,4 +1,4 @@
-"""Sets of tokens of lists and texts, in Arrow's kernels: a token is known by a 64-bit code, so there is no dictionary to keep.
+"""Make sets of tokens from lists and texts, by Arrow's kernels: a token is a 64-bit code, so no dictionary is needed.
 
 A code is the token's SipHash under the job's own key: equal tokens have equal codes everywhere and at all times, and nobody can choose
 tokens that collide. Of n different tokens in a window some two share a code with probability n * n / 2**65 (of ten million: 3 in a
@@ -28,7 +28,7 @@ _BETWEEN_WORDS = r"^\pM+|(?:[^\pL\pM\pN_]+\pM*)+"
 I64 = npt.NDArray[np.int64]
 
 _END = "\x1f"
-"""Stands behind every token of a text while it is taken apart, and between the parts of an n-gram."""
+"""Separates the tokens of a text while it is split, and the parts of an n-gram."""
 
 
 def key_of(job: str) -> str:
@@ -53,7 +53,7 @@ def sets(node: TokenNode, column: pa.ChunkedArray, key: str) -> pa.ListArray:
 
     A short row's codes are there too: ``usable`` removes them once ``reasons`` has seen them.
     """
-    from pandas.util import hash_array  # takes longer to load than all else here, and few jobs have sets
+    from pandas.util import hash_array  # slow to import, and few jobs have sets
 
     row, token = tokens(node, column)
     encoded = token.dictionary_encode()
@@ -69,7 +69,7 @@ def sets(node: TokenNode, column: pa.ChunkedArray, key: str) -> pa.ListArray:
 
 
 def reasons(node: TokenNode, made: pa.ListArray) -> pa.Array:
-    """Why each row is rejected for its set, null where it is not."""
+    """Return why each row is rejected for its set, null where it is not."""
     size = pc.list_value_length(made)
     large = pc.if_else(pc.greater(size, node.most), LARGE_SET + node.name, pa.scalar(None, pa.string()))
     return large if node.skips_short else pc.if_else(pc.less(size, node.least), EMPTY_SET + node.name, large)

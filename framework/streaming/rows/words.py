@@ -1,4 +1,4 @@
-"""Names of objects as int64 words that compare like the names: what ``operators.base.Named`` brings.
+"""Encode names of objects as int64 words that compare like the names, for ``operators.base.Named``.
 
 Whole numbers, instants, days, truth values and floats (their bits, put in order) are one word each, a decimal is two. A text is its UTF-8
 bytes, seven to a word, each word ending in how many of its bytes count (8: another word follows), so that no text begins another's words
@@ -37,7 +37,7 @@ def names(rows: pa.Table) -> Ragged:
 
 
 def _words(column: pa.Array) -> Ragged:
-    """The words of one column."""
+    """Return the words of one column."""
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     kind, n = column.type, len(column)

@@ -91,5 +91,5 @@ def test_one_that_has_gone_is_made_again_unless_somebody_else_made_it(temp: Path
 
 
 def test_the_warehouse_of_the_engine_is_in_it(temp: Path) -> None:
-    wanted = session._wanted("t", None, "local[1]", (), None, True, None, True, lambda: None)
+    wanted = session._request("t", None, "local[1]", (), None, True, None, True, lambda: None)
     assert Path(wanted.start.settings["spark.sql.warehouse.dir"]).parent == wanted.scratch == scratch_directory()
