@@ -1,4 +1,4 @@
-"""This Python environment as archives that executors unpack, kept in the user's cache directory while the environment is the same."""
+"""Pack this Python environment into archives for executors, cached in the user's cache directory until the environment changes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from skyband.operators.jit import cache_directory
 
 ENVIRONMENT: Final = "environment"
 CODE: Final = "skyband-code"
-"""Directories that executors unpack the archives into; a file of the first one leads Python to the second one."""
+"""The directories into which executors unpack the archives; a file in the first adds the second to Python's path."""
 KEPT: Final = 3
-"""Archives of a kind that stay beside each other: those last used, and those that a run holds."""
+"""The number of archives of a kind that are kept besides those in use by runs."""
 LEVEL: Final = 1
-"""Of gzip: larger ones take several times as long for a tenth less."""
+"""The gzip level: higher ones take several times as long to save a tenth."""
 
 _held: list[IO[bytes]] = []
-"""Archives that this process's engine hands to executors, also to those that come late: nobody removes them until it ends."""
+"""Archives that this process's Spark sends to executors, also to late ones: they are kept until the process ends."""
 
 
 def packed(say: Callable[[str], None]) -> str:
-    """Setting ``spark.archives``: archives of this environment and of Skyband, made where none fits; ``say`` is told what is made.
+    """Setting ``spark.archives``: return the archives of this environment and of Skyband, and make missing ones; ``say`` reports this.
 
     SkybandError SKY-E200 (venv-pack is not installed), SKY-E615 (the environment cannot be packed), SKY-E203 (nor written).
     """
@@ -49,7 +49,7 @@ def packed(say: Callable[[str], None]) -> str:
 
 
 def _kept(directory: Path, kind: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The archive of that kind and key, by ``make`` if it is not there. This process holds it; old ones that none holds go."""
+    """Return the archive of a kind and key, made by ``make`` if it is missing. Lock it, and remove old ones that no process has locked."""
     path = directory / f"{kind}-{key}.tar.gz"
     if not path.exists():
         with _temporary(directory / "partial") as partial:
@@ -100,8 +100,7 @@ def _say_what(say: Callable[[str], None], what: str, files: list[str]) -> None:
 
 @contextlib.contextmanager
 def _temporary(directory: Path) -> Iterator[Path]:
-    """``directory``, empty: what a killed process has left there goes. Inside it is where temporary files are made, as venv-pack makes
-    one."""
+    """Empty ``directory`` of a killed process's files, and use it for temporary files inside the block, as venv-pack makes one."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(mode=0o700)
     before, tempfile.tempdir = tempfile.tempdir, str(directory)
@@ -114,7 +113,7 @@ def _temporary(directory: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _alone(directory: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """One process of the user's at a time inside."""
+    """Let one process of the user at a time into the block."""
     with open(directory / "lock", "ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What of this Python environment executors need: files for two archives, and hashes that tell whether one still fits.
+"""Select the files of this Python environment that executors need, for two archives, and hash them to detect changes.
 
 Of the environment's distributions go those that only Skyband's extras for the driver bring (pages, DuckDB, tests, ...), as the installed
 metadata has it; what anything else there asks for stays. Of PySpark go the jars: executors have Spark. Skyband itself is always the one
@@ -25,10 +25,10 @@ from skyband.framework.base.errors import SkybandError
 
 OWN: Final = "skyband"
 _DRIVERS: Final = ("cluster", "demo", "dev", "quality", "report", "sql")
-"""Extras of Skyband's that executors never import: who asks, judges, draws or tests is the driver."""
+"""Extras of Skyband that executors never import: only the driver answers queries, checks, draws and tests."""
 _TOOLS: Final = ("pip",)
 _PARTS: Final = ("framework", "operators")
-"""Of Skyband: what workers import."""
+"""The packages of Skyband that workers import."""
 _KERNELS: Final = (".nbi", ".nbc")
 """Numba's files, beside the code: index and machine code, each for one processor. Another processor compiles again."""
 _REQUIRED: Final = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?")
@@ -37,7 +37,7 @@ _ONLY_WITH: Final = re.compile(r"\bextra\s*==\s*[\"']([\w.-]+)[\"']")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A virtual environment: its directory, and its distributions by name (normalized)."""
+    """A virtual environment: its directory, and its distributions by normalized name."""
 
     prefix: Path
     installed: Mapping[str, Distribution]
@@ -45,7 +45,7 @@ class Environment:
 
     @staticmethod
     def here() -> Environment:
-        """That of this process. SkybandError SKY-E615 if it is none that can be packed."""
+        """Return the environment of this process. Raise SkybandError SKY-E615 if it cannot be packed."""
         prefix = Path(sys.prefix)
         if (prefix / "conda-meta").is_dir():
             raise SkybandError(
@@ -60,7 +60,7 @@ class Environment:
 
     @staticmethod
     def of(prefix: Path, found: Iterable[Distribution]) -> Environment:
-        """That of these distributions. SkybandError SKY-E615 if the code of one lies elsewhere."""
+        """Return the environment of these distributions. Raise SkybandError SKY-E615 if the code of one is outside of it."""
         installed = {normal(d.name): d for d in found}
         for name, d in installed.items():
             if name != OWN and json.loads(d.read_text("direct_url.json") or "{}").get("dir_info", {}).get("editable"):
@@ -68,7 +68,7 @@ class Environment:
         return Environment(prefix, installed, left_out(installed))
 
     def fingerprint(self) -> str:
-        """The hash of Python and of what every distribution but Skyband says of itself."""
+        """Return the hash of Python's version and of the metadata of all distributions except Skyband."""
         digest = hashlib.sha256(repr((sys.version, sys.base_prefix, str(self.prefix), sorted(self._left_out))).encode())
         for name, d in sorted(self.installed.items()):
             if name != OWN:
@@ -111,7 +111,7 @@ def own_files() -> list[tuple[Path, str]]:
 
 
 def own_fingerprint(files: Iterable[tuple[Path, str]]) -> str:
-    """The hash of ``own_files``. O(their bytes) but for kernels, which are known by time and size."""
+    """Return the hash of ``own_files``. O(bytes), except for kernels, which are identified by time and size."""
     digest = hashlib.sha256()
     for source, target in files:
         state = source.stat()
@@ -121,7 +121,7 @@ def own_fingerprint(files: Iterable[tuple[Path, str]]) -> str:
 
 
 def left_out(installed: Mapping[str, Distribution]) -> frozenset[str]:
-    """The names of distributions that only the driver needs, or nobody who runs a job."""
+    """Return the names of distributions that only the driver needs, or no run at all."""
     if OWN not in installed:
         return frozenset(_TOOLS) & set(installed)
     own = [r for r in installed[OWN].requires or () if not _extra_of(r)]
@@ -148,11 +148,11 @@ def _reached(roots: Iterable[str], installed: Mapping[str, Distribution]) -> set
 
 
 def _extra_of(required: str) -> str:
-    """The extra that a requirement is part of; empty if it is always one."""
+    """Return the extra that a requirement belongs to; empty if it always applies."""
     marker = _ONLY_WITH.search(required)
     return normal(marker[1]) if marker else ""
 
 
 def normal(name: str) -> str:
-    """A distribution's name in the one spelling that all of its spellings have."""
+    """Return a distribution's name in normalized spelling."""
     return re.sub(r"[-_.]+", "-", name.strip()).lower()

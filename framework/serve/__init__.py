@@ -1,1 +1,1 @@
-"""The tables and views of jobs for PostgreSQL clients, read-only: DuckDB behind the PostgreSQL wire protocol (``skyband serve``)."""
+"""Serve the tables and views of jobs to PostgreSQL clients, read-only: DuckDB behind the PostgreSQL wire protocol (``skyband serve``)."""

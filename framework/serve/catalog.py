@@ -1,7 +1,6 @@
-"""PostgreSQL's system catalogs and its information schema, as tables that describe what is served: for clients that ask what there is.
+"""PostgreSQL's system catalogs and its information schema, as tables that describe the served relations.
 
-Only what clients look at has rows; the other tables are there and empty, since nothing that they describe exists here (indexes, keys,
-sequences, triggers, rules).
+Tables that clients read have rows. The others are empty, because the server has no indexes, keys, sequences, triggers or rules.
 """
 
 from __future__ import annotations

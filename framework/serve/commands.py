@@ -1,7 +1,7 @@
-"""What clients send besides queries: settings, transactions, ``show``. An allow list of ours; none of it reaches DuckDB.
+"""Commands other than queries: settings, transactions, ``show``. The list of allowed commands is ours; none of them reaches DuckDB.
 
-Nothing is ever written here, so a transaction is only a word that clients expect to be answered. A setting is noted, shown again, and has
-no effect, except ``search_path`` and ``statement_timeout``.
+The server is read-only, so transactions have no effect. A setting is stored and can be shown, but only ``search_path`` and
+``statement_timeout`` have an effect.
 """
 
 from __future__ import annotations

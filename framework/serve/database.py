@@ -1,4 +1,4 @@
-"""What is served, and how one statement is answered: a DuckDB instance of its own, with the relations that it reads and nothing else.
+"""The served jobs. Each statement runs in its own DuckDB instance, which contains only the relations that it reads.
 
 An instance lives as long as its statement. So a statement sees the tables as of its start, leaves nothing behind, has its own bound on
 memory, and one that breaks its instance breaks nothing else.

@@ -1,4 +1,4 @@
-"""DuckDB's and Arrow's errors as PostgreSQL's: an SQLSTATE, and a sentence of ours before what the library says."""
+"""Translate errors of DuckDB and Arrow to PostgreSQL's: an SQLSTATE, and a sentence of ours before the library's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that a statement may call: an allow list of DuckDB's functions that depend on their arguments and the clock alone.
+"""The DuckDB functions that a statement may call: those that depend only on their arguments and the clock.
 
 What is not named here is refused, also what a later DuckDB brings: functions that read files, settings, secrets, variables or the
 environment, that run a statement given as text, that change anything (sequences, the seed, logs), or that sleep.

@@ -1,4 +1,4 @@
-"""What a statement's names mean: the relations of the jobs, PostgreSQL's catalogs, and the calls and casts that only PostgreSQL has."""
+"""Resolve the names in a statement: relations of jobs, PostgreSQL's catalogs, and calls and casts that only PostgreSQL has."""
 
 from __future__ import annotations
 

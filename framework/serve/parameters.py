@@ -1,4 +1,4 @@
-"""Parameters of prepared statements: from the bytes of a client to literals of a statement's syntax tree.
+"""Convert parameters of prepared statements from the client's bytes to literals of the syntax tree.
 
 A value becomes a literal node, never a piece of SQL text: DuckDB writes the text from the tree. A parameter without a type is a literal of
 unknown type, as in PostgreSQL, and takes the type of what it is compared with.

@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 (RFC 7677) as a PostgreSQL server does it: the client proves that it has the token, and the token is not sent."""
+"""SCRAM-SHA-256 (RFC 7677), the server's side: the client proves that it has the token without sending it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUNDS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """What the server keeps of the token."""
+    """The server's verifier for the token."""
 
     salt: bytes
     stored_key: bytes

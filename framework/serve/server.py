@@ -1,4 +1,4 @@
-"""The server: it listens on loopback, lets clients in that prove the token, and forks a process for each of them.
+"""The server: listens on loopback, authenticates clients by the token, and forks a process per connection.
 
 A process for a connection, as PostgreSQL has it: a statement that takes all memory, cannot be interrupted or breaks DuckDB ends its own
 connection and no other. The server itself runs one thread, opens no table and runs no statement, so that a fork copies nothing half-done.

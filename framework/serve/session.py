@@ -1,4 +1,4 @@
-"""One connection after its authentication: messages in, answers out, in a process of its own."""
+"""An authenticated connection in a process of its own: reads messages and sends answers."""
 
 from __future__ import annotations
 

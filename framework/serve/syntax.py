@@ -1,4 +1,4 @@
-"""The outside of SQL texts: where statements end, and what they begin with. What a statement asks for is known by its tree alone."""
+"""Split SQL text into statements and find their first words. Everything else is decided by the syntax tree."""
 
 from __future__ import annotations
 

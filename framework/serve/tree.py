@@ -1,4 +1,4 @@
-"""What a statement asks for, by its syntax tree: only reads, only known tables, only allowed functions.
+"""Check a statement by its syntax tree: only reads, only known tables, only allowed functions.
 
 DuckDB parses the statement into a tree (``json_serialize_sql``). Every node of it has to be of a known kind: an unknown kind, relation or
 function is refused. What PostgreSQL's clients ask of the system catalogs is translated on the way; parameters become literals. DuckDB then

@@ -1,4 +1,4 @@
-"""PostgreSQL's types, as far as the server has them: what ``pg_type`` says of them."""
+"""The PostgreSQL types that the server supports, with their properties in ``pg_type``."""
 
 from __future__ import annotations
 

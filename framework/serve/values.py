@@ -1,4 +1,4 @@
-"""Arrow's columns as PostgreSQL's types: their OIDs, and their values in the text and the binary format."""
+"""Convert Arrow columns to PostgreSQL's types: OIDs, and values in the text and binary formats."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The limits of a running statement: it is interrupted when its time is over, when the client cancels it, and when the server ends.
+"""Interrupt a running statement when its time limit expires, when the client cancels it, and when the server ends.
 
-The thread that does so needs Python's lock. ``alarm`` is the bound for work that holds this lock: the kernel ends the process.
+The interrupting thread needs the GIL. ``alarm`` limits work that holds the GIL: the kernel ends the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skyband.framework.serve.wire import Refused
 CANCEL: Final = b"c"
 """What the server writes into the pipe of a connection's process to cancel its statement; the pipe's end means that the server is gone."""
 GRACE: Final = 5.0
-"""Seconds that DuckDB has to heed an interrupt. After them the process ends, and the connection with it."""
+"""Seconds that DuckDB has to react to an interrupt. After them the process ends, and the connection with it."""
 _TICK: Final = 0.05
 
 

@@ -1,4 +1,4 @@
-"""Messages of the PostgreSQL wire protocol, version 3.0: reading those of clients, building those of the server."""
+"""Messages of the PostgreSQL wire protocol, version 3.0: read those of clients, build those of the server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which of Spark's settings may be changed, and why the others may not. Standard library only.
+"""The Spark settings that users may change, and why they may not change the others. Standard library only.
 
-Of ``spark.sql.*`` and ``spark.databricks.*`` nothing may but what is on a list: almost all of it says what a value means (times,
-arithmetic, readers of files) or what is kept between batches, and a result must not depend on who runs the job.
+Of ``spark.sql.*`` and ``spark.databricks.*`` only listed settings may be changed: almost all others change the meaning of values (times,
+arithmetic, readers of files) or the state between batches, and results must not depend on who runs the job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OPEN: Final = (
     "spark.sql.streaming.stateStore.rocksdb.maxOpenFiles", "spark.sql.streaming.stateStore.rocksdb.maxWriteBufferNumber",
     "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB", "spark.sql.warehouse.dir",
 )  # fmt: skip
-"""Of ``spark.sql``: how much at once, where, how long; no value depends on them."""
+"""Settings of ``spark.sql`` for sizes, paths and times, on which no value depends."""
 _FIXED: Final = {
     "spark.sql.shuffle.partitions": "the tasks of a stateful step are part of its checkpoint: SKYBAND_SHUFFLE_PARTITIONS says how many",
     "spark.sql.session.timeZone": "times are UTC",
@@ -41,11 +41,11 @@ _FIXED: Final = {
     "spark.executorEnv.PYTHONSAFEPATH": "modules would be imported from the working directory",
     "spark.executorEnv.SKYBAND_DRIVER": STARTS_SPARK,
 }
-"""Name, or its beginning if it ends with a dot -> why nobody changes it. The first that fits counts."""
+"""Setting, or prefix if it ends with a dot -> why it is fixed. The first match counts."""
 
 
 def refusal(name: str) -> str | None:
-    """Why the setting ``name`` may not be changed; None if it may."""
+    """Return why the setting ``name`` may not be changed; None if it may."""
     if name in _OPEN:
         return None
     return next((why for fixed, why in _FIXED.items() if name == fixed or name.startswith(fixed.rstrip(".") + ".")), None)

@@ -1,8 +1,7 @@
-"""``skyband.toml``: Spark's settings of who runs jobs, with profiles. Standard library only.
+"""Read ``skyband.toml``: Spark settings of the user who runs jobs, with profiles. Standard library only.
 
-It is the file that ``SKYBAND_CONFIG`` names, else the one in the working directory of who calls: never one beside a spec, whose author
-has no
-say in how Spark is started (docs/explanation/security.md).
+It is the file that ``SKYBAND_CONFIG`` names, else the one in the working directory; never one beside a spec, whose author must not decide
+how Spark is started (docs/explanation/security.md).
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one
 from skyband.framework.settings.fixed import refusal
 
 CONFIG: Final = "SKYBAND_CONFIG"
-"""The environment variable that names the file; empty: there is none."""
+"""The environment variable that names the file; empty: use no file."""
 NAME: Final = "skyband.toml"
 _MOST: Final = 1 << 16
 _AT: Final = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _KEYS: Final = ("master", "conf")
 
 Settings = tuple[str | None, dict[str, str]]
-"""The master, if it is named, and Spark's settings."""
+"""The master, if the file names one, and Spark settings."""
 
 
 def read(env: Mapping[str, str], profile: str | None) -> Settings:
-    """What the file says, that of ``profile`` before the rest; (None, {}) if there is no file.
+    """Return the file's settings, with those of ``profile`` over the others; (None, {}) if there is no file.
 
-    Raises SkybandError SKY-E610 for a file that cannot be used, SKY-E611 for a setting that may not be changed, both with the line.
+    Raise SkybandError SKY-E610 for a file that cannot be used, SKY-E611 for a setting that may not be changed, both with the line.
     """
     path = _path(env)
     if path is None:
@@ -55,31 +54,31 @@ def _path(env: Mapping[str, str]) -> Path | None:
 
 
 def _text(path: Path, named: bool) -> str:
-    """The file's text. One that lies in the working directory counts only if nobody else can have put it there."""
+    """Return the file's text. Reject a file in the working directory that another user may have written."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST:
                 raise SkybandError("SKY-E610", f"{path} is not a file of at most {_MOST >> 10} KB")
             if not named and (found.st_uid not in (os.geteuid(), 0) or found.st_mode & stat.S_IWOTH):
-                said = f"{path} is another user's, or may be written by all"
-                raise SkybandError("SKY-E610", said, f"it could start anything: if you trust it, name it by {CONFIG}")
+                said = f"{path} belongs to another user, or all users may write it"
+                raise SkybandError("SKY-E610", said, f"it could start any program; if you trust it, name it by {CONFIG}")
             return file.read().decode("utf-8")
     except OSError as e:
-        raise SkybandError("SKY-E610", f"{path} cannot be read: {e.strerror}", f"{CONFIG} names the file of engine settings") from e
+        raise SkybandError("SKY-E610", f"{path} cannot be read: {e.strerror}", f"{CONFIG} names the file of Spark settings") from e
     except UnicodeDecodeError as e:
         raise SkybandError("SKY-E610", f"{path} is not UTF-8") from e
 
 
 class _File:
-    """A file that is TOML; its parts are checked and taken."""
+    """A parsed TOML file; checks its parts and returns their settings."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self.lines = text.splitlines(keepends=True)
 
     def settings(self, whole: dict[str, Any], profile: str | None) -> Settings:
-        """The settings, those of ``profile`` over the others. All parts are checked, whatever counts."""
+        """Return the settings, with those of ``profile`` over the others. Check all parts, including unused profiles."""
         self._only(whole, ("engine", "profile"), ())
         master, conf = self._engine(whole, ())
         profiles = self._table(whole, "profile", ())
@@ -101,7 +100,7 @@ class _File:
         return master, dict(self._conf(self._table(engine, "conf", place), (*place, "conf"), ""))
 
     def _conf(self, table: dict[str, Any], place: tuple[str, ...], prefix: str) -> Iterator[tuple[str, str]]:
-        """Settings by their whole names, whether these are in quotes or, by TOML, tables in tables."""
+        """Yield settings by their full names, whether these are quoted keys or nested tables of TOML."""
         for key, value in table.items():
             name, at = prefix + key, (*place, key)
             if isinstance(value, dict):
@@ -130,12 +129,12 @@ class _File:
         return SkybandError(code, said, hint, Where(str(self.path), self._line(place), 1))
 
     def _line(self, place: tuple[str, ...]) -> int:
-        """Where ``place`` is said, 1-based: the first line with which the file, read so far, has it. O(lines x length)."""
+        """Return the line of the key ``place``, 1-based: the first one up to which the file contains it. O(lines x length)."""
         for n in range(1, len(self.lines) + 1):
             try:
                 found: Any = tomllib.loads("".join(self.lines[:n]))
             except tomllib.TOMLDecodeError:
-                continue  # in the middle of a value of several lines
+                continue  # inside a value of several lines
             for key in place:
                 found = found.get(key) if isinstance(found, dict) else None
             if found is not None:
@@ -144,8 +143,8 @@ class _File:
 
 
 def unusable(name: str) -> str | None:
-    """What is wrong with ``name`` as a setting that is given; None if nothing is."""
+    """Return why the user may not set ``name``; None if the user may."""
     if not re.fullmatch(r"spark\.[A-Za-z0-9_.\-]{1,300}", name):
-        return f"{name!r} is not a setting of Spark's: their names begin with spark."
+        return f"{name!r} is not a Spark setting: their names begin with spark."
     why = refusal(name)
     return None if why is None else f"{name} may not be changed: {why}"

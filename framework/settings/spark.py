@@ -1,7 +1,6 @@
-"""How Spark is to be started: the business of whoever runs a job, never of its spec. Standard library only.
+"""Settings for starting Spark: they come from the user who runs a job, never from its spec. Standard library only.
 
-An option of the command counts before a variable of the environment, that before the project's file (``project_file``), that before the
-default.
+Precedence: options of the command, environment variables, the project's file (``project_file``), defaults.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from skyband.framework.spec.parsing.positions import is_secret
 
 MASTER: Final = "SKYBAND_MASTER"
 CONF: Final = "SKYBAND_CONF"
-"""The environment variable with settings, ``NAME=VALUE`` a line: for those that must not stand on a command line."""
+"""The environment variable with settings, one ``NAME=VALUE`` per line: for those that must not be on a command line."""
 DEFAULT: Final = "local[*]"
 PROFILE: Final = "SKYBAND_PROFILE"
 
@@ -30,24 +29,24 @@ _MASTER: Final = re.compile(r"spark://[^\s/,@]+:\d{1,5}(,[^\s/,@]+:\d{1,5})*|yar
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The master, and settings of Spark's by name that count before Skyband's own."""
+    """The master, and the user's Spark settings by name, which override Skyband's own."""
 
     master: str
     conf: Mapping[str, str]
 
     @property
     def local(self) -> bool:
-        """Whether Spark computes in its own process."""
+        """Return True if Spark runs its tasks in the driver's JVM."""
         return _LOCAL.fullmatch(self.master) is not None
 
     def secrets(self) -> list[str]:
-        """The names of settings that are secrets by their names."""
+        """Return the settings whose names say that they are secrets."""
         return [name for name in self.conf if is_secret((name,))]
 
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """What the command was asked for. ``alone``: it is not about a user's job, and stays on this machine whatever is configured."""
+    """The command's options for Spark. ``alone``: the command is not about a user's job, so it runs locally whatever is configured."""
 
     master: str | None = None
     conf: tuple[str, ...] = ()
@@ -58,16 +57,16 @@ _asked = SparkOptions()
 
 
 def take(asked: SparkOptions) -> None:
-    """From now on ``asked`` is what the process's command was asked for. Raises as ``spark_settings``: mistakes are told at once."""
+    """Make ``asked`` the options of this process. Raise as ``spark_settings``, so that mistakes are reported at once."""
     global _asked
     spark_settings(asked)
     _asked = asked
 
 
 def spark_settings(asked: SparkOptions | None = None, env: Mapping[str, str] = os.environ) -> SparkSettings:
-    """What counts. Values of settings with a secret's name are concealed from now on.
+    """Return the effective settings, and conceal the values of secrets from now on.
 
-    Raises SkybandError SKY-E610 or SKY-E611 (see ``project_file.read``); SKY-E611 for an option or a variable that may not be given.
+    Raise SkybandError SKY-E610 or SKY-E611 (see ``project_file.read``); SKY-E611 for an option or a variable that may not be given.
     """
     asked = asked or _asked
     memory = {_MEMORY: env["SKYBAND_DRIVER_MEMORY"]} if "SKYBAND_DRIVER_MEMORY" in env else {}
@@ -81,13 +80,13 @@ def spark_settings(asked: SparkOptions | None = None, env: Mapping[str, str] = o
             conceal(name, value)
     chosen = asked.master or env.get(MASTER) or master or DEFAULT
     if not (_LOCAL.fullmatch(chosen) or _MASTER.fullmatch(chosen)):
-        hint = "local[N], spark://HOST:PORT, yarn or k8s://...; of several masters spark://HOST:PORT,HOST:PORT"
-        raise SkybandError("SKY-E611", f"{chosen!r} is no master", hint)
+        hint = "use local[N], spark://HOST:PORT, yarn or k8s://...; for several masters spark://HOST:PORT,HOST:PORT"
+        raise SkybandError("SKY-E611", f"{chosen!r} is not a master", hint)
     return SparkSettings(chosen, conf)
 
 
 def seconds(name: str, default: str, env: Mapping[str, str] = os.environ) -> float:
-    """The seconds that the environment variable ``name`` says. SkybandError SKY-E201 if it does not say a number."""
+    """Return the seconds in the environment variable ``name``. Raise SkybandError SKY-E201 if it is not a number."""
     text = env.get(name, default)
     try:
         return max(0.0, float(text))

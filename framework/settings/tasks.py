@@ -1,4 +1,4 @@
-"""How many tasks the stateful step has, as who runs a job says it."""
+"""The number of tasks of the stateful step, as the user sets it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 from skyband.framework.base.errors import SkybandError
 
 TASKS: Final = "SKYBAND_SHUFFLE_PARTITIONS"
-"""The variable that says so."""
+"""The environment variable with the number of tasks."""
 DEFAULT_TASKS: Final = 2
-"""Those of a first run if it does not."""
+"""The number of tasks of a first run by default."""
 
 
 def requested_tasks(environ: Mapping[str, str] = os.environ) -> int | None:
-    """The tasks that the environment asks for, None if it does not. SkybandError SKY-E201 if that is no number of tasks."""
+    """Return the requested number of tasks, None if it is not set. Raise SkybandError SKY-E201 if it is invalid."""
     said = environ.get(TASKS)
     if not said:
         return None
     if not (said.isascii() and said.isdecimal() and len(said) <= 6 and int(said) > 0):
-        raise SkybandError("SKY-E201", f"{TASKS} is no number of tasks", hint="a whole number from 1 to 999999")
+        raise SkybandError("SKY-E201", f"{TASKS} is not a number of tasks", hint="set it to a whole number from 1 to 999999")
     return int(said)

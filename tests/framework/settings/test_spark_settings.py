@@ -105,7 +105,7 @@ def test_commands_that_are_about_no_job_of_the_users_stay_here(directory: Path) 
         ("[engine]\nmaster = 3\n", "SKY-E610", 2, "master is a text"),
         ("engine = 3\n", "SKY-E610", 1, "engine is a table"),
         ("[profile]\nprod = 1\n", "SKY-E610", 2, "profile.prod is a table"),
-        ("[profile.prod.engine]\nconf = {a = 1}\n", "SKY-E611", 2, "'a' is not a setting of Spark's"),
+        ("[profile.prod.engine]\nconf = {a = 1}\n", "SKY-E611", 2, "'a' is not a Spark setting"),
         ("[engine.conf]\nspark.x = [\n 1,\n 2]\n", "SKY-E610", 4, "spark.x takes a text"),
         ("[engine.conf]\nspark.x = 1\n\nspark.sql.ansi.enabled = true\n", "SKY-E611", 4, "spark.sql.ansi.enabled may not be changed"),
     ],

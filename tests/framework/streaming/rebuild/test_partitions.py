@@ -129,7 +129,7 @@ def test_not_while_a_batch_is_unfinished(ran: Path, tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("said", ["0", "-1", "2.0", "many", "\u0663", "1000000", "4 "])
 def test_what_is_no_number_of_tasks_is_told(said: str) -> None:
-    with pytest.raises(SkybandError, match="SKYBAND_SHUFFLE_PARTITIONS is no number of tasks") as found:
+    with pytest.raises(SkybandError, match="SKYBAND_SHUFFLE_PARTITIONS is not a number of tasks") as found:
         requested_tasks({"SKYBAND_SHUFFLE_PARTITIONS": said})
     assert found.value.code == "SKY-E201"
     assert requested_tasks({}) is None and requested_tasks({"SKYBAND_SHUFFLE_PARTITIONS": "12"}) == 12
