@@ -47,7 +47,7 @@ def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None
         try:
             format_.first_rows(source, path, most - len(found.rows) - found.doubtful, found)
         except (*READ_ERRORS, EOFError, zlib.error, csv.Error, LookupError) as e:
-            raise SkybandError("SKY-E201", f"the file {path} cannot be read: {str(e)[:200]}", hint="mend it, or move it away") from e
+            raise SkybandError("SKY-E201", f"the file {path} cannot be read: {str(e)[:200]}", hint="fix it, or move it away") from e
     return found
 
 

@@ -1,6 +1,6 @@
-"""What a source format is: one object that says what it takes of a spec, how it is read as a stream, and whether it can be read again.
+"""The interface of source formats: their options, their readers and their capabilities.
 
-A format's module may not import Spark when it is imported (checking a spec stays light): only its reading methods do, when called.
+Checking a spec imports every format, so the modules of formats import Spark only inside the methods that read.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 CORRUPT: Final = "__corrupt"
 """Column of every frame read: the text of a row that did not parse, else null."""
 ORIGIN: Final = "__origin"
-"""Column of every frame read: where the row came from, as text (a file's name, a table, a topic's partition and offset)."""
+"""Column of every frame read: the origin of the row as text (a file's name, a table, a topic's partition and offset)."""
 Columns = dict[str, str]
 """Column -> its type, "" if the source does not state it, in the order of the source."""
 CAP: Final = "__cap"
-"""Column of streams read under caps (``WatermarkCaps``): the cap of the row's piece in microseconds, null if it has none."""
+"""Column of streams read under caps (``WatermarkCaps``): the cap of the row's file in microseconds, null if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The part of a spec's ``source`` that is the format's. ``columns``: name in the spec -> (name in the source, type).
+    """The part of a spec's ``source`` that the format checks. ``columns``: name in the spec -> (name in the source, type).
 
-    ``secret``: the options whose values come from the environment. ``tie_break``: columns that order rows of one instant. ``deletes``:
-    whether some rows delete.
+    ``secret``: the options whose values come from the environment. ``tie_break``: columns that order rows with the same event time.
+    ``deletes``: whether rows can delete other rows.
     """
 
     format: str
@@ -49,9 +49,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """Something a format does not take: ``field`` is the path below ``source`` (of a missing field too).
+    """A mistake in a spec's source. ``field``: its path below ``source``, of a missing field too.
 
-    ``of_name``: that the field is there at all, not its value, is wrong.
+    ``of_name``: the field itself is wrong, not its value.
     """
 
     code: str
@@ -62,63 +62,63 @@ class Mistake:
 
 
 class Watch(Protocol):
-    """Watches over a source's pieces during one run. Warnings are sentences for the run's output."""
+    """Checks a source's files during one run. Warnings are sentences for the run's output."""
 
     def at_start(self, committed: bool) -> list[str]:
-        """Warnings before a run goes on. ``committed``: tables have rows of the unfinished batch already.
+        """Return warnings before a run continues. ``committed``: the tables already have rows of the unfinished batch.
 
-        Raises SkybandError SKY-E303 (the checkpoint's part is damaged), SKY-E301 (a piece of the unfinished batch is gone or changed).
+        Raises SkybandError SKY-E303 (the checkpoint is damaged), SKY-E301 (a file of the unfinished batch is gone or has changed).
         """
         ...
 
     def before_commit(self, batch: int) -> list[str]:
-        """Warnings when ``batch`` has run and is not in the tables yet. Raises SkybandError SKY-E301 if a piece of it is gone."""
+        """Return warnings when ``batch`` has run and is not in the tables yet. Raises SkybandError SKY-E301 if a file of it is gone."""
         ...
 
     def files(self, batch: int) -> list[str]:
-        """URLs of the files that ``batch`` reads."""
+        """Return the URLs of the files that ``batch`` reads."""
         ...
 
     def left_out(self) -> list[str]:
-        """The pieces that batches not done yet do without."""
+        """Return the URLs of the files that unfinished batches leave out."""
         ...
 
     def rejected(self, batch: int) -> list[tuple[str, str]]:
-        """(origin, text) of a row of table ``rejected`` for each piece that ``batch`` does without."""
+        """Return (origin, text) of a row of table ``rejected`` for each file that ``batch`` leaves out."""
         ...
 
     def set_aside(self, spark: SparkSession, said: str, batch: int) -> list[str]:
-        """Leaves out, durably, the pieces of ``batch`` for which Spark failed with ``said``: warnings, none if no piece is at fault.
+        """Set aside, durably, the files of ``batch`` for which Spark failed with ``said``. Return warnings, none if no file is at fault.
 
-        Raises SkybandError SKY-E301 if a piece is gone or may not be read.
+        Raises SkybandError SKY-E301 if a file is gone or may not be read.
         """
         ...
 
 
 class Backlog(Protocol):
-    """The pieces of a source that lie there when a run starts, and what is known of their event times before they are read."""
+    """The files of a source that are present when a run starts, with the event times known before they are read."""
 
     def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
-        """(URLs of the pieces of a batch that has begun and is not done, the pieces that no batch has taken).
+        """Return (URLs of the files of an unfinished batch, the files that no batch has taken).
 
-        The latter may be left out if one batch takes all of them; see ``drop.fits`` for ``files`` and ``size``.
+        The latter may be left out if one batch takes all of them; see ``watermark_caps.fits`` for ``files`` and ``size``.
         """
         ...
 
     def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:
-        """Spans of the source's ``column``, of instants, where a piece itself says them. Rows that are no rows of the stream count too."""
+        """Return the spans of ``column``, of instants, that files state in their footers. Rejected rows count too."""
         ...
 
     def rows(self, spark: SparkSession, urls: Sequence[str]) -> DataFrame:
-        """The pieces as a frame at rest, each row with its piece's URL as ``ORIGIN``."""
+        """Return the files as a batch frame, each row with its file's URL as ``ORIGIN``."""
         ...
 
     def suspects(self, urls: Sequence[str]) -> list[str]:
-        """Those that look as if they cannot be read."""
+        """Return the files that look unreadable."""
         ...
 
     def named(self, said: str, urls: Sequence[str]) -> list[str]:
-        """Those that Spark's error ``said`` is about."""
+        """Return the files that Spark's error ``said`` names."""
         ...
 
 

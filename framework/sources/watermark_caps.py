@@ -1,8 +1,9 @@
-"""A drop, the files that lie there when a run starts, is a unit: how far each of them may move Spark's watermark.
+"""Limits how far each file of the backlog may move Spark's watermark.
 
-Spark reads files in the order of modification, equal times in any order, and after each batch puts its watermark at the latest event
-time less the delay. A drop that takes more than one batch would so make its own rows late. So a row counts for the watermark with its event
-time or its file's *cap*, whichever is less: the least event time of all files that may come after it, and the delay. Standard library only.
+Spark reads files in the order of modification, files with equal times in any order. After each batch it sets its watermark to the latest
+event time minus the delay. A backlog of more than one batch could so make its own rows late. So a row advances the watermark by its event
+time or by the *cap* of its file, whichever is less. The cap is the least event time of all files that may follow, plus the delay. Uses the
+standard library only.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from skyband.framework.storage import durable
 
 DROP: Final = "drop.json"
 NEVER: Final = 1 << 62
-"""Later than all instants: the least event time of a file without rows."""
+"""An instant after all others: the least event time of a file without rows."""
 Span = tuple[int, int]
-"""The least and the greatest event time, in microseconds, of a file's rows that are accepted so far."""
+"""The least and the greatest event time, in microseconds, of a file's accepted rows."""
 NO_ROWS: Final[Span] = (NEVER, -NEVER)
 UNKNOWN: Final[Span] = (0, NEVER)
-"""Of a file that cannot be read now and will be later: it may hold anything."""
+"""The span of a file that cannot be read yet: it may hold any event time."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """A file Spark has not read. ``modified_ms``: -1 if the next batch has it anyway. ``size`` in bytes: None if it is not known."""
+    """A file that Spark has not read. ``modified_ms``: -1 if the next batch takes it anyway. ``size`` in bytes, None if unknown."""
 
     url: str
     modified_ms: int
@@ -39,9 +40,9 @@ class UnreadFile:
 
 @dataclass(slots=True)
 class WatermarkCaps:
-    """``<sink>/_skyband/drop.json``: what a query, and a batch of it that is repeated, has to count with.
+    """The caps of a query, and of a batch that it repeats: ``<sink>/_skyband/drop.json``.
 
-    ``caps``: URL -> cap in microseconds, None for a file that has none; ``others``: that of all files it does not name. ``greatest``: the
+    ``caps``: URL -> cap in microseconds, None for a file without a cap; ``others``: the cap of all other files. ``greatest``: the
     greatest event time of the rows read under caps and not given to the watermark since. ``released``: F of the last time that was done.
     """
 
@@ -53,7 +54,7 @@ class WatermarkCaps:
 
     @classmethod
     def load(cls, home: Path) -> WatermarkCaps:
-        """The drop of a job, empty if there is none. SkybandError SKY-E303 if it cannot be read."""
+        """Return the caps of a job, empty if there are none. Raises SkybandError SKY-E303 if the file cannot be read."""
         # Tasks' workers import this module, and need no models.
         from skyband.framework.storage import records
 
@@ -66,45 +67,42 @@ class WatermarkCaps:
         return cls(path) if kept is None else cls(path, **kept)
 
     def save(self) -> None:
-        """Replaces the file in one step; it is on the disk when this returns."""
+        """Replace the file in one step; it is on disk when this returns."""
         said = {"caps": self.caps, "others": self.others, "greatest": self.greatest, "released": self.released}
         durable.replace(self.path, json.dumps(said, indent=1, sort_keys=True))
 
     @property
     def capped(self) -> bool:
-        """Whether any file has a cap."""
+        """Return True if any file has a cap."""
         return self.others is not None or any(cap is not None for cap in self.caps.values())
 
     def cap(self, url: str) -> int | None:
-        """The cap of a file."""
+        """Return the cap of a file."""
         return self.caps.get(url, self.others)
 
     def plan(self, begun: Sequence[str], caps: Mapping[str, int | None], others: int | None) -> bool:
-        """Takes up ``caps`` and ``others`` for files that are to be read, and keeps those of a batch that has ``begun``: it is repeated
-
-        as it was. Whether anything has changed.
-        """
+        """Set ``caps`` and ``others``, and keep those of the files ``begun``, whose batch is repeated. Return True if any changed."""
         before = self.caps, self.others
         kept = {u: cap for u in begun if (cap := self.cap(u)) is not None or others is not None}
         self.caps, self.others = {**caps, **kept}, others
         return (self.caps, self.others) != before
 
 
-def fits(pieces: Sequence[UnreadFile], files: int | None, size: int) -> bool:
-    """Whether one batch takes all of ``pieces``. It takes at most ``files`` files or, if that is None, ``size`` bytes, and one at least."""
-    if files is not None or len(pieces) < 2:
-        return len(pieces) <= (files or 1)
-    return all(p.size is not None for p in pieces) and sum(p.size or 0 for p in pieces) <= size
+def fits(unread: Sequence[UnreadFile], files: int | None, size: int) -> bool:
+    """Return True if one batch takes all ``unread``: at most ``files`` files or, if that is None, ``size`` bytes, and at least one file."""
+    if files is not None or len(unread) < 2:
+        return len(unread) <= (files or 1)
+    return all(p.size is not None for p in unread) and sum(p.size or 0 for p in unread) <= size
 
 
-def caps(pieces: Sequence[UnreadFile], spans: Mapping[str, Span], delay: int) -> dict[str, int | None]:
-    """The cap of every piece that may move the watermark too far, None for those that cannot. O(n log n).
+def caps(unread: Sequence[UnreadFile], spans: Mapping[str, Span], delay: int) -> dict[str, int | None]:
+    """Return the cap of every file that may move the watermark too far, None for the others. O(n log n).
 
-    ``spans``: of every piece; ``delay`` in microseconds. Pieces of one time of modification may come in any order.
+    ``spans``: of every file; ``delay`` in microseconds. Spark reads files with equal times of modification in any order.
     """
     found: dict[str, int | None] = {}
     later = NEVER
-    ordered = sorted(pieces, key=lambda p: p.modified_ms, reverse=True)
+    ordered = sorted(unread, key=lambda p: p.modified_ms, reverse=True)
     for _, group in groupby(ordered, key=lambda p: p.modified_ms):
         together = list(group)
         first, second = sorted([*(spans[p.url][0] for p in together), NEVER, NEVER])[:2]
@@ -117,5 +115,5 @@ def caps(pieces: Sequence[UnreadFile], spans: Mapping[str, Span], delay: int) ->
 
 
 def least(spans: Mapping[str, Span], delay: int) -> int:
-    """The cap of a file that is in no span, and comes at any time."""
+    """Return the cap of a file without a span, which may come at any time."""
     return min((a for a, _ in spans.values()), default=NEVER) + delay

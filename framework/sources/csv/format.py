@@ -16,7 +16,7 @@ from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.csv import duckdb_sql
 from skyband.framework.sources.duckdb_sql import NEUTRAL
 from skyband.framework.sources.files.bad_files import first_line, separator_of
-from skyband.framework.sources.files.format import MEND
+from skyband.framework.sources.files.format import FIX_FILE
 from skyband.framework.sources.files.listing import listing, values_of
 from skyband.framework.sources.files.preflight import ONE_NAME
 from skyband.framework.sources.first_rows import FirstRows, Unparsed
@@ -226,7 +226,7 @@ def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, lis
         except SkybandError as e:
             yield Path(where).name, e
         except (OSError, EOFError, zlib.error, csv.Error, LookupError) as e:
-            yield Path(where).name, SkybandError("SKY-E301", f"the file {where} cannot be read: {e}", hint=MEND)
+            yield Path(where).name, SkybandError("SKY-E301", f"the file {where} cannot be read: {e}", hint=FIX_FILE)
         else:
             if names:
                 yield Path(where).name, [*names, *(n for n in values_of(source, str(where)) if n not in names)]

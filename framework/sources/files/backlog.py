@@ -1,4 +1,4 @@
-"""Files that lie there unread when a run starts: which they are, and what is known of their event times before they are read."""
+"""The backlog: the unread files when a run starts, and their event times as far as they are known before reading."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _UNITS = {"milliseconds": 1000, "microseconds": 1}
-"""Of Parquet's instants that Spark reads, in microseconds."""
+"""Units of Parquet's instants that Spark reads, in microseconds."""
 _TOO_LATE = 253_402_128_000_000_000
-"""9999-12-30: from here on, and before 1970, an instant is none of the stream."""
+"""9999-12-30: the stream rejects instants from here on, and those before 1970."""
 
 
 class FileBacklog:
@@ -50,7 +50,7 @@ class FileBacklog:
         return begun, first + [_piece(u) for u in self.listed(spark) if u not in seen]
 
     def _few(self, first: Sequence[UnreadFile], known: set[str | None], files: int | None, size: int) -> bool:
-        """Whether one batch takes all that could be unread in a directory of this machine: asking Spark takes its time."""
+        """Return True if one batch takes all files that may be unread in a local directory. That saves Spark's slow listing."""
         root = os.path.abspath(without_scheme(str(self.source.path)))
         if not os.path.isdir(root):
             return False
@@ -94,7 +94,7 @@ def _piece(url: str, first: bool = False) -> UnreadFile:
 
 
 def _footer(path: str, column: str) -> Span | None:
-    """The span of a Parquet file's column of instants by its statistics, None if they do not say it."""
+    """Return the span of a Parquet file's column of instants by its statistics, None if they do not state it."""
     # Checking a spec, which imports this module, stays light.
     import pyarrow as pa
     import pyarrow.parquet
@@ -119,5 +119,5 @@ def _footer(path: str, column: str) -> Span | None:
         if stats is None or not stats.has_min_max:
             return None
         span = min(span[0], stats.min_raw * unit), max(span[1], stats.max_raw * unit)
-    # With instants in it that are none of the stream, Spark has to look.
+    # Instants that the stream rejects make the statistics useless.
     return span if span == NO_ROWS or (span[0] >= 0 and span[1] < _TOO_LATE) else None

@@ -1,4 +1,4 @@
-"""FileFormat in a directory, in one of Spark's own file formats: each file is read once, in the order of modification."""
+"""The base of file formats: files in a directory, each read once by Spark's file source, in the order of modification."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 
 def path_needed(section: Section) -> Iterator[Mistake]:
-    """The mistake of a source that has to have a path and has none."""
+    """Yield the mistake of a source without the path that it needs."""
     if section.path is None:
         yield Mistake("SKY-E111", f"source needs the field 'path' for format {section.format}", ("path",), "the directory of the files")
 
 
 def files_taken(checkpoint: Path) -> list[str]:
-    """The source files the checkpoint says have been taken (Spark's own log of them), as URLs."""
+    """Return the URLs of the source files in Spark's file source log, those that batches have taken."""
     return [t.url for t in taken(checkpoint / "sources" / "0")]
 
 
 def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
-    """The source files that have been taken, to be read again.
+    """Return the URLs of the source files that batches have taken, to read them again.
 
-    Raises SkybandError SKY-E303 if one of them is not in the source: they are about to be read.
+    Raises SkybandError SKY-E303 if one of them is outside the source.
     """
     found = files_taken(checkpoint)
     other = next((url for url in found if not _inside(source, url)), None)
@@ -51,7 +51,7 @@ def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
 
 
 def _inside(source: SourceNode, url: str) -> bool:
-    """Whether a file is at or below the directory of the source, as both are written. Of files elsewhere only that they are elsewhere."""
+    """Return True if a file is in the source's directory or below it. For remote files, only that both are remote is checked."""
     local, there = local_path(url), without_scheme(str(source.path))
     if "://" in there:
         return local is None
@@ -64,14 +64,15 @@ def _inside(source: SourceNode, url: str) -> bool:
     return any(file == r or r in file.parents for r in (root, Path(os.path.realpath(root)), Path(*parts)))
 
 
-MEND = "mend it under the same name and run again, or set source.on_bad_file: reject (it then goes to table rejected, the others count)"
+FIX_FILE = "fix it under the same name and run again, or set source.on_bad_file: reject (the file then goes to table rejected)"
 
 
 @dataclass(frozen=True, slots=True)
 class FileFormat(SourceFormat):
-    """``takes``: the options a spec may give. ``text``: rows are text and may fail to parse. A row's origin is the name of its file.
+    """A format of files that Spark's file source reads. A row's origin is the name of its file.
 
-    ``engine``: Spark's name of the format, where a spec has another one for it.
+    ``takes``: the options that a spec may give. ``text``: rows are texts and may fail to parse. ``engine``: Spark's name of the format,
+    if specs call it otherwise.
     """
 
     takes: Options
@@ -81,7 +82,7 @@ class FileFormat(SourceFormat):
     engine: str | None = None
 
     def _named(self, source: SourceNode) -> SourceNode:
-        """The source under Spark's name of its format."""
+        """Return the source under Spark's name of its format."""
         return source if self.engine is None else replace(source, format=self.engine)
 
     def check(self, section: Section) -> Iterator[Mistake]:
@@ -132,7 +133,7 @@ class FileFormat(SourceFormat):
         return FileBacklog(source, columns, home, listed, rows)
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
-        """See ``SourceFormat.again``: SKY-E301 if files are gone. Those set aside are left out."""
+        """See ``SourceFormat.again``: SKY-E301 if files are gone. Files set aside are left out."""
         from skyband.framework.sources.files import spark_reader
 
         aside = Ledger.load(checkpoint.parent).aside
@@ -163,4 +164,4 @@ class FileFormat(SourceFormat):
             column, there, declared, better = other
             text = f"column {column!r} of the file {file} is {there}, which cannot be read as {declared}"
             return SkybandError("SKY-E301", text, hint=f"declare {better}" if better else f"files must hold {declared} there")
-        return SkybandError("SKY-E301", f"the file {file} cannot be read: {why(said)}", hint=MEND)
+        return SkybandError("SKY-E301", f"the file {file} cannot be read: {why(said)}", hint=FIX_FILE)

@@ -1,6 +1,6 @@
-"""What a job has to remember of single source files beyond Spark's log: ``<sink>/_skyband/files.json``.
+"""What a job records about single source files beyond Spark's log: ``<sink>/_skyband/files.json``.
 
-Written in one step and made durable before anything depends on it: files set aside stay so whatever is killed.
+The file is replaced in one step and durable before anything depends on it, so that files set aside stay so after a kill.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEDGER: Final = "files.json"
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A file that cannot be read: the batch that does without it, its size in bytes, why."""
+    """A file that cannot be read: the batch that leaves it out, its size in bytes, the reason."""
 
     batch: int
     bytes: int
@@ -36,7 +36,7 @@ class Ledger:
 
     @classmethod
     def load(cls, home: Path) -> Ledger:
-        """The ledger of a job, empty if it has none. SkybandError SKY-E303 if it cannot be read."""
+        """Return the ledger of a job, empty if it has none. Raises SkybandError SKY-E303 if it cannot be read."""
         # Tasks' workers import this module, and need no models.
         from skyband.framework.storage import records
 
@@ -49,6 +49,6 @@ class Ledger:
         return cls(path) if kept is None else cls(path, {u: SetAside(**a) for u, a in kept["aside"].items()}, dict(kept["read_as"]))
 
     def save(self) -> None:
-        """Replaces the file in one step; it is on the disk when this returns."""
+        """Replace the file in one step; it is on disk when this returns."""
         text = json.dumps({"aside": {u: asdict(a) for u, a in self.aside.items()}, "read_as": self.read_as}, indent=1, sort_keys=True)
         durable.replace(self.path, text)

@@ -1,11 +1,11 @@
-"""Spark's list of source files already taken (``checkpoint/sources/0``), kept from growing for ever.
+"""Prunes Spark's file source log (``checkpoint/sources/0``), which would otherwise grow without bound.
 
 Spark writes a file per batch and merges all there are into ``<n>.compact`` now and then, a line of JSON per source file; it reads the
-newest of those and what came after. It never drops a line, and holds all of them in memory (about 200 bytes each). A file that is no longer
-there need not be remembered for ever, if its name is never used again: ``prune`` drops its line.
+newest of these and all later ones. It never removes a line and keeps all of them in memory (about 200 bytes each). A deleted file whose
+name is never used again needs no line: ``prune`` removes it.
 
-How many lines have been dropped stands in the list itself, as one more line with a path that no file has: so list and number are replaced
-in one step.
+The log itself records how many lines were removed, in one more line with a path that no file has: log and number are replaced in one
+step.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ _MARKS: Final = 64
 
 
 def pruned(checkpoint: Path) -> int:
-    """How many names of taken files have been dropped. O(lines)."""
+    """Return how many lines have been removed from the log. O(lines)."""
     log = checkpoint / "sources" / "0"
     return max((_count(line["path"]) for path in _compacts(log) for line in _lines(path)), default=0)
 
 
 def prune(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: datetime) -> int:
-    """Drops the names of files that are gone and were taken longer than ``keep`` ago; how many. For a moment when no query runs.
+    """Remove the lines of deleted files that were taken longer than ``keep`` ago, and return how many. No query may be running.
 
-    Never names of a batch that has not ended, nor of a directory that is missing or empty, as a mount is that failed. ``marks``, a JSON
-    list
-    of [instant, how far the list went then], says when a file had been taken by; without it nothing is old enough. Killed anywhere, it
-    leaves the old list or the new one. O(lines), at most 64 times in ``keep``.
+    Keeps the files of an unfinished batch, and those of a missing or empty directory, which may be a failed mount. ``marks``, a list of
+    [instant, last number of the log then], tells by when a file had been taken; without it no file is old enough. If the process is killed,
+    the old or the new log remains. O(lines), at most 64 times in ``keep``.
     """
     since = now - min(keep, now - _EPOCH)
     log = checkpoint / "sources" / "0"
@@ -74,7 +73,7 @@ def _number(path: Path) -> int:
 
 
 def _compacts(log: Path) -> list[Path]:
-    """The merged lists, oldest first: only the last one counts."""
+    """Return the merged logs, oldest first: only the last one counts."""
     return sorted(log.glob("[0-9]*.compact"), key=_number)
 
 
@@ -94,7 +93,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read_marks(marks: Path) -> list[tuple[str, int]]:
-    # A hint: without it nothing is old enough to be dropped.
+    # Without marks, no line is old enough to be removed.
     try:
         found = [(str(at), whole(upto)) for at, upto in loads(marks.read_text())]
         return found if all(datetime.fromisoformat(at).tzinfo is not None for at, _ in found) else []
@@ -103,7 +102,7 @@ def _read_marks(marks: Path) -> list[tuple[str, int]]:
 
 
 def _mark(marks: Path, upto: int, since: datetime, now: datetime) -> bool:
-    """Notes how far the list goes now, if the last note is not of just now; False if it is."""
+    """Record the last number of the log; return False if that was done just now."""
     noted = _read_marks(marks)
     if noted and timedelta(0) <= now - datetime.fromisoformat(noted[-1][0]) < (now - since) / _MARKS:
         return False
@@ -115,7 +114,7 @@ def _mark(marks: Path, upto: int, since: datetime, now: datetime) -> bool:
 
 
 def _holds_files(source: str) -> bool:
-    """Whether there is a file at or below the source, a path (or pattern of paths) of this machine."""
+    """Return True if there is a file at or below the source, a local path or pattern."""
     local = without_scheme(source)
     if "://" in local:
         return False
@@ -126,7 +125,7 @@ def _holds_files(source: str) -> bool:
 
 
 def _gone(url: str) -> bool:
-    """Whether the file is gone, from a directory that has other things in it."""
+    """Return True if the file was deleted from a directory that still has other entries."""
     local = local_path(url)
     if local is None:
         return False

@@ -1,6 +1,6 @@
-"""A look at a local source before a JVM is started: is it there, and does its first file have the spec's columns, in types that fit?
+"""Checks a local source before the JVM starts: that it exists and that its first file has the spec's columns with types that fit.
 
-Only what is certain is said; Spark has the last word. Imports no Spark.
+Reports only what is certain; Spark decides the rest. Imports no Spark.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 CODE: Final = "SKY-E206"
 FORMATS: Final = ("csv", "json", "parquet", "orc")
-"""Those of files."""
+"""Built-in formats of files."""
 _LOOKED: Final = 100
-"""Files whose columns are looked at when all are."""
+"""Most files whose columns are checked."""
 ONE_NAME: Final = "give each column a name of its own: Spark does not tell case apart"
 
 
 def missing(source: SourceNode) -> SkybandError | None:
-    """SKY-E206 if nothing lies at the source's path; None if something does, or that cannot be seen from here."""
+    """Return SKY-E206 if nothing exists at the source's path; None if something does, or if the path is not on this machine."""
     path = _local(source)
     if path is None:
         return None
@@ -42,11 +42,11 @@ def missing(source: SourceNode) -> SkybandError | None:
     if set("{\\") & set(path) or (glob.has_magic(path) and next(glob.iglob(path), None) is not None):
         return None
     kind = "Delta table" if source.format == "delta" else "directory"
-    return SkybandError(CODE, f"there is no {kind} {source.path}", hint=f"make it{_may_be_empty(source)}, or mend source.path")
+    return SkybandError(CODE, f"there is no {kind} {source.path}", hint=f"create it{_may_be_empty(source)}, or fix source.path")
 
 
 def _pattern(source: SourceNode) -> SkybandError | None:
-    """SKY-E206 if Spark takes the path for a pattern although a directory or file has that very name."""
+    """Return SKY-E206 if Spark takes the path for a pattern although a directory or file has that name."""
     path = str(root_of(source))
     if not marked(path):
         return None
@@ -69,7 +69,7 @@ def _may_be_empty(source: SourceNode) -> str:
 
 
 def columns(source: SourceNode, every: bool = False) -> list[SkybandError]:
-    """What of the spec's columns the first file (``every``: each of the first 100) does not have, or has in a type that does not fit."""
+    """Return an error for each column that the first file (``every``: each of the first 100) lacks or has in a type that does not fit."""
     found: list[SkybandError] = []
     options = {k.lower(): v for k, v in source.options}
     for path in islice(files(source), _LOOKED if every else 1):
@@ -83,7 +83,7 @@ def columns(source: SourceNode, every: bool = False) -> list[SkybandError]:
 
 
 def lacking(names: Sequence[str], fields: Sequence[Field]) -> list[str]:
-    """The columns of ``fields`` that a file with the columns ``names`` lacks."""
+    """Return the columns of ``fields`` that a file with the columns ``names`` lacks."""
     return [str(f.source_name) for f in fields if f.source_name not in names]
 
 
@@ -96,7 +96,7 @@ def _header(source: SourceNode, path: str, options: dict[str, str]) -> list[Skyb
 
 
 def header(source: SourceNode, path: str, names: Sequence[str]) -> list[SkybandError]:
-    """What of the spec's columns the header ``names`` of the CSV file at ``path`` does not have, or has twice."""
+    """Return an error for the columns that the header ``names`` of the CSV file at ``path`` lacks or has twice."""
     repeated = [n for n, count in Counter(n.lower() for n in names if n).items() if count > 1]
     if repeated:
         spelled = ", ".join(repr(n) for n in dict.fromkeys(names) if n.lower() in repeated)
@@ -128,7 +128,7 @@ def _typed(source: SourceNode, path: str, every: bool) -> list[SkybandError]:
 
 
 def types(source: SourceNode, file: TypedFile, every: bool) -> Iterator[SkybandError]:
-    """Columns of the spec that a file, or a Delta table, has twice or in a type that is not read as the spec's; ``every``: or has not."""
+    """Yield an error for each column that a file or Delta table has twice or with a type that does not fit; ``every``: or lacks."""
     from skyband.framework.sources.columnar import column_types
 
     names = file.schema.names
@@ -166,7 +166,7 @@ def _local(source: SourceNode) -> str | None:
 
 
 def local_directory(path: str) -> str | None:
-    """A spec's path as one of this machine; None for one elsewhere."""
+    """Return a spec's path as a local path; None if it is remote."""
     local = without_scheme(path)
     return None if "://" in local else local
 

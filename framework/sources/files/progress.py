@@ -1,4 +1,4 @@
-"""How much of the files that lay there when a run started has been taken: for what is shown while it runs."""
+"""Counts how many files of the backlog a run has taken, for its progress display."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from skyband.framework.sources.files.preflight import FORMATS
 from skyband.framework.sources.logs import local_path, taken
 
 _MOST: Final = 100_000
-"""Files that are counted; of a directory with more no share is shown."""
+"""Most files that are counted; no progress is shown for a larger directory."""
 
 
 class FileProgress:
-    """``of`` files there were to take at the start, ``taken`` of them are; both None where that cannot be told."""
+    """``of``: the files to take at the start; ``taken``: those taken so far. Both are None if they are unknown."""
 
     def __init__(self, source: SourceNode, checkpoint: Path) -> None:
         self._log = checkpoint / "sources" / "0"
@@ -29,7 +29,7 @@ class FileProgress:
             self.taken, self.of = 0, sum(f not in before for f in found.files)
 
     def look(self) -> None:
-        """Counts what has been taken since the last look. O(files taken since)."""
+        """Count the files taken since the last call. O(files taken since)."""
         if self.of is not None and self.taken is not None:
             self.taken = min(self.of, self.taken + len(self._new()))
 

@@ -1,4 +1,4 @@
-"""The built-in formats read with Spark, as a stream or at rest: the same columns, the same parse errors."""
+"""Reads files with Spark, as a stream or as a batch, with the same columns and the same parse errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from skyband.framework.sources.text.options import WIDE, codec_of, encoding_of, 
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 
 _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
-"""What a path to read would have as a pattern; a file's own name may have it too."""
+"""Characters of a pattern, which the name of a file may contain too."""
 
 BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
@@ -41,12 +41,12 @@ _WITHOUT_SUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.
 """Hadoop's local file system checks a sum beside each file, and cannot name that of a file with a colon. This one looks for none."""
 
 _OWN = ("csv", "json")
-"""Formats of text, whose values are made of texts here and not by Spark's readers."""
+"""Formats of text, whose values are made from texts here and not by Spark's readers."""
 _BLANKS = 100
 """Lines after the titles among which the header is."""
 _URL = "__url"
 _FILE = struct(path="string", modificationTime="timestamp", length="bigint", content="binary")
-"""What Spark has of a file that it does not look into; of these columns it only makes those that are asked for."""
+"""The columns of Spark's reader of whole files; Spark only fills those that a query uses."""
 _LATEST = 253_402_214_400_000_000
 """A cap that caps nothing, in microseconds: the end of 9999-12-30, after all instants of a stream."""
 
@@ -169,7 +169,7 @@ def _load_path(source: SourceNode) -> str | None:
 
 
 def _with_caps(spark: SparkSession, frame: DataFrame, caps: WatermarkCaps) -> DataFrame:
-    """``frame`` with its file's cap in the place of the file's URL."""
+    """Return ``frame`` with the column ``CAP`` instead of the file's URL."""
     by_url = {spelled: _LATEST if cap is None else min(cap, _LATEST) for u, cap in caps.caps.items() for spelled in _spelled(u)}
     named = spark.createDataFrame(pa.table({_URL: pa.array(by_url, pa.string()), CAP: pa.array(by_url.values(), pa.int64())}))
     others = F.lit(None if caps.others is None else min(caps.others, _LATEST)).cast("bigint")
@@ -178,12 +178,12 @@ def _with_caps(spark: SparkSession, frame: DataFrame, caps: WatermarkCaps) -> Da
 
 
 def _spelled(url: str) -> set[str]:
-    """A file's URL as Spark may spell it."""
+    """Return the spellings that Spark may use for a file's URL."""
     return {url, url.replace("file:///", "file:/")}
 
 
 def unreadable(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, path: str) -> str | None:
-    """Why the file at ``path`` cannot be read, asked of Spark, which reads all of it; None if it can."""
+    """Return why Spark cannot read the file at ``path``, by reading all of it; None if it can."""
     try:
         files(spark, source, columns, text, [path]).write.format("noop").mode("overwrite").save()
     except Exception as e:  # whatever Spark says of this one file is the answer
@@ -200,7 +200,9 @@ def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
             raise preflight.missing(source) or SkybandError("SKY-E301", said, hint=hint) from e
         if e.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise SkybandError("SKY-E301", f"there is no directory {source.path}", hint="make it (it may be empty), or mend source.path") from e
+        raise SkybandError(
+            "SKY-E301", f"there is no directory {source.path}", hint="create it (it may be empty), or fix source.path"
+        ) from e
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
@@ -309,7 +311,7 @@ def _struct(members: Mapping[str, Any]) -> StructType:
 
 
 def _has_column(source: SourceNode, name: str) -> bool:
-    """Whether the first file of a source with typed columns has a column of that very name: then no object is asked for."""
+    """Return True if the first file of a source with typed columns has a column of that very name, which is then no member."""
     columns_of = {"parquet": parquet_columns, "orc": orc_columns}.get(source.format)
     first = next(iter(preflight.files(source)), None) if columns_of is not None else None
     found = columns_of(first) if columns_of is not None and first is not None else None

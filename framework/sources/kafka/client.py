@@ -1,4 +1,4 @@
-"""What a client of Kafka is told, from checked values only: brokers and login, of a source as of a sink. Imports no Spark."""
+"""Options of Kafka's client, for sources and sinks, made of checked values only: brokers and login. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MODULES: Final = dict(zip(MECHANISMS, ("plain.PlainLoginModule", *2 * ("scram.S
 
 
 def lacking(given: set[str]) -> list[str]:
-    """What a login lacks of ``user`` and ``password``; ``given``: what there is of it."""
-    asked = given & {"user", "password", "mechanism"}
-    return [name for name in ("user", "password") if asked and name not in asked]
+    """Return which of ``user`` and ``password`` a login lacks. ``given``: the names of the options."""
+    login = given & {"user", "password", "mechanism"}
+    return [name for name in ("user", "password") if login and name not in login]
 
 
 def connection(given: Mapping[str, str]) -> dict[str, str]:
-    """The client's options, for Spark: the login's values as quoted texts of one of two login modules. ``tls``: 'true' or not."""
+    """Return the client's options for Spark, the login's values as quoted texts of one of two login modules."""
     login, tls = "user" in given, given.get("tls") == "true"
     options = {"kafka.bootstrap.servers": given["servers"]}
     options["kafka.security.protocol"] = ("SASL_" if login else "") + ("SSL" if tls else "PLAINTEXT")
@@ -43,9 +43,9 @@ def connection(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def refused(said: str) -> tuple[str, str] | None:
-    """(what, hint) if the error ``said`` is one of topic, login or brokers, of a reader's or a writer's; else None."""
+    """Return (message, hint) if the error ``said`` of a reader or writer is about topic, login or brokers, else None."""
     if re.search(r"UnknownTopicOrPartition", said):
-        return "there is no such topic", "make it, or mend its name"
+        return "there is no such topic", "create it, or fix its name"
     if re.search(r"Topic \S+ not present in metadata", said):
         return "no broker answers, or there is no such topic", "are they running, is the topic there? servers and topic name them"
     if re.search(r"SaslAuthentication|AuthorizationException|Authentication failed", said):
