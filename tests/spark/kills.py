@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILES = 4
-"""FileFormat that arrive for each run: each is a batch."""
+"""Files that arrive for each run: each is a batch."""
 ROWS = 10
 """Rows a file."""
 BOUND = 180.0
@@ -118,7 +118,7 @@ class Job:
             self.arrived += 1
 
     def waiting(self) -> int:
-        """FileFormat that no batch has taken yet."""
+        """Files that no batch has taken yet."""
         with contextlib.suppress(OSError):  # a log of Spark's that a run left behind is just tidying
             return self.arrived * FILES - len(files_taken(self.directory / "out" / "_skyband" / "checkpoint"))
         return FILES

@@ -1,4 +1,4 @@
-"""FileFormat of a sink with odd content: each is named by an error with a code, or passed over where it is only a hint."""
+"""Files of a sink with odd content: each is named by an error with a code, or passed over where it is only a hint."""
 
 from __future__ import annotations
 
