@@ -1,14 +1,13 @@
-"""The contract between an operator and whatever hosts it: columnar blocks in, columnar changes out.
+"""The interface between an operator and its host: columnar blocks in, columnar changes out.
 
-An *operator* is frozen configuration, built by the compiler and picklable. Its *logic* is the moving part of one bucket
-of keys. Everything that crosses the border is flat NumPy arrays, so a bucket of 100,000 small keys costs no Python per key
-and no Python per row.
+An *operator* is frozen, picklable configuration that the compiler builds. Its *logic* holds the state of one bucket of keys. Host and logic
+exchange flat NumPy arrays, so a bucket of 100,000 small keys costs no Python per key and none per row.
 
 Conventions
 -----------
 * Instants and durations are int64 microseconds; instants count from 1970-01-01 UTC.
-* ``key`` is the dense number the host gave the key within its bucket (0, 1, 2, ... in order of first sight, never reused).
-* ``seq`` is the object's position in its key's order: 0, 1, 2, ... without gaps, given by the host.
+* ``key`` is the dense number of a key within its bucket (0, 1, 2, ... in order of first arrival, never reused).
+* ``seq`` is the position of an object in the order of its key: 0, 1, 2, ... without gaps, assigned by the host.
 * Scores leave an operator as the user wrote them (a ``max`` score is not negated) with -0.0 folded into 0.0.
 """
 
@@ -27,54 +26,54 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 Instant: TypeAlias = int
 
 Kind: TypeAlias = Literal["float", "int", "text", "bool", "time", "list"]
-"""Kinds of the stream's columns. No operator reads a ``list``: sets of tokens are made of it (``Ragged``)."""
+"""Kinds of the stream's columns. No operator reads a ``list``; the host turns it into sets of tokens (``Ragged``)."""
 
 NULL: int = -(2**63)
 """A null in an int64 column (kinds int, text, bool, time); a null in a float64 column is NaN."""
 
 NEVER: int = 2**63 - 1
-"""An instant that does not come."""
+"""An instant later than every event."""
 
 DELETION_TARGET: str = "$target"
-"""Name of the column of ``Arrivals`` (int64) that brings deletions to operators that take them.
+"""Name of the column of ``Arrivals`` (int64) that holds deletions, for operators that support them.
 
-A deletion is a row of its own with ``seq`` = -1 and the deleted object's seq in this column; the column holds ``NULL`` in the rows of
-objects. Within a key deletions stand where they happen: after the objects that came before them. The host resolves ids to live targets;
-a deletion without one never gets here. Other columns of a deletion's row are not read.
+A deletion is a row with ``seq`` = -1 and the seq of the deleted object in this column; rows of objects have ``NULL``. Within a key, a
+deletion follows the objects that arrived before it. The host resolves ids to live objects and drops deletions without one. Operators do
+not read the other columns of a deletion.
 """
 
-# Causes of a change, as small integers in blocks and as words in tables.
+# Causes of a change: integers in blocks, words in tables.
 EXPIRY, DELETE, DISPLACED, ARRIVAL, PROMOTED, CROSSING, BOUNDARY = range(7)
 CAUSES: tuple[str, ...] = ("expiry", "delete", "displaced", "arrival", "promoted", "crossing", "boundary")
 
 
 class Misfit(NamedTuple):
-    """Why a window does not fit into another: an end of this ``kind``, what it asks for, and the most there is (None: no such end)."""
+    """A bound of a window that another window cannot contain: its kind, its size, and the largest size (None: no such bound)."""
 
     kind: Literal["count", "time"]
-    asked: int
+    requested: int
     most: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A sliding window: ``count`` most recent objects, ``micros`` of time (half open), or both (whichever ends first).
+    """A sliding window: the ``count`` most recent objects, ``micros`` of time (half open), or both (whichever ends first).
 
-    A query's window is no larger than the one it is asked of (``misfits``), which also bounds what the query leaves out (``within``).
+    A query's window must fit into its state's window (``misfits``) and inherits the bounds that it lacks (``within``).
     """
 
     count: int | None = None
     micros: int | None = None
 
     def within(self, largest: Window) -> Window:
-        """The window as ``largest`` bounds it: its own ends, and those of ``largest`` where it has none."""
+        """Return the window with the bounds of ``largest`` where it has none."""
         return Window(
             largest.count if self.count is None else self.count,
             largest.micros if self.micros is None else self.micros,
         )
 
     def misfits(self, largest: Window) -> list[Misfit]:
-        """The ends that are of a kind ``largest`` does not have, larger than its, or less than 1; none if the window fits into it."""
+        """Return the bounds that ``largest`` lacks, that are larger than its, or less than 1; none if the window fits."""
         found = []
         if self.count is not None and (largest.count is None or not 1 <= self.count <= largest.count):
             found.append(Misfit("count", self.count, largest.count))
@@ -84,7 +83,7 @@ class Window:
 
     @staticmethod
     def union(windows: Iterable[Window]) -> Window:
-        """The smallest window that contains all of ``windows`` (at least one): no end of a kind if one of them has none."""
+        """Return the smallest window that contains all of ``windows`` (at least one)."""
         every = list(windows)
         counts = [w.count for w in every if w.count is not None]
         times = [w.micros for w in every if w.micros is not None]
@@ -93,9 +92,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An attribute an operator needs. ``float`` arrives as float64, every other kind as int64 (text as codes), ``tokens`` as ``Ragged``.
+    """A column that an operator reads: ``float`` as float64, ``tokens`` as ``Ragged``, every other kind as int64 (text as codes).
 
-    ``object`` (made by ``object_column``) arrives as the number of what a row reports on.
+    A column of kind ``object`` (``object_column``) holds the number of the object that a row reports on.
     """
 
     name: str
@@ -103,22 +102,22 @@ class Column:
 
 
 def object_column(columns: Sequence[str]) -> Column:
-    """The column with the number of the object that ``columns`` name together.
+    """Return the column with the number of the object that ``columns`` name together.
 
-    Within a bucket equal values of ``columns`` in one key have one number, as long as ``ObjectLogic.objects`` names it. Numbers have no
-    order and are never reused.
+    Equal values of ``columns`` in one key have the same number as long as ``ObjectLogic.objects`` returns it. Numbers have no order and are
+    never reused.
     """
     return Column("$" + ",".join(columns), "object")
 
 
 def object_columns(column: Column) -> tuple[str, ...]:
-    """The columns that name the objects of a column that ``object_column`` made."""
+    """Return the naming columns of a column made by ``object_column``."""
     return tuple(column.name[1:].split(","))
 
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of different length: row i is ``values[start[i] : start[i + 1]]``. ``start`` int64 (rows + 1,), ``values`` int64 codes."""
+    """Rows of varying length: row i is ``values[start[i] : start[i + 1]]``. ``start`` int64 (rows + 1,), ``values`` int64 codes."""
 
     start: I64
     values: I64
@@ -126,10 +125,10 @@ class Ragged:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Objects that are new to a logic, or come back to it (``Arrivals.named``). ``number`` int64 (n,); row i of ``words`` names the i-th.
+    """Names of objects that are new to a logic (``Arrivals.named``). ``number`` int64 (n,); row i of ``words`` is the name of the i-th.
 
-    A name is some int64 words whose order, word by word, the shorter first where one begins the other, is that of the naming columns'
-    values in turn: numbers and instants by value, texts by their UTF-8 bytes, false before true. Different names have different words.
+    A name is a sequence of int64 words. Different names have different words, and the lexicographic order of words is the order of the
+    naming columns' values: numbers and instants by value, texts by their UTF-8 bytes, false before true.
     """
 
     number: I64
@@ -140,12 +139,11 @@ class Named:
 class Arrivals:
     """Accepted objects of one bucket, sorted by (key, seq); within a key, time never goes back and seq has no gaps.
 
-    ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text comes as codes:
-    equal text has equal codes, a text constant of the spec has the code the plan gave it; codes have no order.
-    ``ragged[name]`` are the columns of kind ``tokens``: a row's codes, each once, in no order.
-    ``named[name]``, for a column of kind ``object``: those of its objects that the logic's last ``objects()`` did not have, each once;
-    whoever needs names keeps them.
-    Codes an operator with ``keeps = "retained"`` may hold in its own arrays (those of rows it names) stay valid across a restore.
+    ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text is coded: equal texts have
+    equal codes, a text constant of the spec has the code that the plan assigned; codes have no order.
+    ``ragged[name]`` holds the columns of kind ``tokens``: the distinct codes of each row, in no order.
+    ``named[name]``, for a column of kind ``object``, names the objects that the logic's last ``objects()`` did not return, each once.
+    Codes of retained rows that an operator with ``keeps = "retained"`` stores in its own arrays stay valid across a restore.
     """
 
     key: I64
@@ -161,9 +159,9 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Points of trajectories: from ``at`` (n,) to its next point item ``items`` (n, w) of ``query`` and ``key`` starts from ``values``.
+    """Points of trajectories: from ``at`` (n,) until its next point, the item ``items`` (n, w) of ``query`` and ``key`` has ``values``.
 
-    Grouped by (query, key), then by ``at``; the rows of a query go to its table ``<query>_trajectory``.
+    Sorted by (query, key, at). The rows of a query go to its table ``<query>_trajectory``.
     """
 
     query: npt.NDArray[np.int16]
@@ -178,13 +176,12 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Result changes of one ``advance``: grouped by (query, key), then by step, then pos.
+    """Changes of the results in one ``advance``, sorted by (query, key, step, pos).
 
-    ``query`` is the index into the operator's ``queries``; ``at`` the event time; ``step`` counts 1, 2, 3, ... per query
-    and key over the whole life of the stream; ``sign`` is +1 or -1; ``cause`` one of the codes above; ``items`` has shape
-    (m, w): the seqs of the item's objects in the order of ``Operator.roles``, or for a part that is no row the number of ``object_column``.
-    ``values``: further columns of the items (m,), for types whose results have other values than a score. ``traces``: for types whose
-    values move between changes.
+    ``query`` is the index into the operator's ``queries``; ``at`` the event time; ``step`` counts 1, 2, 3, ... per query and key over the
+    life of the stream; ``sign`` is +1 or -1; ``cause`` is one of the codes above; ``items`` (m, w) holds the seqs of the item's objects in
+    the order of ``Operator.roles``, or the number from ``object_column`` for a part that is not a row.
+    ``values``: further columns of the items (m,), for types with other values than a score. ``traces``: for types with time-varying values.
     """
 
     query: npt.NDArray[np.int16]
@@ -204,7 +201,7 @@ class Changes:
 
     @classmethod
     def empty(cls, width: int) -> Changes:
-        """No changes of items of ``width`` objects."""
+        """Return no changes, of items of ``width`` objects."""
         i64 = np.empty(0, np.int64)
         return cls(
             query=np.empty(0, np.int16), key=i64, at=i64, step=i64, pos=np.empty(0, np.int32), sign=np.empty(0, np.int8),
@@ -214,9 +211,9 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A set of result items in rank order (a snapshot) or grouped by key (a skyband): ``items`` as in ``Changes``.
+    """Result items, in rank order (a snapshot) or grouped by key (a skyband); ``items`` as in ``Changes``.
 
-    ``extra`` holds further columns a kind of state needs in its table (the row that hides an item, for instance).
+    ``extra`` holds further columns of the state's table (for instance the row that hides an item).
     """
 
     key: I64
@@ -230,10 +227,10 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a logic is rebuilt from: the arrays of its last ``checkpoint`` and the rows it asked the host to keep.
+    """The state that a logic is restored from: the arrays of its last ``checkpoint`` and the rows that the host kept.
 
-    ``rows`` holds, for an operator with ``keeps = "window"``, every object that was alive in the operator's window at the checkpoint
-    (it may hold some that were not); for ``"retained"``, the rows ``retained`` named; for ``"none"``, no rows.
+    ``rows`` holds, for ``keeps = "window"``, every object alive in the operator's window at the checkpoint and perhaps older ones; for
+    ``"retained"``, the rows that ``retained`` returned; for ``"none"``, no rows.
     """
 
     arrays: Mapping[str, AnyArray]
@@ -242,77 +239,78 @@ class State:
 
 @runtime_checkable
 class Operator(Protocol):
-    """Frozen, picklable configuration of one shared state and the queries it answers.
+    """The frozen, picklable configuration of one shared state and the queries it answers.
 
-    One whose ``state_keys`` say where keys stand in its checkpoints (``state_keys.Divisible``) has a state that can be divided by keys.
+    An operator with an attribute ``state_keys`` (``state_keys.Divisible``) has a state that can be divided by keys.
     """
 
     state_format: ClassVar[str]
-    """Names the layout of the state that ``build`` continues: it outlives the class's own name."""
+    """The name of the state's layout. It stays the same when the class is renamed."""
     query_types: ClassVar[frozenset[str]]
     keeps: ClassVar[Literal["window", "retained", "none"]]
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Prefixes of an item's objects: ``("older", "newer")``, ``("a", "b")`` or ``("",)`` for single objects."""
+        """The prefixes of an item's objects: ``("older", "newer")``, ``("a", "b")`` or ``("",)`` for single objects."""
         ...
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The attributes ``Arrivals.columns`` must bring."""
+        """The columns that ``Arrivals`` must contain."""
         ...
 
     @property
     def window(self) -> Window:
-        """The largest window this state has to answer (at most the job's)."""
+        """The largest window that this state answers (at most the job's)."""
         ...
 
     def build(self, state: State | None) -> Logic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or an empty one."""
         ...
 
 
 class Logic(Protocol):
-    """The moving part of one bucket of keys. Not thread-safe."""
+    """The state of one bucket of keys and its transitions. Not thread-safe."""
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """Take every event with instant < ``until``: these arrivals (all with previous until <= time < until) and what expires.
+        """Process every event with instant < ``until``: the arrivals (previous until <= time < until), expiries and boundaries.
 
-        An expiry or boundary event at instant e happens iff e < ``until``; keys without arrivals expire too. The result is a function of
-        the concatenated arrivals alone, however they are cut.
+        An expiry or boundary at instant e is processed iff e < ``until``, for keys without arrivals too. The changes depend only on the
+        concatenated arrivals, not on how they are cut into calls.
         """
         ...
 
     def wake(self) -> Instant | None:
-        """The next instant at which something may change without an arrival (never too late; may be too early), or None.
+        """Return the next instant at which a result may change without an arrival, or None. It may be too early, never too late.
 
-        ``advance(..., until)`` with until > that instant takes it.
+        ``advance(..., until)`` with until > that instant processes it.
         """
         ...
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """Flat arrays (1-d or 2-d, any fixed-width dtype) that with the kept rows rebuild this logic. Small: no window columns."""
+        """Return the arrays (1-d or 2-d, fixed-width dtypes) that restore this logic together with the kept rows."""
         ...
 
     def retained(self) -> tuple[I64, I64]:
-        """(key, seq) of rows still needed. With ``keeps = "retained"``: all of them; with ``"window"``: those needed out of the window.
+        """Return (key, seq) of the rows still needed: all with ``keeps = "retained"``, those outside the window with ``"window"``.
 
-        The latter are objects a query with ``every`` has shown and has still to take back.
+        The latter are objects that a query with ``every`` still shows and removes at its next boundary.
         """
         ...
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """The result for any k <= K and window n <= N at this moment, in rank order. Raises ValueError beyond K or N."""
+        """Return the result for any k <= K and window n <= N as of now, in rank order. Raise ValueError beyond K or N."""
         ...
 
     def skyband(self) -> Items:
-        """All items that can still be in a result for any k <= K and n <= N: every key of the bucket, grouped by key."""
+        """Return all items that can still enter a result for any k <= K and n <= N, of every key, grouped by key."""
         ...
 
     def counters(self) -> dict[str, int]:
-        """Work counters since the last call; ``unusable:<query index>`` counts objects that query could not use.
+        """Return the counters since the last call and reset them.
 
-        ``asked:<query index>`` counts those that it asks for, the unusable ones among them; by default these are all objects.
+        ``unusable:<query index>`` counts objects that the query admits but cannot use (a null score, for instance), and
+        ``asked:<query index>`` all objects that it admits; without it, these are all objects.
         """
         ...
 
@@ -321,5 +319,5 @@ class ObjectLogic(Logic, Protocol):
     """The logic of an operator with columns of kind ``object``."""
 
     def objects(self) -> I64:
-        """Numbers of the objects still needed, in any order: the host forgets the others, and gives them new numbers if they come back."""
+        """Return the numbers of the objects still needed, in any order. The host forgets the others; they get new numbers later."""
         ...

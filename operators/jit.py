@@ -1,13 +1,11 @@
-"""``jit``: Numba's ``njit`` with the settings every kernel shares, or nothing at all where Numba is missing or switched off.
+"""``jit``: Numba's ``njit`` with the settings of all kernels, or the identity where Numba is missing or switched off.
 
 Settings: ``cache=True`` (other worker processes load the compiled code), ``error_model="numpy"`` (division by zero gives inf or NaN),
 ``nogil=True``, ``fastmath=False`` (no reordering, no contraction: same bytes as NumPy). Numba is imported by the first decorated
 function, never by importing this module.
 
-Caches live in one directory per host: ``SKYBAND_CACHE``, else ``$XDG_CACHE_HOME/skyband``, else ``~/.cache/skyband``, else a private
-directory
-below the system's temporary directory. What is loaded from it is code, so the directory must belong to this user and be writable by
-nobody else.
+The cache directory of a host is ``SKYBAND_CACHE``, else ``$XDG_CACHE_HOME/skyband``, else ``~/.cache/skyband``, else a private directory
+below the system's temporary directory. It holds code, so it must belong to this user and be writable by nobody else.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ from typing import Any, TypeVar, cast, overload
 F = TypeVar("F", bound=Callable[..., Any])
 
 HAVE_NUMBA: bool = os.environ.get("SKYBAND_NO_NUMBA", "") != "1" and importlib.util.find_spec("numba") is not None
-"""Whether kernels are compiled. False if Numba is missing or ``SKYBAND_NO_NUMBA=1``: callers then take their NumPy path."""
+"""Whether kernels are compiled. False if Numba is missing or ``SKYBAND_NO_NUMBA=1``; callers then use their NumPy path."""
 
 
-def compile_nothing() -> None:
-    """From now on nothing is compiled in this process, as with ``SKYBAND_NO_NUMBA=1``: a few rows cost less than loading kernels.
+def disable_compilation() -> None:
+    """Disable compilation in this process, as ``SKYBAND_NO_NUMBA=1`` does: for a few rows, loading kernels costs more than it saves.
 
-    To be called before any kernel is imported: kernels that are there already stay as they are.
+    Call it before any kernel is imported; kernels imported earlier stay compiled.
     """
     global HAVE_NUMBA
     HAVE_NUMBA = False
@@ -45,9 +43,9 @@ C_FUNCTIONS: tuple[str, ...] = ("exp", "log", "pow")
 
 
 def _private(directory: Path, shared: bool = False) -> bool:
-    """Make ``directory`` if need be; True iff it is this user's own, writable, and closed to writes by others.
+    """Create ``directory`` if it is missing; return True if it belongs to this user and only this user can write to it.
 
-    ``shared``: others may make entries where it lies, so a link is not followed.
+    ``shared``: others can create entries in its parent directory, so a link is not followed.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -63,20 +61,22 @@ def _private(directory: Path, shared: bool = False) -> bool:
 
 @cache
 def cache_directory() -> Path:
-    """The per-host directory for generated and compiled code (see the module's docstring), made on first use; falls back rather than
-    raise."""
+    """Return the directory for generated and compiled code (see the module's docstring); create it on first use.
+
+    Falls back to a temporary directory instead of raising.
+    """
     chosen = os.environ.get("SKYBAND_CACHE")
-    places = [Path(chosen).expanduser()] if chosen else []
+    candidates = [Path(chosen).expanduser()] if chosen else []
     xdg = os.environ.get("XDG_CACHE_HOME")
     with suppress(RuntimeError):  # no home directory
-        places.append((Path(xdg) if xdg else Path.home() / ".cache") / "skyband")
+        candidates.append((Path(xdg) if xdg else Path.home() / ".cache") / "skyband")
     owner = os.getuid() if hasattr(os, "getuid") else "user"
-    for place in places:
-        if _private(place):
-            return place.resolve()
-    place = Path(tempfile.gettempdir()) / f"skyband-{owner}"
-    if _private(place, shared=True):
-        return place.resolve()
+    for candidate in candidates:
+        if _private(candidate):
+            return candidate.resolve()
+    fallback = Path(tempfile.gettempdir()) / f"skyband-{owner}"
+    if _private(fallback, shared=True):
+        return fallback.resolve()
     return Path(tempfile.mkdtemp(prefix="skyband-"))
 
 
@@ -92,7 +92,7 @@ def prepare_numba() -> None:
 
 
 def load_compiler() -> None:
-    """Load what Numba loads when it is first asked for a kernel, compiled or cached: half a second. No kernel yet, and no threads."""
+    """Load the parts of Numba that its first kernel needs, which takes half a second. Loads no kernel and starts no threads."""
     if HAVE_NUMBA:
         prepare_numba()
         from numba.core.registry import cpu_target
@@ -127,8 +127,10 @@ def jit(signature: Any = None, **options: Any) -> Any:
 
 
 def _kernel(function: F, **options: Any) -> F:
-    """Compile a kernel that only kernels call: without an entry for Python, and once for ``int``, not again for every number a caller
-    writes out (Numba makes of ``f(0)`` a type of its own, the literal 0)."""
+    """Compile a kernel that only kernels call: without an entry for Python, and once for ``int``.
+
+    By default Numba compiles ``f(0)`` separately, for the type of the literal 0.
+    """
     compiled: Any = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
     if HAVE_NUMBA:
         from numba.core import types
@@ -142,25 +144,27 @@ def _kernel(function: F, **options: Any) -> F:
 
 
 def inner(function: F) -> F:
-    """Compile a kernel that only kernels call, that makes no arrays and returns none: its arrays are borrowed, no references are counted,
-    and it has no entry for Python. Groups of arrays in NamedTuples cost nothing in it."""
+    """Compile a kernel that only kernels call and that neither makes nor returns arrays.
+
+    It has no entry for Python, borrows its arrays without counting references, and passes NamedTuples of arrays at no cost.
+    """
     return _kernel(function, _nrt=False)
 
 
 def inner_inlined(function: F) -> F:
-    """``inner``, compiled into its caller as well: for a kernel with many arrays and one caller."""
+    """Compile as ``inner`` does, inlined into its caller: for a kernel with many arrays and one caller."""
     return _kernel(function, _nrt=False, forceinline=True)
 
 
 def maker(function: F) -> F:
-    """Compile a kernel that only kernels call and that makes arrays or returns some: it has no entry for Python."""
+    """Compile a kernel that only kernels call and that makes or returns arrays. It has no entry for Python."""
     return _kernel(function)
 
 
 @cache
 def c_library() -> Any:
-    """The C mathematics library of this host, with ``C_FUNCTIONS`` typed. Errors of domain and range give NaN and infinities."""
-    library = ctypes.CDLL(None)  # the interpreter itself is linked with it almost everywhere, and asking for its file starts a process
+    """Return the C mathematics library of this host, with ``C_FUNCTIONS`` typed. Domain and range errors give NaN and infinities."""
+    library = ctypes.CDLL(None)  # The interpreter is linked with it almost everywhere; find_library starts a process.
     if not all(hasattr(library, function) for function in C_FUNCTIONS):
         library = ctypes.CDLL(ctypes.util.find_library("m"))
     for function in C_FUNCTIONS:
@@ -172,10 +176,10 @@ def c_library() -> Any:
 
 @cache
 def c_function(name: str) -> Any:
-    """The C library's ``exp``, ``log`` or ``pow`` as a function that Numba code can call: the very code the NumPy path calls.
+    """Return the C library's ``exp``, ``log`` or ``pow`` as a function for Numba code, the same code that the NumPy path calls.
 
-    It is bound under a name LLVM does not know, so that LLVM neither folds it (``pow(x, 2)`` into ``x * x``) nor replaces it by a
-    vector version; and as a symbol, not an address, so that code that calls it can be cached.
+    It is bound under a name unknown to LLVM, so that LLVM neither folds it (``pow(x, 2)`` into ``x * x``) nor replaces it by a vector
+    version; and as a symbol, not an address, so that code that calls it can be cached.
     """
     prepare_numba()
     import llvmlite.binding

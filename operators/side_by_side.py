@@ -1,6 +1,6 @@
-"""Single queries of one type side by side as one state: for a few different functions, or one expression with different parameters.
+"""Run single queries of one type side by side as one state: a few different functions, or one expression with different parameters.
 
-Every part does its own work; a Python loop over the parts runs once per block.
+Each part has a logic of its own; a Python loop over the parts runs once per block.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ _CHANGES = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "item
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Query i is the only query of ``parts[i]``. ``parameters[i]`` are (column, value): columns of one value that part i reads besides
-    those of the arrivals; parts that differ in nothing but these share their compiled code.
+    """Query i is the only query of ``parts[i]``, which reads ``parameters[i]``, (column, value) pairs, as constant columns.
+
+    Parts that differ only in parameters share their compiled code.
 
     Raises ValueError for no parts, a part with more than one query, parts of different query types, roles or ``keeps``, names used twice
     by the parts' queries, or parameters not given for every part.
@@ -49,37 +50,37 @@ class SideBySide:
         called = [getattr(queries[0], "name", queries[0]) for queries in names]
         if len(set(called)) < len(called):
             raise ValueError("two queries of one name")
-        # The protocol knows these two as a class's: here they are the parts'.
+        # Class attributes in the protocol; here they depend on the parts.
         object.__setattr__(self, "query_types", first.query_types)
         object.__setattr__(self, "keeps", first.keeps)
 
     def constants(self, part: int) -> Mapping[str, float]:
-        """The parameters of a part."""
+        """Return the parameters of a part."""
         return dict(self.parameters[part]) if self.parameters else {}
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Those of every part."""
+        """The roles, equal for all parts."""
         return self.parts[0].roles
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What the parts read, without their parameters."""
+        """The columns that the parts read, without their parameters."""
         return tuple(dict.fromkeys(c for i, p in enumerate(self.parts) for c in p.columns if c.name not in self.constants(i)))
 
     @property
     def window(self) -> Window:
-        """The parts' windows in one: the largest count and duration, none where a part has none."""
+        """The smallest window that contains the parts' windows."""
         return Window.union(p.window for p in self.parts)
 
     @property
     def state_keys(self) -> Divisible | None:
-        """Those of the parts; None if one does not say."""
+        """The parts' declarations; None if one of the parts has none."""
         parts = [state_keys(p) for p in self.parts]
         return _KeysOfParts(tuple(p for p in parts if p is not None)) if None not in parts else None
 
     def build(self, state: State | None) -> SideBySideLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or an empty one."""
         return SideBySideLogic(self, state)
 
 
@@ -89,8 +90,8 @@ class _KeysOfParts:
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64) -> dict[str, AnyArray]:
         """See ``Divisible.picked``."""
-        of = zip(self.parts, _taken_apart(arrays, len(self.parts)), strict=True)
-        made = _put_together([part.picked(mine, keys) for part, mine in of])
+        of = zip(self.parts, _split_parts(arrays, len(self.parts)), strict=True)
+        made = _concatenate_parts([part.picked(mine, keys) for part, mine in of])
         return made | (_RETAINED.picked(arrays, keys) if "retained_key" in arrays else {})
 
 
@@ -98,7 +99,7 @@ _RETAINED = Group(Named("retained_key"), {"retained_seq": 0, "retained_by": 0})
 
 
 class SideBySideLogic:
-    """The parts' logics."""
+    """Passes each call on to the parts' logics."""
 
     def __init__(self, op: SideBySide, state: State | None) -> None:
         self.op = op
@@ -106,15 +107,15 @@ class SideBySideLogic:
         if state is None:
             self.logics = [p.build(None) for p in op.parts]
             return
-        arrays = _taken_apart(state.arrays, len(op.parts))
+        arrays = _split_parts(state.arrays, len(op.parts))
         mine = self._mine(state)
         self.logics = [
-            p.build(State(arrays[i], self._given(i, state.rows if mine is None else _picked(state.rows, mine[:, i]))))
+            p.build(State(arrays[i], self._given(i, state.rows if mine is None else _rows_of(state.rows, mine[:, i]))))
             for i, p in enumerate(op.parts)
         ]
 
     def _given(self, part: int, arrivals: Arrivals) -> Arrivals:
-        """Arrivals with the part's parameters."""
+        """Return the arrivals with the part's parameters as columns."""
         constants = self.op.constants(part)
         if not constants:
             return arrivals
@@ -122,7 +123,7 @@ class SideBySideLogic:
         return Arrivals(arrivals.key, arrivals.seq, arrivals.time, columns)
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. The sum of what the parts take."""
+        """See ``Logic.advance``. Its time is the sum of the parts' times."""
         found = [logic.advance(self._given(i, arrivals), until) for i, logic in enumerate(self.logics)]
         of = np.repeat(np.arange(len(found)), [len(c) for c in found]).astype(np.int16)
         if not len(of):
@@ -130,19 +131,19 @@ class SideBySideLogic:
         return Changes(of, *(np.concatenate([getattr(c, name) for c in found]) for name in _CHANGES[1:]))
 
     def wake(self) -> Instant | None:
-        """The earliest of the parts'."""
+        """Return the earliest instant of the parts."""
         return min((w for w in (logic.wake() for logic in self.logics) if w is not None), default=None)
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """The parts' arrays, those of one name and type one after the other, and which part retains which row."""
-        saved = _put_together([logic.checkpoint() for logic in self.logics])
+        """Return the parts' arrays, concatenated by name and type, and which part retains which row."""
+        saved = _concatenate_parts([logic.checkpoint() for logic in self.logics])
         if self.op.keeps == "retained":
             key, seq, mine = self._retained()
             saved.update(retained_key=key, retained_seq=seq, retained_by=np.packbits(mine, axis=1))
         return saved
 
     def _retained(self) -> tuple[I64, I64, AnyArray]:
-        """(key, seq) of what any part retains, sorted, and by which parts: bool (rows, parts)."""
+        """Return (key, seq) of the rows that any part retains, sorted, and a mask (rows, parts) of the parts that do."""
         of = [logic.retained() for logic in self.logics]
         key, seq = (np.concatenate([pair[i] for pair in of]) for i in range(2))
         row, first = _numbered(key, seq)
@@ -151,7 +152,7 @@ class SideBySideLogic:
         return key[first], seq[first], mine
 
     def _mine(self, state: State) -> AnyArray | None:
-        """Which part retained which of the rows, bool (rows, parts); None: the parts choose among all themselves."""
+        """Return a mask (rows, parts) of the parts that retained each row; None if parts do not retain rows by name."""
         if self.op.keeps != "retained":
             return None
         key, seq = state.arrays["retained_key"], state.arrays["retained_seq"]
@@ -163,21 +164,21 @@ class SideBySideLogic:
         return picked
 
     def retained(self) -> tuple[I64, I64]:
-        """What any part needs."""
+        """Return the rows that any part needs."""
         key, seq, _ = self._retained()
         return key, seq
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """That of the part."""
+        """Return the snapshot of the query's part."""
         return self.logics[query].snapshot(key, k, window, 0)
 
     def skyband(self) -> Items:
-        """Nothing: there is one per part, and one after the other they mean nothing."""
+        """Return no items: skybands of different functions cannot be combined."""
         none: F64 = np.empty(0, np.float64)
         return Items(np.empty(0, np.int64), np.empty((0, len(self.op.roles)), np.int64), none)
 
     def counters(self) -> dict[str, int]:
-        """Sums of the parts' counters; ``unusable`` and ``asked`` per part."""
+        """Return the sums of the parts' counters; ``unusable`` and ``asked`` per part."""
         found: dict[str, int] = {}
         for i, logic in enumerate(self.logics):
             for name, n in logic.counters().items():
@@ -186,13 +187,13 @@ class SideBySideLogic:
         return found
 
 
-def _picked(rows: Arrivals, keep: AnyArray) -> Arrivals:
-    """The rows of ``keep``."""
+def _rows_of(rows: Arrivals, keep: AnyArray) -> Arrivals:
+    """Return the rows of the mask ``keep``."""
     return Arrivals(rows.key[keep], rows.seq[keep], rows.time[keep], {name: a[keep] for name, a in rows.columns.items()})
 
 
 def _numbered(key: AnyArray, seq: AnyArray) -> tuple[I64, I64]:
-    """The rank of every (key, seq) among the different ones, and where each of those stands first. O(n log n)."""
+    """Return the rank of every (key, seq) among the distinct ones, and the index of the first of each. O(n log n)."""
     order = np.lexsort((seq, key))
     new = np.ones(len(order), bool)
     new[1:] = (key[order[1:]] != key[order[:-1]]) | (seq[order[1:]] != seq[order[:-1]])
@@ -201,10 +202,10 @@ def _numbered(key: AnyArray, seq: AnyArray) -> tuple[I64, I64]:
     return rank, order[new]
 
 
-def _put_together(parts: list[dict[str, AnyArray]]) -> dict[str, AnyArray]:
-    """Arrays of equal name, type and number of axes as one: ``name:type:axes`` flat, and under ``#`` + that per part its number and shape.
+def _concatenate_parts(parts: list[dict[str, AnyArray]]) -> dict[str, AnyArray]:
+    """Concatenate arrays of equal name, type and number of axes, so that thousands of parts need as many arrays as one.
 
-    So thousands of parts make as many arrays as one.
+    ``name:type:axes`` holds the flat values, ``#name:type:axes`` the part number and shape of each array.
     """
     groups: dict[str, list[tuple[int, AnyArray]]] = {}
     for i, arrays in enumerate(parts):
@@ -217,8 +218,8 @@ def _put_together(parts: list[dict[str, AnyArray]]) -> dict[str, AnyArray]:
     return out
 
 
-def _taken_apart(arrays: Mapping[str, AnyArray], parts: int) -> list[dict[str, AnyArray]]:
-    """The inverse of ``_put_together``."""
+def _split_parts(arrays: Mapping[str, AnyArray], parts: int) -> list[dict[str, AnyArray]]:
+    """Invert ``_concatenate_parts``."""
     out: list[dict[str, AnyArray]] = [{} for _ in range(parts)]
     for name, shapes in arrays.items():
         if not name.startswith("#"):

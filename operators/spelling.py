@@ -1,4 +1,4 @@
-"""The name that was probably meant: the closest in spelling, for hints. What one run may compare is bounded (``bounded``)."""
+"""Find the known name closest in spelling, for hints. ``bounded`` limits the comparisons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _left: ContextVar[int | None] = ContextVar("comparisons left", default=None)
 
 @contextmanager
 def bounded(comparisons: int) -> Iterator[None]:
-    """Within this, no more than so many pairs of names are compared; ``closest`` knows nothing then. About 5 us a pair."""
+    """Limit ``closest`` to this number of compared pairs within the block; after that it returns None. A pair takes about 5 us."""
     token = _left.set(comparisons)
     try:
         yield
@@ -23,7 +23,7 @@ def bounded(comparisons: int) -> Iterator[None]:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The name of ``known`` closest to ``name`` in spelling (case aside), or None: nothing is close. O(number of names)."""
+    """Return the name of ``known`` closest to ``name`` in spelling (ignoring case), or None if none is close. O(number of names)."""
     left = _left.get()
     if len(name) > _LONGEST or (left is not None and left <= 0):
         return None

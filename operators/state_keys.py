@@ -1,7 +1,6 @@
-"""Where keys stand in the arrays of a checkpoint, so that a bucket's state can be divided among buckets without knowing what it means.
+"""Describe where keys stand in the arrays of a checkpoint, so that a bucket's state can be split without interpreting it.
 
-A kind of state says it once, as data (``StateKeys``, an operator's ``state_keys``); nothing is computed anew. An operator that does not say
-it has a state that stays in one piece.
+A kind of state declares this as data (``StateKeys``, an operator's ``state_keys``). The state of an operator without it cannot be split.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from skyband.operators.base import I64, AnyArray
 
 
 class Owners(Protocol):
-    """What tells the keys of a group's rows, by array ``name``."""
+    """Determines the keys of a group's rows from the array ``name``."""
 
     @property
     def name(self) -> str:
-        """That array."""
+        """The name of the array."""
         ...
 
     def of(self, arrays: Mapping[str, AnyArray]) -> I64:
-        """The key of every row, in the rows' order."""
+        """Return the key of every row, in row order."""
         ...
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64, kept: I64) -> dict[str, AnyArray]:
-        """The arrays that tell it of the rows ``kept``, all those of ``keys`` (ascending), which are numbered 0, 1, 2, ... now."""
+        """Return that array for the rows ``kept``, which are all rows of ``keys`` (ascending), with keys renumbered 0, 1, 2, ..."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The keys themselves stand in array ``name``, or in a ``column`` of it, together with other values of the rows."""
+    """Array ``name``, or a ``column`` of it, holds the key of each row."""
 
     name: str
     column: int | None = None
@@ -53,7 +52,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Rows lie one list after the other; array ``name`` has the lists' lengths, its last axis runs over keys."""
+    """Rows are stored list after list; array ``name`` holds the lists' lengths, and its last axis runs over keys."""
 
     name: str
 
@@ -64,14 +63,14 @@ class Counted:
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64, kept: I64) -> dict[str, AnyArray]:
         """See ``Owners.picked``."""
-        return {self.name: _taken(arrays[self.name], keys, -1)}
+        return {self.name: _take_keys(arrays[self.name], keys, -1)}
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Rows lie key after key, as many lists each; array ``name`` has where the lists start, and the end.
+    """Rows are stored key after key, the same number of lists for each; array ``name`` holds the lists' starts, and the end.
 
-    It may be just [0] if there are none. ``each``: an array with as many rows as there are keys.
+    It may be [0] if there are no lists. ``each``: an array with one row per key.
     """
 
     name: str
@@ -88,25 +87,25 @@ class Started:
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64, kept: I64) -> dict[str, AnyArray]:
         """See ``Owners.picked``."""
-        lengths = _taken(self._lengths(arrays), keys, 0).ravel()
+        lengths = _take_keys(self._lengths(arrays), keys, 0).ravel()
         return {self.name: np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)}
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``rows``: arrays (those that there are) by the axis that runs over the rows of ``owners``."""
+    """``rows``: for each array (absent ones are ignored), the axis that runs over the rows of ``owners``."""
 
     owners: Owners
     rows: Mapping[str, int] = field(default_factory=dict)
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Arrays of places among the rows, each with others that run along with it."""
+    """Arrays of indices into the rows, each with the arrays parallel to it."""
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64) -> dict[str, AnyArray]:
-        """The rows of ``keys``."""
-        kept = _among(self.owners.of(arrays), keys)
+        """Return the arrays of the rows of ``keys``."""
+        kept = _indices_of(self.owners.of(arrays), keys)
         made = {name: arrays[name].take(kept, axis=axis) for name, axis in self.rows.items() if name in arrays}
         for name, others in self.places.items():
-            mine = _among(arrays[name], kept)
+            mine = _indices_of(arrays[name], kept)
             made[name] = np.searchsorted(kept, arrays[name][mine])
             made |= {other: arrays[other][mine] for other in others}
         return made | self.owners.picked(arrays, keys, kept)
@@ -114,21 +113,21 @@ class Group:
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A kind of state that can be divided by keys."""
+    """A state that can be divided by keys."""
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64) -> dict[str, AnyArray]:
-        """The checkpoint of ``keys`` (int64, ascending) alone, numbered 0, 1, 2, ... in their order. O(arrays).
+        """Return the checkpoint of only ``keys`` (int64, ascending), renumbered 0, 1, 2, ... in order. O(arrays).
 
-        Raises ValueError if there are arrays of which nothing is known.
+        Raises ValueError for an array that is not declared.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StateKeys:
-    """The arrays of a checkpoint: ``whole`` ones stay, those of ``each`` have an axis that runs over keys, the rest is in ``groups``.
+    """The arrays of a checkpoint: ``whole`` ones are copied, those of ``each`` have an axis over keys, the others are in ``groups``.
 
-    A group without the array that tells its keys counts for nothing: there are none in this checkpoint.
+    A group whose owners' array is absent is ignored.
     """
 
     each: Mapping[str, int]
@@ -138,30 +137,30 @@ class StateKeys:
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64) -> dict[str, AnyArray]:
         """See ``Divisible.picked``."""
         made = {name: arrays[name].copy() for name in self.whole}
-        made |= {name: _taken(arrays[name], keys, axis) for name, axis in self.each.items() if name in arrays}
+        made |= {name: _take_keys(arrays[name], keys, axis) for name, axis in self.each.items() if name in arrays}
         for group in self.groups:
             if group.owners.name in arrays:
                 made |= group.picked(arrays, keys)
         if unknown := sorted(set(arrays) - set(made)):
-            raise ValueError(f"nothing is said of the keys of {', '.join(unknown)}")
+            raise ValueError(f"state_keys does not declare {', '.join(unknown)}")
         return made
 
 
 def state_keys(operator: object) -> Divisible | None:
-    """How the state of ``operator`` is divided; None if it does not say."""
+    """Return how to divide the state of ``operator``, or None if it cannot be divided."""
     found = getattr(operator, "state_keys", None)
     return found if isinstance(found, Divisible) else None
 
 
-def _among(values: AnyArray, wanted: I64) -> I64:
-    """Where ``values`` has one of ``wanted`` (ascending)."""
-    if not len(wanted):
+def _indices_of(values: AnyArray, sorted_values: I64) -> I64:
+    """Return the indices at which ``values`` has one of ``sorted_values`` (ascending)."""
+    if not len(sorted_values):
         return np.empty(0, np.int64)
-    at = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
-    return np.flatnonzero(wanted[at] == values)
+    at = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
+    return np.flatnonzero(sorted_values[at] == values)
 
 
-def _taken(a: AnyArray, keys: I64, axis: int) -> AnyArray:
-    """Of keys that came after the operator's last row there is nothing."""
+def _take_keys(a: AnyArray, keys: I64, axis: int) -> AnyArray:
+    """Take ``keys`` along ``axis``, without keys that arrived after the operator's last row."""
     found: AnyArray = a.take(keys[: np.searchsorted(keys, a.shape[axis])], axis=axis)
     return found

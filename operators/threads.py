@@ -1,4 +1,4 @@
-"""How many threads an operator may work with: one, unless whoever runs it knows of cores that have nothing else to do."""
+"""The number of threads an operator may use: one, unless the host allows more because cores are idle."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _allowed = 1
 
 
 def allow(threads: int) -> None:
-    """From now on operators of this process may work with so many threads."""
+    """Let the operators of this process use ``threads`` threads from now on."""
     global _allowed
     _allowed = threads
 
 
 def allowed() -> int:
-    """How many there may be."""
+    """Return the number of threads an operator may use."""
     return _allowed
 
 
 def side_by_side(work: Sequence[Callable[[], T]]) -> list[T]:
-    """What each piece of ``work`` returns, done by a thread each. Raises what the first of those that fail raises, when all have ended."""
+    """Run each piece of ``work`` in a thread and return the results. After all have ended, raise the first exception, if any."""
     if len(work) == 1:
         return [work[0]()]
     with ThreadPoolExecutor(len(work)) as pool:

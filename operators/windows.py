@@ -1,4 +1,4 @@
-"""Window arithmetic that operators share: effective ends, checks, and the integers kernels work with."""
+"""Window arithmetic shared by operators: checks, and the integers that kernels use."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Protocol
 from skyband.operators.base import Window
 
 UNBOUNDED: int = 2**60
-"""A count or a duration no window reaches: "no such end"."""
+"""A count or duration larger than any window: no bound."""
 
 
 def count_of(window: Window) -> int:
-    """The window's count, or ``UNBOUNDED``."""
+    """Return the window's count, or ``UNBOUNDED``."""
     return UNBOUNDED if window.count is None else window.count
 
 
 def micros_of(window: Window) -> int:
-    """The window's duration in microseconds, or ``UNBOUNDED``."""
+    """Return the window's duration in microseconds, or ``UNBOUNDED``."""
     return UNBOUNDED if window.micros is None else window.micros
 
 
 def check_window(window: Window, largest: Window, what: str) -> None:
-    """Raise ValueError unless ``window`` has an end, is of a kind ``largest`` has, and is no larger."""
+    """Raise ValueError unless ``window`` has a bound and fits into ``largest``."""
     if window.count is None and window.micros is None:
         raise ValueError(f"{what}: a window needs a count or a duration")
-    for kind, asked, most in window.misfits(largest):
-        if asked < 1:
-            raise ValueError(f"{what}: a {kind} window must be at least 1, not {asked}")
+    for kind, requested, most in window.misfits(largest):
+        if requested < 1:
+            raise ValueError(f"{what}: a {kind} window must be at least 1, not {requested}")
         if most is None:
             raise ValueError(f"{what}: a {kind} window was asked for, but the state's window is not by {kind}")
-        raise ValueError(f"{what}: {kind} window {asked} is larger than the state's {most}")
+        raise ValueError(f"{what}: {kind} window {requested} is larger than the state's {most}")
 
 
 class Ranked(Protocol):
-    """What ``check_ranked`` looks at of a query for the k best."""
+    """The attributes of a top-k query that ``check_ranked`` reads."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class Ranked(Protocol):
 
     @property
     def every_micros(self) -> int | None:
-        """Boundaries, if not after every event."""
+        """Microseconds between boundaries; None: changes after every event."""
         ...
 
     @property

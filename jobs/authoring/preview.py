@@ -56,10 +56,10 @@ def run(args: argparse.Namespace) -> Answer:
     if args.engine:
         choose_spark(args)
     plan = load_plan(args.spec)
-    from skyband.operators.jit import compile_nothing
+    from skyband.operators.jit import disable_compilation
 
     if args.sample <= 2_000 and args.alone:
-        compile_nothing()
+        disable_compilation()
     from skyband.framework.base.reasons import REASON
     from skyband.framework.preview.judged import judged, results_of
 

@@ -46,10 +46,10 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """Return code 0 if all tests pass, 1 if one fails, 2 for a mistake in a spec."""
     if not args.engine and args.alone:
-        from skyband.operators.jit import compile_nothing
+        from skyband.operators.jit import disable_compilation
 
         # For a few rows, compiling kernels or loading compiled ones takes longer than all tests. The results are the same bytes.
-        compile_nothing()
+        disable_compilation()
     play = _by_spark() if args.engine else _in_memory()
     specs: list[dict[str, Any]] = []
     mistakes = 0

@@ -21,7 +21,7 @@ SMALL = spec_text(
 
 def test_command(*argv: str) -> int:
     """The exit code. What other tests of this process compile stays as it is."""
-    with mock.patch("skyband.operators.jit.compile_nothing"):
+    with mock.patch("skyband.operators.jit.disable_compilation"):
         return main(["test", *argv])
 
 

@@ -157,5 +157,5 @@ def test_nothing_is_taken_for_granted_of_a_state(made: Specs) -> None:
         Division(job.config, job.states[0] | {"other": b""}, 2)
     name = f"operator/{plan.operators[0].name}"
     arrays = bytes_arrays(job.states[0][name]) | {"news": np.zeros(2)}
-    with pytest.raises(ValueError, match="nothing is said of the keys of news"):
+    with pytest.raises(ValueError, match="state_keys does not declare news"):
         Division(job.config, job.states[0] | {name: arrays_bytes(arrays)}, 2).of(0)
