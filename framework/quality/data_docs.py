@@ -30,7 +30,7 @@ _STYLE: Final = "body{font-family:sans-serif;margin:2em}td,th{border:1px solid #
 
 
 def write(directory: Path, job: str, found: Found) -> list[Path]:
-    """Writes ``index.html`` and ``<table>.html`` for every table of which the library has results. Raises OSError.
+    """Write ``index.html`` and ``<table>.html`` for every table of which the library has results. Raises OSError.
 
     ``found``: the outcomes, each with the library's own result, if it has one.
     """
@@ -47,7 +47,7 @@ def write(directory: Path, job: str, found: Found) -> list[Path]:
 
 
 def _page(table: str, results: Sequence[Any]) -> str:
-    """The library's page of what was found in one table."""
+    """Return the library's page about one table."""
     with extra("quality", "Data Docs"):
         from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult, ExpectationValidationResult
         from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
@@ -75,7 +75,7 @@ def _fields(result: Any) -> dict[str, Any]:
 
 
 def _escaped(value: Any) -> Any:
-    """``value`` with its texts (of lists, mappings and expectations) as HTML shows them."""
+    """Return ``value`` with its texts (of lists, mappings and expectations) escaped for HTML."""
     if isinstance(value, str):
         return html.escape(value)
     if isinstance(value, Mapping):
@@ -88,7 +88,7 @@ def _escaped(value: Any) -> Any:
 
 
 def without_network(page: str) -> str:
-    """A page that loads nothing and runs nothing, whoever opens it. O(length)."""
+    """Return the page without anything that loads or runs. O(length)."""
     bare = _ELSEWHERE.sub("", _LOADS.sub("", page))
     return re.sub(r"<head[^>]*>", lambda m: m[0] + _POLICY, bare, count=1)
 
@@ -102,6 +102,6 @@ def _index(job: str, found: Found, pages: Mapping[str, str]) -> str:
     title = f"Data quality of {html.escape(job)}"
     return (
         f"<!DOCTYPE html><html><head>{_POLICY}<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>"
-        f"<p>{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC</p><table><tr><th>table</th><th>outcome</th><th>what was asked and found</th></tr>"
+        f"<p>{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC</p><table><tr><th>table</th><th>outcome</th><th>check and result</th></tr>"
         + "\n".join(lines) + "</table></body></html>\n"
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the text of a cell is: whether it fits a column type as Spark reads it, and what it looks like if it does not."""
+"""Decide whether the text of a cell fits a column type as Spark reads it, and describe it if it does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INT: Final = re.compile(r"[+-]?[0-9]+")
 _REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SPECIAL: Final = {"NaN", "Inf", "-Inf", "Infinity", "-Infinity", "+Infinity"}
 _SPECIAL_JSON: Final = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
-"""What is no number and yet one, in text and in texts of JSON."""
+"""Special values of floats, in text and in strings of JSON."""
 _STAMP: Final = re.compile(
     r"[+-]?(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T](?P<H>\d{1,2})(:(?P<M>\d{1,2})(:(?P<S>\d{1,2})(\.\d*)?)?)?"
     r"\s*(Z|UTC|GMT|[+-]\d{1,2}(:?\d{2})?|[A-Za-z_]+/[A-Za-z_/]+|(?P<zone>[A-Z]{3}))?)?)?)?"
@@ -21,33 +21,33 @@ _ZONES: Final = frozenset((
     "ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT", "EST", "HST", "IET", "IST", "JST", "MIT",
     "MST", "NET", "NST", "PLT", "PNT", "PRT", "PST", "SST", "UCT", "VST", "CET", "EET", "MET", "WET",
 ))  # fmt: skip
-"""Zones of three letters that Java knows."""
+"""The time zones of three letters in Java."""
 _MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _EPOCH: Final = re.compile(r"-?(\d{9,19})(\.\d+)?")
 _SLASHED: Final = re.compile(r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?:[ T](\d{1,2}):(\d{2})(:\d{2})?)?")
 _NOTHING: Final = {"na", "n/a", "null", "none", "nil", "nan", "-", "--", "?", "\\n", "missing", "#n/a", "unknown"}
 _TRUTH: Final = {"yes", "no", "y", "n", "t", "f", "on", "off", "0", "1"}
 _FLOAT: Final = (2 - 2**-24) * 2.0**127
-"""From here on 32 bits are infinite."""
+"""The least number that is infinite as a 32-bit float."""
 _SECONDS: Final = 9_223_372_036_854
-"""Seconds whose microseconds 64 bits hold."""
+"""The most seconds whose microseconds fit 64 bits."""
 _RANGE: Final = {"int": 2**31, "bigint": 2**63}
 
 
 class Spelled(float):
-    """What JSON spells in letters: NaN, Infinity."""
+    """A float that JSON spells in letters: NaN, Infinity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What a value looks like, in words, and what to do then."""
+    """A description of a value, and a hint."""
 
     like: str
     hint: str
 
 
 def fits_text(type_: str, text: str) -> bool:
-    """Whether the text of a cell parses as a column of ``type_`` (no format given). O(length)."""
+    """Return True if the text of a cell parses as ``type_`` without a format. O(length)."""
     if type_ in _RANGE:
         return _INT.fullmatch(text) is not None and len(text) < 30 and -_RANGE[type_] <= int(text) < _RANGE[type_]
     if type_ in ("double", "float") or type_.startswith("decimal"):
@@ -63,12 +63,12 @@ def fits_text(type_: str, text: str) -> bool:
 
 
 def beyond(type_: str, value: float) -> bool:
-    """Whether a number is too large for its type, which would be infinite then."""
+    """Return True if a number is too large for its type, and would be infinite."""
     return abs(value) >= (_FLOAT if type_ == "float" else math.inf)
 
 
 def fits_json(type_: str, value: Any) -> bool:
-    """Whether a JSON value parses as a column of ``type_``. Numbers are taken for seconds where a timestamp is asked for."""
+    """Return True if a JSON value parses as ``type_``. A number is read as seconds for a timestamp."""
     if type_.startswith("array<"):
         element = type_.removeprefix("array<").removesuffix(">")
         return isinstance(value, list) and all(x is None or fits_json(element, x) for x in value)
@@ -107,7 +107,7 @@ def _exists(year: int, month: int, day: int) -> bool:
 
 
 def looks_of(type_: str, column: str, text: str, quoted: bool = False) -> Looks | None:
-    """What a text looks like that does not fit ``type_``; None if nothing comes to mind. ``quoted``: it is text in JSON."""
+    """Describe a text that does not fit ``type_``; None if it is unknown. ``quoted``: it is a string in JSON."""
     bare = text.strip()
     if bare.lower() in _NOTHING and not quoted:
         return Looks("a mark for 'nothing'", f'options: {{nullValue: "{text}"}}')
@@ -141,7 +141,7 @@ def _instant(type_: str, column: str, text: str) -> Looks | None:
     first, second, last = int(m[1]), int(m[3]), int(m[4])
     if year_first:
         if not _exists(first, second, last):
-            return Looks("a date that does not exist", "mend it in the source")
+            return Looks("a date that does not exist", "fix it in the source")
         said, order = "a date with other marks than '-'", ["yyyy", "MM", "dd"]
     else:
         year = "yyyy" if len(m[4]) == 4 else "yy"
@@ -154,7 +154,7 @@ def _instant(type_: str, column: str, text: str) -> Looks | None:
 
 
 def _impossible(m: re.Match[str], text: str) -> Looks:
-    """An instant spelled as Spark wants it that does not exist: which part of it does not."""
+    """Describe which part of an instant in Spark's format does not exist."""
     year, month, day = (int(m[part] or 1) for part in ("y", "m", "d"))
     if (m["m"], m["d"]) in (("00", "00"), ("0", "0")):
         return Looks("a date of zeros, which stands for none", f'options: {{nullValue: "{text}"}}')
@@ -174,7 +174,7 @@ def _format_option(type_: str) -> str:
 
 
 def _since_1970(column: str, digits: int, fraction: bool) -> Looks:
-    """By the number of digits: today is 10 of them in seconds."""
+    """Guess the unit by the number of digits: seconds have 10 today."""
     unit, derived = (
         ("seconds", f"timestamp_seconds({column})") if digits <= 10
         else ("milliseconds", f"timestamp_millis({column})") if digits <= 13

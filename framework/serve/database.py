@@ -98,7 +98,7 @@ def job(plan: Plan) -> Job:
     if not (Path(root) / "runs" / "_delta_log").is_dir():
         raise SkybandError("SKY-E400", f"there is no table 'runs' at {root}", hint="run the job first: skyband run SPEC")
     unjoined = why_not(plan) or source_read.why_not(plan.source)
-    return Job(plan, schema, {t.name: t for t in tables(plan)}, {v.name: v for v in views(plan) if not (v.wanted and unjoined)})
+    return Job(plan, schema, {t.name: t for t in tables(plan)}, {v.name: v for v in views(plan) if not (v.source_keys and unjoined)})
 
 
 class Database:
@@ -188,12 +188,12 @@ def _register(duck: duckdb.DuckDBPyConnection, job: Job, name: str, rows: Any) -
 def _make_view(duck: duckdb.DuckDBPyConnection, job: Job, name: str, empty: bool) -> None:
     view = job.views[name]
     sql = view.sql
-    if view.wanted:
+    if view.source_keys:
         own = f"source of {job.schema}.{name}"
         if empty:
             found = source_schema(job.plan).empty_table()
         else:
-            found = source_read.rows(job.plan, duck.sql(_within(view.wanted, job.schema, view.reads)).to_arrow_table())
+            found = source_read.rows(job.plan, duck.sql(_within(view.source_keys, job.schema, view.reads)).to_arrow_table())
         duck.register(own, found)
         sql = joined(sql, quoted(own))
     duck.execute(f"create view {quoted(job.schema)}.{quoted(name)} as {_within(plain(sql, 'duckdb'), job.schema, view.reads)}")

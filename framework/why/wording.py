@@ -83,19 +83,19 @@ def of_rejected(plan: Plan, rejected: pa.Table, item: Item) -> Iterator[Moment]:
     types = {c: arrow_type(plan.intake.field(c).type) for c in item.names[0]}
     for row in rejected.to_pylist():
         try:
-            held: Any = json.loads(row["text"] or "")
+            parsed: Any = json.loads(row["text"] or "")
         except ValueError:
             continue
-        if isinstance(held, dict) and any(_same(held, name, types) for name in item.names):
+        if isinstance(parsed, dict) and any(_same(parsed, name, types) for name in item.names):
             when = row["event_time"]
             at = f" of {cell_text(when)}" if when is not None else ""
             micros = None if when is None else (when - _EPOCH) // timedelta(microseconds=1)
             yield Moment(micros, (f"a row{at} was rejected, reason {row['reason']} (batch {row['batch_id']:,})",))
 
 
-def _same(held: Mapping[str, Any], name: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> bool:
+def _same(parsed: Mapping[str, Any], name: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> bool:
     try:
-        return all(c in held and plain_value(_read(held[c], types[c]), types[c]) == v for c, v in name.items())
+        return all(c in parsed and plain_value(_read(parsed[c], types[c]), types[c]) == v for c, v in name.items())
     except ValueError:
         return False
 

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> Answer:
     for line in lacking:
         print(redacted(line), file=sys.stderr)
     made = [{"name": v.name, "comment": v.comment, "sql": view(plan, v.name, v.sql, args.dialect)} for v in found]
-    of_source = source(plan, args.dialect) if any(v.wanted for v in found) else None
+    of_source = source(plan, args.dialect) if any(v.source_keys for v in found) else None
     statements = [*(f"-- {line}" for line in lacking), *filter(None, [of_source]), *(f"-- {v['comment']}\n{v['sql']};" for v in made)]
     text = "\n\n".join(statements)
     if redacted(text) != text:

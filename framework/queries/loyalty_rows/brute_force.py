@@ -164,7 +164,7 @@ def _reports(question: Question, end: int) -> tuple[Bools, Bools]:
     op: Any = question.plan.operators[question.query.operator].operator
     rows = question.data.values(0, end)
     said = meaning(op.criteria)(rows, rows) if op.criteria is not None else rows[op.updates.name]
-    on, off = said.there & (said.value == 1), said.there & (said.value == 0)
+    on, off = said.valid & (said.value == 1), said.valid & (said.value == 0)
     return np.broadcast_to(on, end), np.broadcast_to((on | off) & holds(op.where)(rows, rows), end)
 
 

@@ -209,7 +209,7 @@ def _first_of(ranking: Pairs, first: int, end: int, count: int | None, least: fl
 def _sides(question: Question, between: Any) -> tuple[Bools, Bools]:
     """Which objects stand on side a, and which on side b."""
     side = whole(question)[between.column]
-    is_a, is_b = (side.there & (side.value == _side(v)) for v in (between.a, between.b))
+    is_a, is_b = (side.valid & (side.value == _side(v)) for v in (between.a, between.b))
     return is_a, is_b
 
 
@@ -224,4 +224,4 @@ def whole(question: Question) -> Objects:
 
 def some(objects: Objects, which: I64) -> Objects:
     """The columns of some objects."""
-    return {n: Values(c.value[which], c.there[which]) for n, c in objects.items()}
+    return {n: Values(c.value[which], c.valid[which]) for n, c in objects.items()}

@@ -72,7 +72,7 @@ def _scores(question: Question, asked: LogicalQuery) -> F64:
 
 def _weighted(function: Linear, rows: Objects) -> F64:
     """w0*x0 + w1*x1 + ..., from left to right."""
-    terms = [np.where(rows[n].there, w * rows[n].value.astype(np.float64), math.nan) for n, w in function.weights]
+    terms = [np.where(rows[n].valid, w * rows[n].value.astype(np.float64), math.nan) for n, w in function.weights]
     total = terms[0]
     with np.errstate(all="ignore"):
         for term in terms[1:]:

@@ -31,7 +31,7 @@ def unbeaten(question: Question) -> Found | None:
     rows = data.values(first, end)
     usable = np.broadcast_to(holds(op.where)(rows, rows), end - first).copy()
     for d in op.dimensions:
-        usable &= rows[d.column.name].there
+        usable &= rows[d.column.name].valid
     seqs = np.nonzero(usable)[0]
     columns = [(rows[d.column.name].value[seqs].tolist(), d.direction) for d in op.dimensions]
     groups: dict[tuple[Any, ...], SortedList] = defaultdict(SortedList)
@@ -73,7 +73,7 @@ def beating(question: Question, seq: int) -> Found | None:
     rows = data.values(first, end)
     beats = np.broadcast_to(holds(op.where)(rows, rows), end - first).copy()
     for d in op.dimensions:
-        beats &= rows[d.column.name].there
+        beats &= rows[d.column.name].valid
     if not first <= seq < end or not beats[seq - first]:
         return None
     better = np.zeros(end - first, bool)

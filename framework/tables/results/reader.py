@@ -166,8 +166,8 @@ class Reader:
         for bound, keep in ((query.min_score, pc.greater_equal), (query.max_score, pc.less_equal)):
             if bound is not None:
                 alive &= keep(rows["score"], bound).to_numpy(zero_copy_only=False)
-        wanted = [*self.keys, *(c.name for c in query.item.columns(self.plan.intake.id, query.carry, self.keys))]
-        found = self._ranked(rows.filter(pa.array(alive)).select([*wanted, *(v.name for v in query.item.values)]), query)
+        columns = [*self.keys, *(c.name for c in query.item.columns(self.plan.intake.id, query.carry, self.keys))]
+        found = self._ranked(rows.filter(pa.array(alive)).select([*columns, *(v.name for v in query.item.values)]), query)
         if query.k is not None:
             found = found.filter(pc.less_equal(found["rank"], k))
         one = self.complete(chosen) if not self.keys or heads.num_rows == 1 else None
@@ -227,9 +227,9 @@ class Reader:
         streams = stream_columns(self.plan, query)
         named = (*streams, *identity_columns(self.plan, query))
         # The start of an interval is a point of the trajectory itself.
-        wanted = pc.field("valid_from") >= pc.min(rows["valid_from"])
-        wanted = wanted if at is None else wanted & (pc.field("valid_from") <= pa.scalar(at, STAMP))
-        points = self.read(trajectory_name(query.name), [*named, "valid_from", varying.value, varying.slope], wanted)
+        needed = pc.field("valid_from") >= pc.min(rows["valid_from"])
+        needed = needed if at is None else needed & (pc.field("valid_from") <= pa.scalar(at, STAMP))
+        points = self.read(trajectory_name(query.name), [*named, "valid_from", varying.value, varying.slope], needed)
         if at is None:
             micros = latest_known(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
         else:

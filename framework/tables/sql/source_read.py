@@ -1,7 +1,7 @@
-"""The rows of a job's source as DuckDB reads them: the files that the job has taken, or its Delta table.
+"""Read the rows of a job's source with DuckDB: the files that the job has processed, or its Delta table.
 
-Only rows that results name are kept. Text is read by the rules of Spark as far as both have them: a row that DuckDB cannot cut into
-cells is none, a cell that is no value of its column's type is null, and a source with options that only Spark knows is not read.
+Only rows that results name are kept. Text is read by the rules of Spark where DuckDB has them too: a row that cannot be split into cells is
+skipped, a cell that does not fit the type of its column is null, and a source with options that only Spark supports is not read.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ READING: Final[dict[str, str | bool | int | float | list[str]]] = {
     "python_enable_replacements": False,
     "temp_directory": "",
 }
-"""Settings of the connection that reads the source's files: it runs no statement of anyone's, and hands on only what it found."""
+"""Settings of the connection that reads the source's files. It runs no statements of users."""
 _PLAIN: Final = {"encoding": "utf-8", "charset": "utf-8", "timezone": "utc"}
-"""Options that may only say what holds without them."""
+"""Options that may only have their default value."""
 
 
 def why_not(source: SourceNode) -> str | None:
-    """Why DuckDB does not read the rows of ``source`` as Spark does, in words; None if it does."""
+    """Return why DuckDB cannot read the rows of ``source`` as Spark does, in words; None if it can."""
     known = source_format(source.format).duckdb_options
     if known is None:
         return f"rows of format {source.format} are known to Spark alone"
     options = {k.lower(): v for k, v in source.options}
     for name, value in options.items():
         if name not in known or (name in _PLAIN and value.lower() != _PLAIN[name]):
-            return f"the source is read with the option {name}, which DuckDB does not have in Spark's sense"
+            return f"the source is read with the option {name}, which DuckDB does not support as Spark does"
     return None if "://" not in str(source.path).removeprefix("file://") else "the source is not on this machine"
 
 
-def rows(plan: Plan, wanted: pa.Table) -> pa.Table:
-    """The different rows of the source, as the spec names and types them, whose id, time and key are in ``wanted``. O(the source).
+def rows(plan: Plan, keys: pa.Table) -> pa.Table:
+    """Return the distinct rows of the source, with the columns of the spec, whose id, time and key are in ``keys``. O(the source).
 
-    ``wanted``: columns ``found_by``. SkybandError SKY-E301 if the source cannot be read.
+    ``keys``: the columns ``found_by``. SkybandError SKY-E301 if the source cannot be read.
     """
     duck = duckdb.connect(config=READING)
     duck.execute("set timezone = 'UTC'")
-    duck.register("wanted", wanted)
+    duck.register("source_keys", keys)
     try:
         return _rows(duck, plan)
     except (duckdb.Error, OSError, pa.ArrowException) as e:
@@ -73,69 +73,70 @@ def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
     relation = _relation(duck, plan)
     if relation is None:
         return source_schema(plan).empty_table()
-    there = {c.lower(): c for c in duck.sql(f"select * from {relation} limit 0").columns}
+    by_lower_case = {c.lower(): c for c in duck.sql(f"select * from {relation} limit 0").columns}
     columns = []
-    # To Spark also in quotes.
+    # Spark replaces the text for null also within quotes.
     nothing = source_format(source.format).null_text(source)
     for f in source.fields:
-        column = there.get(str(f.source_name).lower())
-        member = _member(source, str(f.source_name), there)
+        column = by_lower_case.get(str(f.source_name).lower())
+        member = _member(source, str(f.source_name), by_lower_case)
         if member is not None:
             value = member if column is None else f"coalesce({quoted(column)}, {member})"
             columns.append(f"try_cast({value} as {type_of(f.type)}) as {quoted(f.name)}")
             continue
         cell = "null" if column is None else f"nullif({quoted(column)}, {text(nothing)})" if nothing else quoted(column)
         columns.append(f"try_cast({cell} as {type_of(f.type)}) as {quoted(f.name)}")
-    cut = source_format(source.format).duckdb_condition(source, list(there.values()))
-    on = " and ".join(f"told.{quoted(c)} = wanted.{quoted(c)}" for c in found_by(plan))
+    cut = source_format(source.format).duckdb_condition(source, list(by_lower_case.values()))
+    on = " and ".join(f"source_rows.{quoted(c)} = source_keys.{quoted(c)}" for c in found_by(plan))
     return duck.sql(
-        f"with told as (select {', '.join(columns)} from {relation}{cut}) select distinct told.* from told semi join wanted on {on}"
+        f"with source_rows as (select {', '.join(columns)} from {relation}{cut}) "
+        f"select distinct source_rows.* from source_rows semi join source_keys on {on}"
     ).to_arrow_table()
 
 
-def _member(source: SourceNode, name: str, there: Mapping[str, str]) -> str | None:
-    """The member of an object that ``name`` may name, as DuckDB has it; None if there is none. ``there``: columns by lower case."""
+def _member(source: SourceNode, name: str, by_lower_case: Mapping[str, str]) -> str | None:
+    """Return DuckDB's expression for the member of an object that ``name`` names; None if it names none."""
     path = path_of(source, name)
-    if path is None or path[0].lower() not in there:
+    if path is None or path[0].lower() not in by_lower_case:
         return None
-    top = quoted(there[path[0].lower()])
+    top = quoted(by_lower_case[path[0].lower()])
     return source_format(source.format).duckdb_member(top, path[1:])
 
 
 def _relation(duck: duckdb.DuckDBPyConnection, plan: Plan) -> str | None:
-    """What DuckDB reads the source's rows from, None if there are none."""
+    """Return the relation that DuckDB reads the source's rows from, None if there are no rows."""
     source = plan.source
     format_ = source_format(source.format)
     if format_.of_table:
-        duck.register("at_rest", format_.dataset(source, []))
-        return "at_rest"
+        duck.register("source_table", format_.dataset(source, []))
+        return "source_table"
     home = Path(plan.sink.removeprefix("file://")) / "_skyband"
     files = taken_files(source, home)
     if not files:
         return None
-    # A name of a file is no pattern.
+    # Escape the names of files, which are not patterns.
     call = format_.duckdb_call(source, [re.sub(r"([*?\[])", r"[\1]", f) for f in files], header_of(home))
     if call is None:
-        duck.register("at_rest", format_.dataset(source, files))
-        return "at_rest"
+        duck.register("source_table", format_.dataset(source, files))
+        return "source_table"
     return call
 
 
 def taken_files(source: SourceNode, home: Path) -> list[str]:
-    """The files that a job has taken, that are still there, and that were not set aside. ``home``: ``_skyband`` of its sink."""
+    """Return the files that a job has processed, that still exist, and that were not set aside. ``home``: ``_skyband`` of its sink."""
     aside = Ledger.load(home).aside
     paths = [local_path(url) for url in files_to_read(source, home / "checkpoint") if url not in aside]
     return [p for p in paths if p is not None and Path(p).is_file()]
 
 
 def header_of(home: Path) -> list[str] | None:
-    """The columns of a job's CSV files as its first run found them."""
+    """Return the columns of a job's CSV files as its first run found them."""
     kept = read_job_file_header(home)
     return None if kept is None else kept.header
 
 
 def type_of(ddl: str) -> str:
-    """A column type of a spec as DuckDB has it."""
+    """Return a column type of a spec as a type of DuckDB."""
     known = {
         "timestamp": "timestamptz",
         "string": "varchar",

@@ -59,7 +59,7 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
     schema = results_schema(plan, query) if query.item.lasting else changes_schema(plan, query)
     taken, said = list(schema.names), dict[str, str]()
     many, nth = free([f.name for f in plan.source.fields], "of_key", "nth")
-    columns, joins, wanted = [], [], []
+    columns, joins, source_keys = [], [], []
     for part in query.item.rows:
         side = quoted(f"part_{part.role}")
         (count,) = free(taken, f"{part.prefix}source_rows")
@@ -73,7 +73,7 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
             columns.append(f"case when {side}.{quoted(many)} = 1 then {side}.{quoted(f.name)} end as {quoted(name)}")
         pairs = list(_same_row(plan, query, part))
         on = " and ".join(f"{side}.{quoted(c)} = r.{quoted(of)}" for c, of in pairs)
-        wanted.append(f"select {', '.join(f'{quoted(of)} as {quoted(c)}' for c, of in pairs)} from {quoted(table)}")
+        source_keys.append(f"select {', '.join(f'{quoted(of)} as {quoted(c)}' for c, of in pairs)} from {quoted(table)}")
         joins.append(f"left join _found {side} on {side}.{quoted(nth)} = 1 and {on}")
     of_row = listed(found_by(plan))
     sql = (
@@ -84,7 +84,7 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
     )
     what = "Everything that was in the result" if query.item.lasting else "Everything that was reported"
     comment = f"{what} of {query.name}, with the columns of the source's rows."
-    yield View(f"{query.name}_rows", comment, sql, (table,), said, " union ".join(wanted))
+    yield View(f"{query.name}_rows", comment, sql, (table,), said, " union ".join(source_keys))
 
 
 def _lacking(plan: Plan, query: QueryNode) -> list[Field]:
@@ -98,6 +98,6 @@ def _same_row(plan: Plan, query: QueryNode, part: Part) -> Iterator[tuple[str, s
     """Yield (column of the source, column of the table) by which a row is found."""
     keys = set(plan.intake.partition_by)
     for c in found_by(plan):
-        # A key's column stands once, before the item; an id that is one too is not repeated where there is one part.
+        # A key column is stored once, before the item. An id that is a key column is not repeated in items of one part.
         alone = c in keys and (c not in plan.intake.id or not part.prefix)
         yield c, part.prefix + "time" if c == plan.intake.event_time and c not in plan.intake.id else c if alone else part.prefix + c

@@ -1,4 +1,4 @@
-"""The source's rows as other engines read them: the statement that makes ``source_rows``, or what there is to make of one."""
+"""Write the statement with which other engines read the source's rows as the view ``source_rows``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from skyband.framework.tables.sql.source_rows import SOURCE
 
 
 def source(plan: Plan, dialect: str) -> str:
-    """``create view`` for ``dialect`` of what lies at the source's path; where that cannot be said, comments that say what has to be there.
+    """Return ``create view`` in ``dialect`` over the source's path, or comments that describe the view if that is not possible.
 
-    Reads no row of it; for CSV files in DuckDB the job file.
+    Reads no rows of the source; for CSV files in DuckDB it reads the job file.
     """
     relation = _relation(plan, dialect)
     if relation is None:
@@ -32,15 +32,15 @@ def source(plan: Plan, dialect: str) -> str:
     return f"-- The rows of the source.\nCREATE VIEW {SOURCE} AS\nSELECT\n  {columns}\nFROM {relation};"
 
 
-def _column(there: str, name: str, ddl: str, dialect: str) -> str:
-    named = exp.to_identifier(there, quoted=True).sql(dialect=dialect)
+def _column(source_name: str, name: str, ddl: str, dialect: str) -> str:
+    named = exp.to_identifier(source_name, quoted=True).sql(dialect=dialect)
     if dialect == "duckdb":
         named = f"try_cast({named} as {type_of(ddl)})"
     return f"{named} AS {exp.to_identifier(name, quoted=True).sql(dialect=dialect)}"
 
 
 def _relation(plan: Plan, dialect: str) -> str | None:
-    """What ``dialect`` reads the source from, None if it takes more than one expression."""
+    """Return the relation from which ``dialect`` reads the source, None if it cannot be one expression."""
     source, path = plan.source, str(plan.source.path).removeprefix("file://")
     format_ = source_format(source.format)
     if format_.of_table:

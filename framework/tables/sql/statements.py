@@ -56,7 +56,7 @@ class Statements:
         self._schemas = {t.name: t.schema for t in tables(plan)}
         self._tables = {name.lower(): name for name in self._schemas}
         self._unjoined = why_not(plan) or source_read.why_not(plan.source)
-        self._views = {v.name.lower(): v for v in views(plan) if not (v.wanted and self._unjoined)}
+        self._views = {v.name.lower(): v for v in views(plan) if not (v.source_keys and self._unjoined)}
         self._open: set[str] = set()
         self._duck = duckdb.connect(config=LOCKED)
         self._duck.execute("set timezone = 'UTC'")
@@ -73,7 +73,7 @@ class Statements:
         except duckdb.Error as e:
             raise self._rejected(e) from e
         if len(found) != 1 or found[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
-            said = "one query at a time" if len(found) > 1 else "only queries (select ..., describe ..., explain ...) can be asked"
+            said = "one query at a time" if len(found) > 1 else "only queries (select ..., describe ..., explain ...) are accepted"
             raise SkybandError(
                 "SKY-E201", said, hint="only runs write the tables; other tools can read them, too (docs/how-to/query-results.md)"
             )
@@ -88,13 +88,13 @@ class Statements:
     def _open_named(self, statement: str) -> None:
         """Open the tables and views that occur as words in the statement, since names consist of letters, digits and underscores."""
         words = {w.lower() for w in re.findall(r"\w+", statement)}
-        wanted = [v for name, v in self._views.items() if name in words]
-        self._open_tables([*(n for n in self._tables if n in words), *(t.lower() for v in wanted for t in v.reads)])
+        needed = [v for name, v in self._views.items() if name in words]
+        self._open_tables([*(n for n in self._tables if n in words), *(t.lower() for v in needed for t in v.reads)])
         if _CATALOG.search(statement):
             self._open_tables(n for n, table in self._tables.items() if delta_read.exists(self._root, table))
             # Joined views are not listed: to open one reads the whole source.
-            wanted += [v for v in self._views.values() if set(v.reads) <= self._open and not v.wanted]
-        for view in wanted:
+            needed += [v for v in self._views.values() if set(v.reads) <= self._open and not v.source_keys]
+        for view in needed:
             # Skip a view that is not named and whose tables are of an earlier spec.
             with contextlib.suppress(*([] if view.name.lower() in words else [duckdb.BinderException])):
                 self._make(view)
@@ -110,10 +110,10 @@ class Statements:
     def _make(self, view: View) -> None:
         if view.name not in self._open:
             sql = view.sql
-            if view.wanted:
+            if view.source_keys:
                 # Table names are single words, so no statement names this one by chance, and it has only rows that the view has.
                 own = f"source of {view.name}"
-                self._duck.register(own, source_read.rows(self._plan, self._duck.sql(view.wanted).to_arrow_table()))
+                self._duck.register(own, source_read.rows(self._plan, self._duck.sql(view.source_keys).to_arrow_table()))
                 sql = joined(sql, quoted(own))
             self._duck.execute(f'create temporary view "{view.name}" as {plain(sql, "duckdb")}')
             self._open.add(view.name)

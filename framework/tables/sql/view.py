@@ -10,8 +10,8 @@ from dataclasses import dataclass
 class View:
     """A view. ``sql`` is a ``select`` in DuckDB's SQL over the tables ``reads`` (``dialects`` translates it).
 
-    ``columns``: the columns that no table has, with meaning and unit. ``wanted``: for a view joined to the source, a ``select`` of the ids
-    to find there; "" for others.
+    ``columns``: the columns that no table has, with meaning and unit. ``source_keys``: for a view joined to the source, a
+    ``select`` of the keys of its rows; "" for others.
     """
 
     name: str
@@ -19,7 +19,7 @@ class View:
     sql: str
     reads: tuple[str, ...]
     columns: Mapping[str, str]
-    wanted: str = ""
+    source_keys: str = ""
 
 
 def free(taken: Iterable[str], *names: str) -> list[str]:

@@ -28,13 +28,13 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A column: ``value`` float64, int64 (whole numbers, instants, durations, texts as ``text_number``) or bool; ``there``: not null.
+    """A column: ``value`` float64, int64 (whole numbers, instants, durations, texts as ``text_number``) or bool; ``valid``: not null.
 
     Where a value is null, ``value`` holds anything.
     """
 
     value: npt.NDArray[Any]
-    there: Bools
+    valid: Bools
 
 
 Objects: TypeAlias = Mapping[str, Values]
@@ -56,7 +56,7 @@ def score_of(node: Node) -> Callable[[Objects, Objects], npt.NDArray[np.float64]
 
     def score(a: Objects, b: Objects) -> npt.NDArray[np.float64]:
         found = value(a, b)
-        return np.where(found.there, found.value + 0.0, math.nan)
+        return np.where(found.valid, found.value + 0.0, math.nan)
 
     return score
 
@@ -69,7 +69,7 @@ def holds(node: Node | None) -> Callable[[Objects, Objects], Bools]:
 
     def true(a: Objects, b: Objects) -> Bools:
         found = value(a, b)
-        return np.asarray(found.value & found.there, bool)
+        return np.asarray(found.value & found.valid, bool)
 
     return true
 
@@ -84,7 +84,7 @@ def meaning(node: Node) -> Meaning:
             return (lambda a, b: b[name]) if side == "b" else (lambda a, b: a[name])
         case IsNull(x=x, negated=negated):
             value = meaning(x)
-            return lambda a, b: _known(value(a, b).there if negated else ~value(a, b).there)
+            return lambda a, b: _known(value(a, b).valid if negated else ~value(a, b).valid)
         case In(x=x, options=options, negated=negated):
             return _in([_comparison("=", x, option) for option in options], negated)
         case Unary(op="not", x=x):
@@ -92,7 +92,7 @@ def meaning(node: Node) -> Meaning:
             return lambda a, b: _not(value(a, b))
         case Unary(x=x):
             value = meaning(x) if node.type == "duration" else _number(x)
-            return lambda a, b: Values(-(v := value(a, b)).value, v.there)
+            return lambda a, b: Values(-(v := value(a, b)).value, v.valid)
         case Binary():
             return _binary(node)
         case Call():
@@ -115,19 +115,19 @@ def _number(node: Node) -> Meaning:
     """Return the function that computes ``node`` as a float."""
     value = meaning(node)
     if node.type == "duration":
-        return lambda a, b: Values((v := value(a, b)).value.astype(np.float64) / 1e6, v.there)
+        return lambda a, b: Values((v := value(a, b)).value.astype(np.float64) / 1e6, v.valid)
     if node.type == "int":
-        return lambda a, b: Values((v := value(a, b)).value.astype(np.float64), v.there)
+        return lambda a, b: Values((v := value(a, b)).value.astype(np.float64), v.valid)
     return value
 
 
 def _not(x: Values) -> Values:
-    return Values(~x.value, x.there)
+    return Values(~x.value, x.valid)
 
 
 def _or(x: Values, y: Values) -> Values:
-    true = (x.value & x.there) | (y.value & y.there)
-    return Values(true, true | (x.there & y.there))
+    true = (x.value & x.valid) | (y.value & y.valid)
+    return Values(true, true | (x.valid & y.valid))
 
 
 def _in(equals: list[Meaning], negated: bool) -> Meaning:
@@ -153,7 +153,7 @@ def _comparison(op: str, left: Node, right: Node) -> Meaning:
 
     def compare(a: Objects, b: Objects) -> Values:
         v, w = x(a, b), y(a, b)
-        return Values(test(v.value, w.value), v.there & w.there)
+        return Values(test(v.value, w.value), v.valid & w.valid)
 
     return compare
 
@@ -178,12 +178,12 @@ def _applied(function: Callable[..., Any], arguments: list[Meaning]) -> Meaning:
 
     def apply(a: Objects, b: Objects) -> Values:
         values = [argument(a, b) for argument in arguments]
-        there = values[0].there
+        valid = values[0].valid
         for v in values[1:]:
-            there = there & v.there
+            valid = valid & v.valid
         with np.errstate(all="ignore"):
             found = function(*[v.value for v in values])
-        return Values(found, there & (found == found))
+        return Values(found, valid & (found == found))
 
     return apply
 
@@ -196,14 +196,14 @@ def _call(node: Call) -> Meaning:
 
 
 def _where(node: Call) -> Meaning:
-    asked = holds(node.args[0])
+    condition = holds(node.args[0])
     yes, no = (_number(n) if node.type == "float" else meaning(n) for n in node.args[1:])
     kind = _DTYPE.get(node.type, np.int64)
 
     def where(a: Objects, b: Objects) -> Values:
-        flag, v, w = asked(a, b), yes(a, b), no(a, b)
+        flag, v, w = condition(a, b), yes(a, b), no(a, b)
         # The literal null is a float wherever it stands.
-        return Values(np.where(flag, v.value.astype(kind), w.value.astype(kind)), np.where(flag, v.there, w.there))
+        return Values(np.where(flag, v.value.astype(kind), w.value.astype(kind)), np.where(flag, v.valid, w.valid))
 
     return where
 
@@ -243,13 +243,13 @@ def _exp(x: float) -> float:
 
 
 def _pow(x: float, y: float) -> float:
-    odd = math.isfinite(y) and math.fmod(y, 2) in (1.0, -1.0)
+    odd_power = math.isfinite(y) and math.fmod(y, 2) in (1.0, -1.0)
     try:
         return math.pow(x, y)
     except OverflowError:
-        return -math.inf if x < 0 and odd else math.inf
+        return -math.inf if x < 0 and odd_power else math.inf
     except ValueError:  # a root of a negative number, or zero to a negative power
-        return math.nan if x != 0 else math.copysign(math.inf, x) if odd else math.inf
+        return math.nan if x != 0 else math.copysign(math.inf, x) if odd_power else math.inf
 
 
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {

@@ -98,7 +98,7 @@ class Objects:
     def values(self, first: int, end: int) -> dict[str, Values]:
         """Return the columns of the objects with ``first`` <= seq < ``end``, for the interpreter of expressions."""
         columns = self.once("values", lambda: {name: values_of(self.rows[name], kind) for name, kind in self.kinds.items()})
-        return {name: Values(v.value[first:end], v.there[first:end]) for name, v in columns.items()}
+        return {name: Values(v.value[first:end], v.valid[first:end]) for name, v in columns.items()}
 
     def as_of(self, count: int, deleted: set[int]) -> Objects:
         """Return the state after the first ``count`` objects had arrived and those in ``deleted`` had been deleted. O(objects)."""
@@ -139,20 +139,20 @@ def objects(plan: Plan, mine: Accepted, room: Room | None = None) -> Objects:
 
 def values_of(column: pa.ChunkedArray, kind: str) -> Values:
     """Return a column of the stream, of a kind, for the interpreter of expressions. O(rows)."""
-    there = column.is_valid().to_numpy()
+    valid = column.is_valid().to_numpy()
     if kind == "float":
         floats = column.cast(pa.float64()).to_numpy()
-        return Values(floats, there & ~np.isnan(floats))
+        return Values(floats, valid & ~np.isnan(floats))
     if kind == "text":
         known = column.cast(pa.string()).combine_chunks().dictionary_encode()
         numbers = np.array([text_number(t) for t in known.dictionary.to_pylist()], np.int64)
         place = pc.fill_null(known.indices, 0).to_numpy()
-        return Values(numbers[place] if len(numbers) else np.zeros(len(place), np.int64), there)
+        return Values(numbers[place] if len(numbers) else np.zeros(len(place), np.int64), valid)
     if kind == "bool":
-        return Values(pc.fill_null(column, False).to_numpy(), there)
+        return Values(pc.fill_null(column, False).to_numpy(), valid)
     if kind == "time":
         column = column.cast(pa.timestamp("us", "UTC"))
-    return Values(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), there)
+    return Values(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), valid)
 
 
 def _named(rows: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], I64]:
