@@ -120,11 +120,15 @@ def score_in_changes(rows: Rows) -> None:
 
 CORRUPTIONS: dict[str, tuple[str, Change, str]] = {
     "a + with another score": ("best_changes", put(by=next_float, column="score", change="+"), "score"),
-    "a - with another score": ("best_changes", put(by=next_float, column="score", change="-"), "values it came with"),
+    "a - with another score": ("best_changes", put(by=next_float, column="score", change="-"), "other values than it entered with"),
     "an item's score in all its changes": ("best_changes", score_in_changes, "score"),
     "a pair's score": ("far5_changes", put(by=next_float, column="score", change="+"), "score"),
     "an id": ("best_changes", put(by=lambda v: v + 1, column="id", change="+"), "id"),
-    "an id of a pair that leaves": ("far5_changes", put(by=lambda v: v + 1, column="newer_id", change="-"), "values it came with"),
+    "an id of a pair that leaves": (
+        "far5_changes",
+        put(by=lambda v: v + 1, column="newer_id", change="-"),
+        "other values than it entered with",
+    ),
     "a place in the order": ("best_changes", put(by=lambda v: v + 1, column="seq", change="+"), "seq"),
     "an object's instant": ("best_changes", put(by=later, column="time", change="+"), "time"),
     "a carried column": ("best_changes", put(by=lambda v: v + 1, column="y", change="+"), "y"),
@@ -142,7 +146,7 @@ CORRUPTIONS: dict[str, tuple[str, Change, str]] = {
     "a cause that there is not": ("sky_changes", put(by=lambda v: "whim", column="cause", change="+"), "cause whim"),
     "two + in the other order": ("sky_changes", swap("pos", change="+"), "not in rank order"),
     "two - in the other order": ("far5_changes", swap("pos", change="-"), "not in rank order"),
-    "a - and a + in the other order": ("best_changes", signs_swapped, "comes after a + of its step"),
+    "a - and a + in the other order": ("best_changes", signs_swapped, "follows a + of the same step"),
     "another batch": ("best_changes", put(by=lambda v: v - 1 if v else 1, column="batch_id", change="+"), "batch"),
     "a change less": ("best_changes", gone(), "tables of changes have"),
     "a change twice": ("best_changes", twice(), "does not follow"),
@@ -167,7 +171,7 @@ CORRUPTIONS: dict[str, tuple[str, Change, str]] = {
     "last_time of a key": ("heads", put(0, by=later, column="last_time"), "last_time"),
     "as_of of a key, later": ("heads", put(0, by=lambda t: t + timedelta(hours=9), column="as_of"), "as_of"),
     "as_of of a key, by a moment": ("heads", put(0, by=lambda t: t - timedelta(microseconds=1), column="as_of"), "as_of"),
-    "a key less": ("heads", gone(0), "the key has no row"),
+    "a key less": ("heads", gone(0), "the key has changes, but no row"),
     "a key twice": ("heads", twice(0), "2 rows"),
     "a rejected row less": ("rejected", gone(0, reason="late"), "rejected_late"),
     "a rejected row twice": ("rejected", twice(0), "table rejected has"),
@@ -178,7 +182,7 @@ CORRUPTIONS: dict[str, tuple[str, Change, str]] = {
     "rejected by reason": ("runs", put(1, by=lambda v: v + 1, column="rejected_late"), "rejected_late"),
     "changes of a batch": ("runs", put(1, by=lambda v: v + 1, column="changes"), "changes"),
     "what waits": ("runs", put(1, by=lambda v: v + 1, column="pending"), "pending"),
-    "a frontier": ("runs", put(0, by=lambda t: t - timedelta(days=2), column="frontier", batch_id=3), "frontier goes back"),
+    "a frontier": ("runs", put(0, by=lambda t: t - timedelta(days=2), column="frontier", batch_id=3), "frontier is earlier"),
     "a batch less": ("runs", gone(0, batch_id=2), "missing"),
     "the first batch less": ("runs", gone(0, batch_id=0), "first row is of batch 1"),
     "a batch twice": ("runs", twice(1), "two rows"),
@@ -230,7 +234,7 @@ AGREED: dict[str, tuple[dict[str, Change], str]] = {
     ),
     "where a key stands, and the sum": (
         {"heads": put(0, by=lambda v: v + 1, column="last_seq"), "runs": one_more_accepted},
-        "what the key's last object is",
+        "not those of the key's last object",
     ),
 }
 
