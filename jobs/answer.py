@@ -15,14 +15,14 @@ from typing import Any, Final
 from skyband.framework.base.errors import SkybandError, printable, redacted, redacted_for_terminal
 
 FORMATS: Final = ("text", "json")
-"""What ``--format`` takes, if a command does not say otherwise."""
+"""The values of ``--format``, unless a command has its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """``data``: the document. ``text``: the same for people, None if it has been printed already.
 
-    ``rows``: whether it consists of the job's own rows, of which nothing is taken out; all else goes through ``redacted``.
+    ``rows``: the answer consists of the job's own rows, which are not redacted; everything else goes through ``redacted``.
     """
 
     data: Any
@@ -32,24 +32,24 @@ class Answer:
 
 
 def show(answer: Answer, form: str) -> None:
-    """Prints an answer to stdout, in a form of ``FORMATS``; in any other form its text is printed already in that form."""
+    """Print an answer to stdout as JSON or text. For other formats of a command, its text has that format."""
     said = document(answer.data) if form == "json" else answer.text
     if said is not None:
         print(printable(said) if answer.rows else redacted(said) if form == "json" else redacted_for_terminal(said), flush=True)
 
 
 def document(data: Any) -> str:
-    """``data`` as one line of JSON: instants in ISO 8601 (UTC), NaN and infinities, which JSON lacks, as text. O(size)."""
+    """Return ``data`` as one line of JSON: instants in ISO 8601 (UTC), NaN and infinities as text. O(size)."""
     return json.dumps(plain(data), ensure_ascii=False)
 
 
 def refusal(errors: Iterable[SkybandError]) -> dict[str, Any]:
-    """The document of a command that has no answer: what was wrong."""
+    """Return the document of a command that failed: its errors."""
     return {"errors": [e.plain() for e in errors]}
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON has it. O(size)."""
+    """Return ``value`` in the types of JSON. O(size)."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Checks of arguments that the command line and Python (``skyband.Job``) have in common: what is wrong is a SKY-E201 that names one."""
+"""Checks of arguments of the command line and of Python (``skyband.Job``). They raise SKY-E201 with the name of the argument."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Final
 from skyband.framework.base.errors import SkybandError
 
 MOST: Final = 1_000_000_000
-"""The greatest number of rows, or of anything else, that can be asked for: larger ones mean "all", which is said by leaving them out."""
+"""The greatest count that an argument may request. Larger ones mean "all", which is the default."""
 GREATEST: Final = 1e12
-"""The greatest number that is no count."""
+"""The greatest number of arguments that are not counts."""
 _SHOWN: Final = 40
 
 
 def whole(name: str, least: int = 0, most: int = MOST) -> Callable[[str], int]:
-    """What ``argparse`` reads the option ``name`` by: a whole number from ``least`` to ``most``."""
+    """Return the type of option ``name`` for ``argparse``: a whole number from ``least`` to ``most``."""
 
     def read(text: str) -> int:
         try:
@@ -30,7 +30,7 @@ def whole(name: str, least: int = 0, most: int = MOST) -> Callable[[str], int]:
 
 
 def whole_number(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """``value``, of the argument ``name``, as an int. SkybandError SKY-E201 if it is not one from ``least`` to ``most``."""
+    """Return ``value`` of argument ``name`` as an int. Raises SkybandError SKY-E201 unless it is one from ``least`` to ``most``."""
     try:
         found = None if isinstance(value, bool) else value.__index__()
     except (AttributeError, TypeError):
@@ -41,7 +41,7 @@ def whole_number(name: str, value: Any, least: int = 0, most: int = MOST) -> int
 
 
 def positive(name: str, value: Any) -> float:
-    """``value``, of the argument ``name``, as a float. SkybandError SKY-E201 if it is no number above 0 and up to ``GREATEST``."""
+    """Return ``value`` of argument ``name`` as a float. Raises SkybandError SKY-E201 unless it is above 0 and at most ``GREATEST``."""
     try:
         found = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -52,7 +52,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def text(name: str, value: Any) -> str:
-    """``value``, of the argument ``name``. SkybandError SKY-E201 if it is not text that can be encoded."""
+    """Return ``value`` of argument ``name``. Raises SkybandError SKY-E201 unless it is text that can be encoded."""
     if not isinstance(value, str):
         raise SkybandError("SKY-E201", f"{name} takes text, not {_shown(value)}")
     try:
@@ -63,21 +63,21 @@ def text(name: str, value: Any) -> str:
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
-    """``value``, of the argument ``name``, as a dict of texts. SkybandError SKY-E201 if it is no mapping from texts to texts."""
+    """Return ``value`` of argument ``name`` as a dict. Raises SkybandError SKY-E201 unless it maps texts to texts."""
     if not isinstance(value, Mapping):
         raise SkybandError("SKY-E201", f"{name} takes a mapping of names to texts, not {_shown(value)}", 'such as {"NAME": "value"}')
     return {text(f"a name in {name}", k): text(f"{name}[{k!r}]", v) for k, v in value.items()}
 
 
 def listed(name: str, value: Any) -> list[Any]:
-    """``value``, of the argument ``name``, as a list. SkybandError SKY-E201 if it is one text, or nothing that can be listed."""
+    """Return ``value`` of argument ``name`` as a list. Raises SkybandError SKY-E201 if it is a text or not iterable."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise SkybandError("SKY-E201", f"{name} takes a list of texts, not {_shown(value)}")
     return list(value)
 
 
 def path_of(value: Any) -> str:
-    """``value``, of an argument ``path``. SkybandError SKY-E201 if it is none."""
+    """Return ``value`` of an argument ``path``. Raises SkybandError SKY-E201 if it is no path."""
     try:
         return os.fsdecode(value)
     except TypeError:

@@ -35,15 +35,15 @@ COMMANDS = {
 """Each command, in the order of ``skyband --help``, and the package with its module."""
 
 LIVE = ("run", "submit", "rebuild", "demo")
-"""Commands that run a job: they show on a terminal what they are at, and their JSON is the run's outcome."""
+"""Commands that run a job: they show progress on a terminal, and their JSON is the run's outcome."""
 
 
 SERVING = ("serve",)
-"""Commands that wait for others."""
+"""Commands that wait for clients."""
 
 
 def command_line(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The parser of everything ``skyband`` takes, or of the command alone that ``argv`` begins with: each of them is a module to import."""
+    """Return the parser of ``skyband``, only with the command that ``argv`` begins with, if it is one: each is a module to import."""
     parser = Parser(
         prog="skyband",
         description="Continuous queries over sliding windows, exact per event, on Spark.",
@@ -58,7 +58,7 @@ def command_line(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 class _Command:
-    """One command and the lines it tells. ``alone``: the process is its own, and ends with it."""
+    """One command and its output. ``alone``: the process runs only this command and ends with it."""
 
     def __init__(self, stderr: TextIO, alone: bool = False) -> None:
         self.alone = alone
@@ -69,10 +69,10 @@ class _Command:
         self.answered = False
 
     def run(self, argv: list[str]) -> int:
-        """The exit code. SystemExit for arguments that are none."""
+        """Run the command and return its exit code. Raises SystemExit for unusable arguments."""
         try:
             if any("\0" in word for word in argv):
-                raise SkybandError("SKY-E201", "an argument holds a NUL character, which no name of a file, a query or a value has")
+                raise SkybandError("SKY-E201", "an argument contains a NUL character")
             args = command_line(argv).parse_args(argv)
         except UsageError as e:
             if asks_json(argv):
@@ -94,7 +94,7 @@ class _Command:
         try:
             with contextlib.closing(self.lines):
                 if not (self.lines.live or args.command in SERVING or getattr(args, "quiet", False)):
-                    self.lines.doing = f"skyband {args.command} is at work"
+                    self.lines.doing = f"skyband {args.command} is working"
                     self.lines.show(lambda: self.lines.doing)
                 answer = args.run(args)
             if not isinstance(answer, Answer):
@@ -115,11 +115,11 @@ class _Command:
 
             if on_terminal(self.stderr):
                 return LiveLines(self.stderr)
-        # What a command says on its way is no part of its JSON.
+        # Progress lines are not part of a command's JSON.
         return lines(form, self.stderr, self.stderr if self.json else None)
 
     def stopped(self, number: int) -> int:
-        """Says that a signal ended the command."""
+        """Report that a signal ended the command, and return the exit code."""
         return self._ended(self._stopped(number))
 
     def _stopped(self, number: int) -> int:
@@ -127,10 +127,10 @@ class _Command:
         return SIGNALLED + number
 
     def _ended(self, code: int) -> int:
-        """Writes and tells what the run did, if that was asked for, and what is left to say in JSON; the exit code stays what it is."""
+        """Write the outcome and JSON errors, and notify receivers, as requested. Return ``code``."""
         if self.json and not self.answered:
             self.answered = True
-            # Nobody may listen any more, or a signal's handler have interrupted a line (RuntimeError).
+            # The reader may be gone, or a signal handler may have interrupted a line (RuntimeError).
             with contextlib.suppress(OSError, ValueError, RuntimeError):
                 if self.outcome.wanted:
                     show(Answer(self.outcome.document(code, self.lines.failures), None), "json")
@@ -146,7 +146,7 @@ class _Command:
     def _failed(self, e: Exception) -> int:
         shown = failure(e)
         if shown is None:
-            # Who stops a service often signals all of its processes: Spark went first.
+            # A service manager often signals all processes of a service: Spark has ended first.
             return self._stopped(STOP.signal or 0)
         if isinstance(e, BrokenPipeError) and shown.code == DEFECT:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -158,32 +158,31 @@ class _Command:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command. Exit codes: 0 fine, 1 a check or verification failed, 2 the user's mistake, 3 the run failed, 4 too many rows
-    were rejected, 130 and 143 stopped.
+    """Run one command and return its exit code: 0 done, 1 a check or verification failed, 2 a mistake of the user, 3 the run failed,
+    4 too many rows were rejected, 130 and 143 stopped.
 
-    Without ``argv`` it is the process's own command: signals, stderr and the process's end are its business, and it does not return.
+    Without ``argv`` the process runs only this command: it handles signals, owns stderr, ends the process, and does not return.
     """
     if argv is not None:
         return _Command(sys.stderr).run(argv)
     leave_working_directory()
     command = _Command(_own_stderr(), alone=True)
-    # What libraries print goes to Spark's log; the command's own lines have stderr to themselves.
+    # Output of libraries goes to Spark's log, so that stderr has only the command's own lines.
     with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, SPARK_JVM)):
         _leave(command.run(sys.argv[1:]))
 
 
 def _own_stderr() -> TextIO:
-    """Stderr by a descriptor of its own: while Spark starts, number 2 leads into Spark's log."""
+    """Return stderr with a descriptor of its own: while Spark starts, descriptor 2 is Spark's log."""
     with contextlib.suppress(OSError, ValueError):
         return open(os.dup(sys.stderr.fileno()), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
     return sys.stderr
 
 
 def _leave(code: int) -> NoReturn:
-    """Ends the process and Spark with it, whatever threads are about.
+    """End Spark and the process, without waiting for threads.
 
-    Spark's threads may still write to stderr while Python shuts down, which then aborts (exit code -6). A command is over when its
-    engine is.
+    Spark's threads may still write to stderr while Python shuts down, which then aborts (exit code -6).
     """
     SPARK_JVM.end()
     close_log()

@@ -1,4 +1,4 @@
-"""``import skyband``: one spec and everything that can be asked of its job, by the commands' functions (docs/reference/python.md)."""
+"""``import skyband``: run a job and read its tables from Python, by the functions of the commands (docs/reference/python.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:
-    """The job of the spec at ``path``. ``env``: values of its ``${NAME}``s (default: the process's environment).
+    """Return the job of the spec at ``path``. ``env``: values of its ``${NAME}``s (default: the process's environment).
 
     Raises SpecErrors with all mistakes of the file at once. Reads the spec and its tables of queries, neither source nor sink.
     """
@@ -34,9 +34,9 @@ def load(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> 
 
 
 def validate(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, data: bool = False) -> list[SkybandError]:
-    """Everything that is wrong with the spec at ``path``, in the order of the file; with ``data`` its source is looked at, too.
+    """Return all mistakes of the spec at ``path`` in the order of the file; with ``data`` also those of its source.
 
-    Empty if all is well. Raises nothing for what the file holds.
+    Never raises for the contents of the file.
     """
     return mistakes(path_of(path), bool(data), _variables(env))[1]
 
@@ -55,12 +55,12 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """Whether everything was done, and published."""
+        """Return True if everything was done and published."""
         return self.exit_code == 0
 
 
 class Job:
-    """One job, by its spec as it was when it was loaded. Cheap; holds nothing open."""
+    """A job, with its spec as it was when it was loaded. Cheap; keeps nothing open."""
 
     def __init__(self, path: str, plan: Plan) -> None:
         self.path = path
@@ -81,20 +81,20 @@ class Job:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables it writes (docs/semantics Tables), whether they are there yet or not."""
+        """The names of the tables it writes (docs/semantics Tables), whether they exist yet or not."""
         from skyband.framework.tables.schemas import tables
 
         return tuple(t.name for t in tables(self._plan))
 
     def explain(self, rate: float | None = None) -> str:
-        """The compiled plan as text. ``rate``: rows a second of one key, to size windows of time."""
+        """Return the compiled plan as text. ``rate``: rows per second and key to assume for the size of time windows."""
         rate = None if rate is None else positive("rate", rate)
         from skyband.framework.plan.explain import explain
 
         return redacted(explain(self._plan, rate))
 
     def graph(self, language: Literal["mermaid", "dot"] = "mermaid") -> str:
-        """Source, states, queries and tables as a chart's text."""
+        """Return the text of a chart of source, states, queries and tables."""
         from skyband.framework.plan.graph import dot, mermaid
 
         if language not in ("mermaid", "dot"):
@@ -102,7 +102,7 @@ class Job:
         return dot(self._plan) if language == "dot" else mermaid(self._plan)
 
     def plan(self) -> Edit:
-        """Whether the next run goes on with what the sink holds (``fits``), what stands in the way, and what all again would cost."""
+        """Return whether the next run can continue the job (``fits``), which edits prevent that, and what a rebuild would cost."""
         from skyband.framework.streaming.job.edits import edited
 
         return edited(self._plan)
@@ -110,11 +110,11 @@ class Job:
     def run(
         self, finish: bool = False, rebuild_results: bool = False, demote: Sequence[str] = (), log: Callable[[str], None] | None = None
     ) -> RunResult:
-        """Takes what is new in the source and stops; Spark, which stays until this process ends, starts with the first run.
+        """Process what is new in the source and return. The first run starts Spark, which runs until this process ends.
 
-        ``finish`` declares the input complete; ``demote`` names row rules of severity ``fail`` to be taken as ``reject``; ``log`` hears
-        of every batch (warnings go to stderr if nobody does). Raises SkybandError or SpecErrors where the command ends with code 2 or 3;
-        checks that fail and too many rejected rows are results. Continuous runs are the command's.
+        ``finish`` declares the input complete. ``demote`` names row rules of severity ``fail`` to treat as ``reject``. ``log`` is called
+        with a line per batch (without it, warnings go to stderr). Raises SkybandError or SpecErrors where the command ends with code 2
+        or 3; failed checks and too many rejected rows are results. Only the command runs continuously.
         """
         from skyband.framework.console.outcome import Outcome
         from skyband.framework.streaming.spark.jvm import SPARK_JVM
@@ -128,16 +128,16 @@ class Job:
         outcome = Outcome(None, wanted=True)
         switches = {"--once": True, "--finish": finish, "--rebuild-results": rebuild_results, "--quiet": log is None}
         words = [*(name for name, on in switches.items() if on), *(f"--demote={rule}" for rule in rules), "--", self.path]
-        asked = run.parse_arguments(words, Lines() if log is None else _Heard(log), outcome)
-        asked.plan = self._plan
+        arguments = run.parse_arguments(words, Lines() if log is None else _LogLines(log), outcome)
+        arguments.plan = self._plan
         try:
-            code = run.run(asked)
+            code = run.run(arguments)
         except Exception as e:
             died = None if isinstance(e, (SkybandError, SpecErrors)) else SPARK_JVM.death(e)
             if died is not None:
                 raise died from e
             raise
-        document = outcome.document(code, asked.lines.failures)
+        document = outcome.document(code, arguments.lines.failures)
         return RunResult(document["status"], code, document)
 
     def query(
@@ -149,7 +149,7 @@ class Job:
         key: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """The rows of ``ask``, at most ``limit`` of them (the best of each key first): key columns, ``rank``, item columns, score."""
+        """Return the rows of ``ask``, at most ``limit`` (the best of each key first): key columns, ``rank``, item columns, score."""
         from skyband.framework.tables.results.reader import Reader, first
 
         rows = self.ask(name, at, k, window, key, limit).rows
@@ -164,18 +164,18 @@ class Job:
         key: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> Answer:
-        """A query's own result ``at`` an instant (default: the last complete), or its best ``k`` within ``window`` as of the last batch.
+        """Return a query's result ``at`` an instant (default: the last complete one), or its best ``k`` within ``window`` at the end.
 
         The answer has its ``rows``, the instant they stand for (``as_of``), a ``note``, and the ``sql`` that gives them in DuckDB. ``at``
         without a time zone is UTC; ``window`` is ``"2 days"``, ``"500 rows"`` or both; ``key`` the values of ``partition_by``. Without
-        Spark. Raises SkybandError: SKY-E201 for what the tables cannot answer, SKY-E400 and SKY-E402 for what is not there yet.
+        Spark. Raises SkybandError: SKY-E201 for what the tables cannot answer, SKY-E400 and SKY-E402 before the first run.
         """
         from skyband.jobs.reading.query import read_result
 
         return read_result(self._plan, name, at, k, window, key, limit)
 
     def sql(self, statement: str, limit: int | None = None) -> pa.Table:
-        """The rows of one DuckDB query over the job's tables and views; it can read nothing else. SkybandError SKY-E404, E201, E400."""
+        """Return the rows of one DuckDB query over the job's tables and views only. Raises SkybandError SKY-E404, E201, E400."""
         text("statement", statement)
         limit = None if limit is None else whole_number("limit", limit)
         from skyband.framework.streaming.job.edited_spec import tables_of
@@ -185,7 +185,7 @@ class Job:
             return Statements(self._plan).ask(statement, limit)
 
     def table(self, name: str) -> pa.Table:
-        """A whole table, by its name in ``tables``. SkybandError SKY-E201 for another, SKY-E400 if it is not there. O(rows) in memory."""
+        """Return a whole table of ``tables``. Raises SkybandError SKY-E201 for another name, SKY-E400 if it is missing. O(rows)."""
         if text("name", name) not in self.tables:
             hint = did_you_mean(name, self.tables) or f"its tables: {one_of(self.tables)}"
             raise SkybandError("SKY-E201", f"the job has no table {name!r}", hint=hint)
@@ -193,11 +193,11 @@ class Job:
         from skyband.framework.tables.delta import delta_read
 
         require_readable(self._plan.sink)
-        # As it is: after an edit of the spec it may have other columns than the spec says.
+        # Return its own columns: after an edit, the spec may have others.
         return delta_read.read(delta_read.open_table(self._plan.sink.removeprefix("file://"), name))
 
     def status(self) -> Status:
-        """Where the job stands: whether it runs, how far it has come, what waits, what is wrong. Only reads."""
+        """Return whether the job runs, how far it has processed its source, what waits, and what is wrong. Only reads."""
         from skyband.framework.streaming.job.status import status_of
 
         return status_of(self._plan)
@@ -206,11 +206,11 @@ class Job:
         self, keys: int | None = None, instants: int | None = None, seed: int = 0, source: bool = True, seconds: float | None = None,
         everything: bool = False,
     ) -> Verified:  # fmt: skip
-        """Replays all changes, adds up the books and, with ``source``, recomputes a sample of results from the source by brute force.
+        """Replay all changes, reconcile the row counts and, with ``source``, recompute a sample of results by brute force.
 
         The sample is as large as 30 ``seconds`` allow, at most of ``keys`` keys, and of ``instants`` instants of each query and key (which
-        take the time they need, unless ``seconds`` is given too); ``everything``: all events. Without Spark if ``source`` is false. What is
-        found is in the answer; nothing is printed. Raises SkybandError SKY-E402 before the first run, SKY-E201 for limits out of range,
+        take the time they need, unless ``seconds`` is given too); ``everything``: all events. Without Spark if ``source`` is false. The
+        answer has the findings; nothing is printed. Raises SkybandError SKY-E402 before the first run, SKY-E201 for limits out of range,
         SpecErrors of SKY-E150 for another spec than the last run's.
         """
         from skyband.framework.verify.budget import Sample
@@ -221,18 +221,18 @@ class Job:
             from skyband.framework.streaming.spark.process import end_with_process
 
             end_with_process()
-        return verify(self._plan, sample, _Heard(lambda text: None))
+        return verify(self._plan, sample, _LogLines(lambda text: None))
 
 
-class _Heard(Lines):
-    """Lines that somebody hears in place of stderr."""
+class _LogLines(Lines):
+    """Lines that go to a function of the caller instead of stderr."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         super().__init__()
         self._log = log
 
     def show(self, now: Callable[[], str]) -> None:
-        """See ``Lines.show``: who hears is called by their own thread alone."""
+        """Show nothing: the function is called only by the caller's thread."""
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.tell``."""
@@ -247,5 +247,5 @@ class _Heard(Lines):
         self._log(redacted(text))
 
     def errors(self, errors: Sequence[SkybandError]) -> None:
-        """They are raised."""
+        """Keep the errors, which the caller raises."""
         self.failures += errors

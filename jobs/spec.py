@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from skyband.framework.tables.writing.sink import Sink
 
 STDIN: Final = "-"
-"""As the name of a spec: what standard input holds. Paths in it are seen from the working directory."""
+"""The name of a spec on standard input. Its relative paths start at the working directory."""
 
 
 def read_spec(path: str, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
-    """The job of the spec at ``path``, and its mistakes in the order of the file; the job is None iff there are any.
+    """Return the job of the spec at ``path``, and its mistakes in the order of the file. The job is None if there are any.
 
     ``env``: values of ``${NAME}`` (default: the process's environment).
     """
@@ -31,17 +31,17 @@ def read_spec(path: str, env: Mapping[str, str] | None = None) -> tuple[Job | No
 
 
 def validated(path: str, env: Mapping[str, str] | None = None) -> Validated:
-    """Like ``read_spec``, with what was read."""
+    """Read a spec like ``read_spec``, and return its document too."""
     from skyband.framework.spec.load import validated_file
 
     return validated_file(path, os.environ if env is None else env, sys.stdin.buffer.read() if path == STDIN else None)
 
 
 def load_plan(path: str, env: Mapping[str, str] | None = None, anew: bool = False) -> Plan:
-    """The compiled plan of the spec at ``path``. Raises SpecErrors with all that is wrong with it.
+    """Return the compiled plan of the spec at ``path``. Raises SpecErrors with all of its mistakes.
 
-    Of source and sink it looks at no more than the job file: a job that a former version made keeps its rules (``plan.former``), unless it
-    is made ``anew``.
+    Only reads: it takes no lock and completes no interrupted swap of generations. Of source and sink it reads only the job file: a job
+    that a former version made keeps its rules (``plan.former``), unless it is made ``anew``.
     """
     from skyband.framework.plan.compile import compile_job
 
@@ -53,9 +53,9 @@ def load_plan(path: str, env: Mapping[str, str] | None = None, anew: bool = Fals
 
 
 def _as_made(plan: Plan, job: Job) -> Plan:
-    """``plan`` by the rules of the version that made the job, where the spec itself does not say otherwise.
+    """Return ``plan`` with the defaults of the version that made the job, unless the spec overrides them.
 
-    RFC 4180 (a doubled quote) is the default of CSV files of jobs that begin now; before it was Spark's, a backslash. For tokens see
+    CSV files of new jobs escape a quote by doubling it (RFC 4180); the former default was Spark's backslash. For tokens see
     ``plan.former``.
     """
     from skyband.framework.sources.registry import source_format
@@ -70,7 +70,7 @@ def _as_made(plan: Plan, job: Job) -> Plan:
     try:
         kept = read_job_file_header(location(plan.sink) / "_skyband")
     except SkybandError:
-        return plan  # what is wrong with the sink is said by the command that needs it
+        return plan  # the command that needs the sink reports what is wrong with it
     if kept is None:
         return plan
     plan = replace(plan, source=format_.options_of_job(plan.source, given, kept.escape))

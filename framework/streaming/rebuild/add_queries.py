@@ -1,7 +1,7 @@
-"""The states and tables of queries that have come to a job, made beside it from the rows that it has accepted so far, and swapped in.
+"""Add queries to a job: backfill their states and tables beside the job from the rows that it has accepted, and swap them in.
 
-In ``_skyband/added``: the new queries' tables, the skybands of the states that are made, every bucket's state as it was (``was``) and as it
-will be (``filling``). Nothing of the job is touched before the swap (``generations.swap_in``).
+``_skyband/added`` gets the new queries' tables, the skybands of new states, and every bucket's state before (``was``) and after
+(``filling``). Nothing of the job changes before the swap (``generations.swap_in``).
 """
 
 from __future__ import annotations
@@ -52,18 +52,19 @@ BUCKET: Final = "__bucket"
 _SENT: Final = "bucket int, kind string, data binary"
 _ARROW: Final = pa.schema([("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _DONE: Final = "done"
-"""Kind of what is sent when a bucket's new state is in its file."""
-_REFUSED: Final = "refused"
-"""Kind of what is sent if there is none: the error, as JSON."""
+"""Kind of the message that a bucket's new state is in its file."""
+_FAILED: Final = "refused"
+"""Kind of the message that a bucket failed, with the error as JSON."""
 _ROWS: Final = 500_000
-"""Rows of a table that are written at a time."""
+"""Number of rows of a table to write at a time."""
 
 
 def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Additions) -> int:
-    """Makes what ``found`` names, and swaps it in; the rows that were told of the new queries. For who holds the job's lock.
+    """Backfill what ``found`` names, swap it in, and return the number of rows of the new queries' tables.
 
-    The job's next batch takes up the states (``filling``). Raises SkybandError SKY-E301 if the source cannot be read again, SKY-E581 if
-    it does not give the rows that the job has accepted. O(rows of the source).
+    Only for a caller that holds the job's lock. The job's next batch loads the states (``filling``).
+    Raises SkybandError SKY-E301 if the source cannot be read again, SKY-E581 if it lacks rows that the job has accepted.
+    O(rows of the source).
     """
     shutil.rmtree(layout.added, ignore_errors=True)
     made = Layout(str(layout.added))
@@ -73,28 +74,28 @@ def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Ad
     tables = _Tables(spark, plan, job, made, found)
     done = set()
     for bucket, kind, data in _run(spark, plan, layout, job, fill):
-        if kind == _REFUSED:
+        if kind == _FAILED:
             raise SkybandError(*json.loads(data))
         if kind == _DONE:
             done.add(bucket)
         else:
             tables.add(kind, data)
     for bucket in sorted(set(buckets) - done):
-        # Buckets without a row that is due.
+        # Buckets without a row that is due send nothing themselves.
         for kind, data in fill.ended(fill.begun(bucket)):
             tables.add(kind, data)
-    told = tables.end(Sink(plan, writer, job.generation))
+    rows = tables.end(Sink(plan, writer, job.generation))
     failpoint("added.made")
     made.save(replace(layout.renewed(plan, job), filling=Waiting(secrets.token_hex(8), sorted(buckets))))
     leaving = [skyband_name(n) for n in (*found.states, *found.gone)]
     swap_in(layout, tables.names, [n for n in leaving if (layout.root / n).exists()])
-    return told
+    return rows
 
 
 class Fill:
-    """The function given to ``mapInArrow``: rows of whole buckets in the order of their times, bucket after bucket.
+    """The function for ``mapInArrow``. It takes the rows of whole buckets in the order of event times, bucket after bucket.
 
-    A bucket's state comes from its file in ``home/was``, and goes to one in ``home/filling``.
+    It reads a bucket's state from ``home/was`` and writes the new one to ``home/filling``.
     """
 
     def __init__(self, config: HostConfig, found: Additions, home: Path, left_out: Mapping[str, int]) -> None:
@@ -102,7 +103,7 @@ class Fill:
         self.pack = Pack(config)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Blocks as (bucket, kind, data)."""
+        """Yield the blocks as (bucket, kind, data)."""
         now: Backfill | None = None
         for batch in batches:
             for bucket, rows in self._by_bucket(pa.Table.from_batches([batch])):
@@ -113,25 +114,25 @@ class Fill:
         yield from self._sent(now)
 
     def begun(self, bucket: int) -> Backfill:
-        """The new operators of a bucket before their first row."""
+        """Return the new operators of a bucket before their first row."""
         was = read_state(self.home / "was", bucket)
         return Backfill(self.config, self.found.states, self.found.queries, bucket, was, self.left_out)
 
     def ended(self, fill: Backfill) -> list[Block]:
-        """The last blocks of a bucket, whose new state is in its file."""
-        told, values = fill.end()
+        """Write a bucket's new state to its file and return its last blocks."""
+        last_blocks, values = fill.end()
         write_state(self.home / "filling", fill.number, values)
-        return told
+        return last_blocks
 
     def _sent(self, fill: Backfill | None) -> Iterator[pa.RecordBatch]:
         if fill is None:
             return
         try:
-            told = [*self.ended(fill), (_DONE, b"")]
+            messages = [*self.ended(fill), (_DONE, b"")]
         except SkybandError as e:
-            # Spark would tell it as a failure of its own.
-            told = [(_REFUSED, json.dumps([e.code, e.message, e.hint]).encode())]
-        yield from _messages(fill.number, told)
+            # Spark would wrap it into an error of its own.
+            messages = [(_FAILED, json.dumps([e.code, e.message, e.hint]).encode())]
+        yield from _messages(fill.number, messages)
 
     def _by_bucket(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         rows, _ = self.pack.sort_out(table, Tally())
@@ -147,7 +148,7 @@ class Fill:
 
 
 class _Tables:
-    """The tables of what has come, below ``made``."""
+    """The tables of the added queries, below ``made``."""
 
     def __init__(self, spark: SparkSession, plan: Plan, job: JobFile, made: Layout, found: Additions) -> None:
         self.sink = Sink(plan, writer_for(str(made.root), spark), job.generation)
@@ -155,41 +156,41 @@ class _Tables:
         named = [n for q in self.queries for n in (changes_name(q.name), trajectory_name(q.name), q.name, now_name(q.name))]
         named += [skyband_name(n) for n in found.states]
         self.names = [n for n in self.sink.specs if n in named]
-        # What results are made with besides.
+        # The other tables are needed to derive results.
         self.sink.specs = {n: s for n, s in self.sink.specs.items() if n in (*self.names, "heads", "runs", "checks")}
         for spec in self.sink.specs.values():
             self.sink.writer.ensure(spec)
-        self.held: dict[str, list[pa.Table]] = defaultdict(list)
+        self.waiting: dict[str, list[pa.Table]] = defaultdict(list)
         self.written: Counter[str] = Counter()
-        self.told = 0
+        self.rows = 0
 
     def add(self, kind: str, data: bytes) -> None:
-        """A block of the new operators."""
+        """Add a block of the new operators."""
         rows, of = blocks.bytes_table(data), parse_kind(kind)
         if isinstance(of, Skyband):
-            # There may be none of them in a bucket: the table is one of all.
-            self.held[skyband_name(of.operator)].append(rows)
+            # Wait for all buckets: some may have none.
+            self.waiting[skyband_name(of.operator)].append(rows)
             return
         assert isinstance(of, Changes | Trajectory)
         name = changes_name(of.query) if isinstance(of, Changes) else trajectory_name(of.query)
-        self.told += rows.num_rows
-        self.held[name].append(rows.append_column("batch_id", pa.array(np.full(rows.num_rows, FILLED_BATCH, np.int64))))
-        if sum(t.num_rows for t in self.held[name]) >= _ROWS:
+        self.rows += rows.num_rows
+        self.waiting[name].append(rows.append_column("batch_id", pa.array(np.full(rows.num_rows, FILLED_BATCH, np.int64))))
+        if sum(t.num_rows for t in self.waiting[name]) >= _ROWS:
             self._write(name)
 
     def end(self, job: Sink) -> int:
-        """Writes what is left, and the results as of the last batch of ``job``; the rows told. SkybandError SKY-E503 if one breaks what
+        """Write the waiting rows, and the results as of the last batch of ``job``. Return the number of rows of changes.
 
-        always holds.
+        Raises SkybandError SKY-E503 if a result violates an invariant.
         """
         row = job.last_runs(1)[-1]
         last = int(row["batch_id"])
-        skybands = [n for n in self.held if n in self.names and self.sink.specs[n].partition_by == ("bucket",)]
+        skybands = [n for n in self.waiting if n in self.names and self.sink.specs[n].partition_by == ("bucket",)]
         for name in skybands:
             rows = self._taken(name)
             buckets = pc.unique(rows["bucket"]).to_pylist()
             self.sink.writer.overwrite_partitions(name, rows, "bucket", buckets, self.sink.app_id(name), last)
-        for name in list(self.held):
+        for name in list(self.waiting):
             self._write(name)
         for name in ("heads", "runs"):
             rows = job.writer.read(name) if name == "heads" else job.writer.read(name, where=pc.field("batch_id") == last)
@@ -199,29 +200,29 @@ class _Tables:
         broken = self.sink.writer.read("checks", ["table_name", "expectation"]).to_pylist()
         if broken:
             said = ", ".join(f"{b['table_name']} ({b['expectation']})" for b in broken[:3])
-            raise SkybandError("SKY-E503", f"results of the new queries break what always holds: {said}", hint="please report this spec")
-        return self.told
+            raise SkybandError("SKY-E503", f"results of the new queries violate an invariant: {said}", hint="please report this spec")
+        return self.rows
 
     def _taken(self, name: str) -> pa.Table:
-        return pa.concat_tables([to_schema(t, self.sink.specs[name].schema) for t in self.held.pop(name)])
+        return pa.concat_tables([to_schema(t, self.sink.specs[name].schema) for t in self.waiting.pop(name)])
 
     def _write(self, name: str) -> None:
         self.written[name] += 1
         self.sink.writer.append(name, self._taken(name), f"{self.sink.app_id(name)}/filled", self.written[name])
 
 
-def _messages(bucket: int, told: list[Block]) -> Iterator[pa.RecordBatch]:
-    for kind, data in told:
+def _messages(bucket: int, messages: list[Block]) -> Iterator[pa.RecordBatch]:
+    for kind, data in messages:
         yield pa.RecordBatch.from_pydict({"bucket": [bucket], "kind": [kind], "data": [data]}, schema=_ARROW)
 
 
 def _config(plan: Plan, layout: Layout, job: JobFile) -> HostConfig:
-    # Of what the rules of today would say nothing counts: what was rejected is left out by name.
+    # The present row rules do not apply: rows that the job has rejected are left out by their text.
     return HostConfig.of(replace(plan, intake=replace(plan.intake, rules=())), (), cache_key(layout, job))
 
 
 def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
-    """Every block, partition by partition."""
+    """Yield every block, partition by partition."""
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
     node = fill.config.intake
     rows = intake(source_format(plan.source.format).again(spark, plan.source, job.header, layout.checkpoint), node)
@@ -232,15 +233,15 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
     try:
         for row in ordered.drop(BUCKET).mapInArrow(fill, _SENT).toLocalIterator(prefetchPartitions=True):
             yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
-    except Exception as e:  # whatever Spark says
+    except Exception as e:  # Spark raises many types
         of_source = source_format(plan.source.format).failure(str(e), job.header, plan.source.path)
-        said = f"the new queries could not be made: {first_cause(redact_values(str(e)))}"
-        refused = system_failure_error(e, layout.checkpoint, log_file())
-        raise refused or of_source or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}") from e
+        said = f"the new queries could not be backfilled: {first_cause(redact_values(str(e)))}"
+        system_error = system_failure_error(e, layout.checkpoint, log_file())
+        raise system_error or of_source or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}") from e
 
 
 def _left_out(sink: Sink) -> dict[str, int]:
-    """Texts of the rows that were rejected for other reasons than what always makes a row none, with how often."""
+    """Return the texts of the rows that were rejected as late or by a row rule, with their counts."""
     rows = sink.writer.read("rejected", ["reason", "text"])
     mine = pc.or_(pc.equal(rows["reason"], LATE), pc.starts_with(rows["reason"], RULE))
     return dict(Counter(rows.filter(mine)["text"].to_pylist()))

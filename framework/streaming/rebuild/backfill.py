@@ -1,8 +1,8 @@
-"""Operators that have come to a bucket, run alone over all rows that it has accepted: what they tell, and its new state.
+"""Backfill operators that were added to a bucket: run them alone over all rows that the bucket has accepted.
 
-The rows come again from the source, in the order of their times. They are put in order and numbered anew, by the keys' own numbers, and
-end where the bucket's state does; what the other operators keep stays as it is. The window's rows are written anew: with the columns, and
-the rows, that the new operators need besides. Knows nothing of Spark.
+The rows are read again from the source, in the order of event times, up to the end of the bucket's state. They get the sequence numbers of
+their keys again. The states of the other operators stay unchanged. The window's rows are rewritten with the columns and rows that the new
+operators need in addition. Uses no Spark.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ from skyband.framework.streaming.rows.rejects import json_rows
 I64 = npt.NDArray[np.int64]
 
 _SEQUENCER = ("keys", "key_rows", "pending", "deleted")
-"""Values of a bucket's state that no operator has a part in."""
+"""Values of a bucket's state that belong to no operator."""
 
 
 class Backfill:
-    """The operators ``states`` of bucket ``number``, whose state of before is ``was``; what they tell of ``queries`` is told.
+    """Runs the operators ``states`` of bucket ``number``, whose former state is ``was``, and emits the changes of ``queries``.
 
-    ``left_out``: texts, as table ``rejected`` has them, of rows that the job has rejected although they could be read, each as often as it
-    has; not to be changed.
+    ``left_out``: the texts of rows in table ``rejected`` that the job could read and yet rejected, with their counts; not changed.
     """
 
     def __init__(
@@ -54,11 +53,11 @@ class Backfill:
         self.until = int(self.core["until"])
         self.kept = [node for node in config.operators if node.name not in states]
         self.sequencer = _sequencer(config, was)
-        self.held = self._texts()
-        codes = TextCodes(config.texts, self.held)
+        self.former_texts = self._texts()
+        codes = TextCodes(config.texts, self.former_texts)
         whole = OperatorHost(config, codes)
         self.host = OperatorHost(_only(config, states), codes)
-        # The rows are the whole bucket's.
+        # The rows are shared by all operators of the bucket.
         self.host.store, self.host.seen, self.host.hashes = whole.store, whole.seen, whole.hashes
         self.host.others = self._others()
         self.host.store.noting = self.host.seen.noting = False
@@ -66,29 +65,29 @@ class Backfill:
         self.waiting = self.sequencer.schema.empty_table()
 
     def take(self, rows: pa.Table) -> list[Block]:
-        """The blocks of further rows (``HostConfig.row_schema``), none earlier than those before: cut anywhere."""
+        """Return the blocks of further rows (``HostConfig.row_schema``), none earlier than those before."""
         rows = self._accepted(rows.select(self.sequencer.schema.names).cast(self.sequencer.schema))
         rows = pa.concat_tables([self.waiting, rows])
         if not rows.num_rows:
             return []
         time = rows[self.config.intake.event_time].cast(pa.int64())
-        # Rows of one instant belong together.
+        # Rows of one instant are processed together.
         last = int(pc.max(time).as_py())
         now = pc.less(time, last)
         self.waiting = rows.filter(pc.invert(now)).combine_chunks()
         return self._run(rows.filter(now), last)
 
     def end(self) -> tuple[list[Block], dict[str, bytes]]:
-        """(the last blocks, with every skyband whole, all values of the bucket's new state).
+        """Return (the last blocks, with whole skybands; all values of the bucket's new state).
 
-        Raises SkybandError SKY-E581 if the rows were not those that the bucket has accepted.
+        Raises SkybandError SKY-E581 if the rows differ from those that the bucket has accepted.
         """
-        told = self._run(self.waiting, self.until)
-        self._same_rows()
+        last_blocks = self._run(self.waiting, self.until)
+        self._check_rows()
         host, next_seq = self.host, self.sequencer.keys.next_seq
         out = Outbox()
         for i, node in enumerate(host.operators):
-            # Before its first row a bucket has none.
+            # A bucket without rows has no skyband.
             if node.skyband and next_seq.any():
                 table = host.items.skyband(i, host.logics[i].skyband(), host.store, self.sequencer.key_values, self.number)
                 out.put(Skyband(node.name, self.number).kind, table)
@@ -98,9 +97,9 @@ class Backfill:
         core = {k: v for k, v in self.core.items() if k not in (CHUNK, SEEN, f"next_{CHUNK}", f"next_{SEEN}")}
         made, _ = host.save(core, next_seq, self.until)
         values = {name: value for name, value in self.was.items() if self._stays(name)} | made | {"core": json.dumps(core).encode()}
-        if self.held is not None:
-            values["texts"] = blocks.table_bytes(host.codes.held([*host.coded(), self.held["value"]]))
-        return told + out.blocks, values
+        if self.former_texts is not None:
+            values["texts"] = blocks.table_bytes(host.codes.held([*host.coded(), self.former_texts["value"]]))
+        return last_blocks + out.blocks, values
 
     def _run(self, rows: pa.Table, limit: int) -> list[Block]:
         out = Outbox()
@@ -109,16 +108,17 @@ class Backfill:
         self.sequencer.until = limit
         for store in (self.host.store, self.host.seen):
             store.expire(self.sequencer.keys.next_seq, limit)
-        return [(kind, data) for kind, data in out.blocks if self._told(kind)]
+        return [(kind, data) for kind, data in out.blocks if self._is_new(kind)]
 
-    def _told(self, kind: str) -> bool:
+    def _is_new(self, kind: str) -> bool:
+        """Return whether a block belongs to an added query."""
         match parse_kind(kind):
             case Changes(query) | Trajectory(query):
                 return query in self.queries
         return False
 
     def _accepted(self, rows: pa.Table) -> pa.Table:
-        """``rows`` before the end of the bucket's state, less those left out."""
+        """Return ``rows`` before the end of the bucket's state, without those left out."""
         rows = rows.filter(pc.less(rows[self.config.intake.event_time].cast(pa.int64()), self.until))
         if not self.left_out or not rows.num_rows:
             return rows
@@ -131,17 +131,17 @@ class Backfill:
         return rows.filter(pa.array(keep))
 
     def _stays(self, name: str) -> bool:
-        """Whether a value of the state is not touched."""
+        """Return whether a value of the state stays unchanged."""
         what, _, of = name.partition("/")
         return name in _SEQUENCER or (what in ("operator", "retained") and of in [n.name for n in self.kept]) or what == "objects"
 
     def _texts(self) -> pa.Table | None:
-        """The texts whose codes operators that stay may hold."""
+        """Return the texts whose codes the remaining operators may have stored."""
         texts = self.was.get("texts") if any(holds_codes(node) for node in self.kept) else None
         return blocks.bytes_table(texts) if texts else None
 
     def _others(self) -> Others:
-        """What the operators that stay need; the objects that they know keep their numbers."""
+        """Return the rows and objects that the remaining operators need. Their objects keep their numbers."""
         rows = [np.frombuffer(self.was.get(f"retained/{node.name}", b""), np.int64) for node in self.kept]
         objects = {}
         for named in dict.fromkeys(n for node in self.kept for n in node.objects):
@@ -150,29 +150,29 @@ class Backfill:
                 objects[named] = self.host.objects[named].numbers
         return Others(distinct(np.concatenate([np.empty(0, np.int64), *rows])), objects)
 
-    def _same_rows(self) -> None:
-        """SkybandError SKY-E581 if keys, numbers, instants or ids are not those of the state."""
+    def _check_rows(self) -> None:
+        """Raise SkybandError SKY-E581 if keys, numbers, instants or ids differ from those of the state."""
         was, now = Keys.restore(blocks.bytes_arrays(self.was["keys"])), self.sequencer.keys
         n = was.known
         accepted, found = int(was.next_seq[:n].sum()), int(now.next_seq[: now.known].sum())
         if now.known != n or any((a[:n] != b[:n]).any() for a, b in ((was.next_seq, now.next_seq), (was.last_time, now.last_time))):
-            raise _other_rows(f"it now has {counted(found, 'row')} where the job has accepted {accepted:,}")
+            raise _other_rows(f"it now has {counted(found, 'row')}, but the job has accepted {accepted:,}")
         for name, value in self.was.items():
             if name.startswith(f"{CHUNK}/") and not self._has(blocks.bytes_table(value)):
-                raise _other_rows("ids or times of rows are not those that the job has accepted")
+                raise _other_rows("ids or times of rows differ from those that the job has accepted")
 
     def _has(self, rows: pa.Table) -> bool:
-        """Whether rows of the state's window, as far as they are still needed, came again."""
+        """Return whether the rows of the state's window that are still needed were read again."""
         store, at = self.host.store, rows["__at"].to_numpy()
-        there = store.has(*split_address(at))
-        mine = rows.filter(pa.array(there))
-        again, time = store.take(*split_address(at[there]))
+        found = store.has(*split_address(at))
+        mine = rows.filter(pa.array(found))
+        again, time = store.take(*split_address(at[found]))
         ids = list(self.config.intake.id)
         return bool((time == mine["__time"].to_numpy()).all()) and again.select(ids).equals(mine.select(ids).cast(again.select(ids).schema))
 
 
 def _sequencer(config: HostConfig, was: Mapping[str, bytes]) -> Sequencer:
-    """The sequencer before the first row, which knows the keys by the numbers that they have."""
+    """Return a sequencer before the first row, with the keys and their numbers."""
     sequencer = Sequencer(config)
     keys = blocks.bytes_arrays(was["keys"])
     sequencer.keys = Keys.restore(keys | {name: np.zeros_like(keys[name]) for name in ("next_seq", "last_time")})
@@ -182,12 +182,12 @@ def _sequencer(config: HostConfig, was: Mapping[str, bytes]) -> Sequencer:
 
 
 def _only(config: HostConfig, states: Collection[str]) -> HostConfig:
-    """``config`` with some of its operators."""
+    """Return ``config`` with only the operators ``states``."""
     mine = [i for i, node in enumerate(config.operators) if node.name in states]
     queries = tuple(replace(q, operator=mine.index(q.operator)) for q in config.queries if q.operator in mine)
     return replace(config, operators=tuple(config.operators[i] for i in mine), queries=queries)
 
 
 def _other_rows(said: str) -> SkybandError:
-    hint = "skyband rebuild SPEC (without --added) makes everything anew from what the source has now"
-    return SkybandError("SKY-E581", f"the source no longer gives the rows that the job was made of: {said}", hint=hint)
+    hint = "run skyband rebuild SPEC without --added to rebuild everything from the present source"
+    return SkybandError("SKY-E581", f"the source no longer has the rows that the job has read: {said}", hint=hint)

@@ -1,7 +1,7 @@
-"""The tasks of the stateful step: fixed for as long as a checkpoint is not moved to another number of them, by Spark's own means.
+"""Change the number of tasks of the stateful step, which a checkpoint fixes, with Spark's own repartitioning of state.
 
-Moving makes a batch of its own, which takes nothing of any source. The job file says first that it is going on: killed anywhere, the next
-run goes on with it.
+The move is a batch of its own, which reads no source. The job file records the move first, so that the next run completes one that was
+killed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables.writing.sink import Sink
 
 
-def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: Warn, phase: Callable[[str], None]) -> JobFile:
-    """``job`` with as many tasks as the environment asks for; a move that was interrupted is completed. For who holds the job's lock.
+def move_state(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: Warn, phase: Callable[[str], None]) -> JobFile:
+    """Move the state to as many tasks as the environment requests, and return the job file. Complete an interrupted move.
 
-    Not while a batch is unfinished: then ``warn`` hears of it. O(state), in Spark's tasks. Raises SkybandError SKY-E651 if Spark
-    cannot do it: the job is then as it was.
+    While a batch is unfinished, ``warn`` is called instead. Only for a caller that holds the job's lock. O(state), in Spark's tasks.
+    Raises SkybandError SKY-E651 if Spark cannot do it; the job is then unchanged.
     """
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if job.moving is None:
@@ -64,21 +64,21 @@ def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: W
 def _move(spark: SparkSession, layout: Layout, job: JobFile, to: int) -> None:
     try:
         repartition_state(spark, layout.checkpoint, to)
-    except Exception as e:  # whatever Spark says
+    except Exception as e:  # Spark raises many types
         planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
         if planned == done:
             layout.save(replace(job, moving=None))
-        refused = system_failure_error(e, layout.checkpoint, log_file())
-        if refused is not None:
-            raise refused from e
+        system_error = system_failure_error(e, layout.checkpoint, log_file())
+        if system_error is not None:
+            raise system_error from e
         said = redact_values(str(e)).strip().partition("\n")[0]
-        hint = f"{TASKS}={job.partitions} goes on as before"
+        hint = f"set {TASKS}={job.partitions} to continue as before"
         raise SkybandError("SKY-E651", f"the state cannot be moved to {counted(to, 'task')}: {said[:300]}", hint=hint) from e
 
 
 def _row(batch: int, before: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of ``runs`` of a batch that has taken nothing: it stands where the one before it did."""
-    # What is due by a finish's or a drop's row is due in the batch after the one that had it.
+    """Return the row of ``runs`` of a batch that has read nothing: its totals are those of the batch before."""
+    # What a row of a finish or a release makes due is processed in the batch after the one that read the row.
     counters = {CONTROL: 0} if CONTROL in json.loads(before["counters"]) else {}
     stays = {name: before[name] for name in ("pending", "frontier", "newest")}
     empty = {"unusable": "{}", "warned": "{}", "drift": "[]", "engine_ms": 0.0}

@@ -1,7 +1,7 @@
-"""A job that has more buckets from now on: every bucket's state divided, beside the job, and swapped in with the tables that name buckets.
+"""Rebucket a job: split the state of every bucket beside the job, and swap it in with the tables that are partitioned by bucket.
 
-In ``_skyband/added``: the states as they were (``was``) and as they will be (``filling``), the heads and skybands. Nothing of the job is
-touched before the swap (``generations.swap_in``); the job's next batch takes the states up (``filling``).
+``_skyband/added`` gets the states before (``was``) and after (``filling``), the heads and the skybands. Nothing of the job changes before
+the swap (``generations.swap_in``). The job's next batch loads the states (``filling``).
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 
 BUCKET: Final = "bucket"
-"""The column of tables that names a row's bucket."""
+"""The column with a row's bucket."""
 
 
-def grown(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> tuple[Plan, JobFile]:
-    """``job`` with as many buckets as ``plan`` has, and the plan that it fits. For who holds the job's lock.
+def rebucket_job(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> tuple[Plan, JobFile]:
+    """Split the job's state into as many buckets as ``plan`` has. Return the plan of this run and the job file.
 
-    A batch that is unfinished is repeated as it was: then this run is one with the buckets of before, and ``warn`` hears of it.
+    An unfinished batch has to be repeated first: then this run keeps the former buckets, and ``warn`` is called. Only for a caller that
+    holds the job's lock.
     """
     growth = grows(plan, job)
     if growth is None:
@@ -47,16 +48,16 @@ def grown(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: W
     if planned > done:
         warn(f"batch {planned} is unfinished: run.buckets is {growth.was} in this run, and {growth.now} from the next one on")
         return replace(plan, buckets=growth.was), job
-    return plan, _divided(spark, plan, layout, taken_up(layout, job), growth)
+    return plan, _split(spark, plan, layout, taken_up(layout, job), growth)
 
 
-def _divided(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, growth: Growth) -> JobFile:
-    """Divides the state as ``growth`` says, and swaps it in; the job file then.
+def _split(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, growth: Growth) -> JobFile:
+    """Split the state as ``growth`` says, swap it in, and return the job file.
 
-    Killed before the swap, nothing has happened; after it, all has. O(state) for every new bucket of an old one; one bucket's state, and
-    one table of heads or a skyband, are in memory at a time.
+    A kill before the swap changes nothing; after it, the split is complete. O(state) for every new bucket of an old one. One bucket's
+    state, and one table of heads or a skyband, are in memory at a time.
     """
-    # What divides states loads the operators' compiler.
+    # This module loads the operators' compiler.
     from skyband.framework.streaming.rebuild.split_buckets import Division
 
     shutil.rmtree(layout.added, ignore_errors=True)
@@ -67,7 +68,7 @@ def _divided(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, grow
     for bucket in stored_states(spark, layout, job, made.home / "was"):
         division = Division(config, read_state(made.home / "was", bucket), growth.now)
         for number in range(bucket, growth.now, growth.was):
-            # The old bucket's own number keeps its place in Spark's store, even without a key.
+            # The old bucket's own number stays in Spark's store, even without a key.
             if number == bucket or (division.bucket_of == number).any():
                 write_state(made.filling, number, division.of(number))
                 filling.append(number)
@@ -82,7 +83,7 @@ def _divided(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, grow
 
 
 def _tables(old: Sink, new: Sink, placed: pa.Table) -> Iterator[str]:
-    """Writes the tables that name buckets with the new ones; the names of those that have rows. ``placed``: all keys with theirs."""
+    """Write the tables partitioned by bucket with the new buckets. Yield the names of tables with rows. ``placed``: keys with buckets."""
     keys = list(old.plan.intake.partition_by)
     for name, spec in new.specs.items():
         if spec.partition_by != (BUCKET,):

@@ -1,6 +1,6 @@
-"""One bucket's state as the states of several: each takes the keys whose hash is its own, and continues them byte for byte.
+"""Split the state of one bucket into those of several. Each gets the keys with its hash and continues them byte for byte.
 
-The number of buckets may grow to a multiple: then every new bucket has all its keys from one. Knows nothing of Spark.
+The number of buckets may grow to a multiple, so that every new bucket has all its keys from one old bucket. Uses no Spark.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ I64 = npt.NDArray[np.int64]
 
 
 class Division:
-    """The state ``values`` of a bucket, read once, to be divided among ``buckets``, a multiple of those it was one of.
+    """The state ``values`` of a bucket, parsed once, to be split among ``buckets``, a multiple of the former number.
 
-    All operators of ``config`` say how (``plan.growth``). Raises ValueError for a state of which something is not known.
+    All operators of ``config`` support that (``plan.growth``). Raises ValueError for an unknown value of the state.
     """
 
     def __init__(self, config: HostConfig, values: Mapping[str, bytes], buckets: int) -> None:
@@ -39,11 +39,11 @@ class Division:
         self.bucket_of: I64 = self.keys["d1"] % buckets
         """The bucket of every key."""
         self.key_rows = blocks.bytes_table(values["key_rows"]) if "key_rows" in values else None
-        """The values of every key; None if there is none yet."""
+        """The values of every key; None before the first key."""
         self.rest = {n: _read(n, values[n]) for n in values if n not in ("core", "keys", "key_rows", FILLED)}
 
     def of(self, number: int) -> dict[str, bytes]:
-        """The state of bucket ``number``. O(state)."""
+        """Return the state of bucket ``number``. O(state)."""
         keys = np.flatnonzero(self.bucket_of == number)
         core = {name: list(v) if isinstance(v, list) else v for name, v in self.core.items()}
         values = {"keys": blocks.arrays_bytes({name: a[keys] for name, a in self.keys.items()})}
@@ -73,7 +73,7 @@ class Division:
                 at, mine = _renumbered(value["at"], keys)
                 values[name] = blocks.arrays_bytes({"at": at, "time": value["time"][mine]})
             else:
-                # Texts by their codes: those of other keys are forgotten with the next save.
+                # Texts by their codes: the next save drops those of other keys.
                 values[name] = value
         return values | {"core": json.dumps(core).encode()}
 
@@ -87,12 +87,12 @@ def _read(name: str, value: bytes) -> Any:
     if what == "retained":
         return np.frombuffer(value, np.int64)
     if what != "texts":
-        raise ValueError(f"nothing is known of the keys of {name}")
+        raise ValueError(f"unknown value of a state: {name}")
     return value
 
 
 def _renumbered(at: I64, keys: I64) -> tuple[I64, I64]:
-    """(those of the addresses that are of ``keys``, with the keys' new numbers, their places)."""
+    """Return (the addresses of ``keys`` with the keys' new numbers, their positions)."""
     key, seq = split_address(at)
     mine = np.flatnonzero(np.isin(key, keys))
     return address(np.searchsorted(keys, key[mine]), seq[mine]), mine
@@ -105,7 +105,7 @@ def _kept_rows(rows: pa.Table, keys: I64) -> pa.Table:
 
 
 def _with_keys(objects: pa.Table, keys: I64) -> pa.Table:
-    """Objects with their keys' new numbers; the last row has none (``ObjectNumbers.saved``)."""
+    """Return the objects with their keys' new numbers; the last row has none (``ObjectNumbers.saved``)."""
     key = objects[OBJECT_KEY].to_pylist()[:-1]
     new = [*np.searchsorted(keys, np.array(key, np.int64)).tolist(), None]
     return objects.set_column(objects.column_names.index(OBJECT_KEY), OBJECT_KEY, pa.array(new, pa.int64()))

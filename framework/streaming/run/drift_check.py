@@ -21,7 +21,7 @@ from skyband.framework.streaming.run.source_files import SourceFiles
 _LOOKED: Final = 100
 """Number of files to check before the first batch."""
 _REPORTED: Final = 20
-"""DriftCheck of one batch that are told and kept."""
+"""Number of drifts of one batch to report and record."""
 
 
 class DriftCheck:

@@ -21,8 +21,8 @@ from skyband.framework.streaming.job.filling import order, taken_up
 from skyband.framework.streaming.job.idle import note
 from skyband.framework.streaming.job.layout import JobFile, fitting_job
 from skyband.framework.streaming.job.unfinished import settle
-from skyband.framework.streaming.rebuild.partitions import moved
-from skyband.framework.streaming.rebuild.rebucket import grown
+from skyband.framework.streaming.rebuild.partitions import move_state
+from skyband.framework.streaming.rebuild.rebucket import rebucket_job
 from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.batch import EPOCH, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
@@ -57,12 +57,12 @@ class OpenJob:
             job = self._create()
         else:
             tables = check(plan, layout, job, self.rebuild, found=self.found)
-            plan, job = grown(spark, plan, layout, job, self.context.warn)
+            plan, job = rebucket_job(spark, plan, layout, job, self.context.warn)
             settle(plan, layout, job, tables)
             job = order(layout, layout.renew(plan, job))
         sink = Sink(plan, self.context.writer, job.generation)
         sink.ensure_all()
-        job = moved(spark, layout, job, sink, self.context.warn, self.context.phase)
+        job = move_state(spark, layout, job, sink, self.context.warn, self.context.phase)
         return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
 
     def _create(self) -> JobFile:

@@ -189,7 +189,7 @@ def test_any_command_that_takes_long_says_so(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("sys.stderr", err)
 
     def slow(args: Any) -> Answer:
-        assert err.waits("skyband status is at work \u00b7 ")
+        assert err.waits("skyband status is working \u00b7 ")
         args.lines.doing = "counting files"
         assert err.waits("counting files \u00b7 ")
         return Answer({}, "")

@@ -104,7 +104,7 @@ def test_rows_that_are_not_those_of_the_job_are_told_by_the_task(plans: tuple[Pl
     got = sent(Fill(HostConfig.of(new, (), "test"), found_in(old, new), tmp_path, {}), of_bucket(0) + of_bucket(1)[3:], 9)
     assert (0, "done") in got and (1, "done") not in got
     code, said, hint = json.loads(got[1, "refused"][0])
-    assert code == "SKY-E581" and "rows where the job has accepted" in said and "skyband rebuild" in hint
+    assert code == "SKY-E581" and "rows, but the job has accepted" in said and "skyband rebuild" in hint
     assert not (tmp_path / "filling" / "1").exists()
 
 

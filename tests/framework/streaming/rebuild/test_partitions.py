@@ -16,7 +16,7 @@ from skyband.framework.settings.tasks import requested_tasks
 from skyband.framework.sources.logs import partitions_of
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, reshaped
-from skyband.framework.streaming.rebuild.partitions import moved
+from skyband.framework.streaming.rebuild.partitions import move_state
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.spec import load_plan
@@ -57,7 +57,7 @@ class Job:
         engine = cast(Any, SimpleNamespace(_streamingCheckpointManager=self))
         sink = Sink(self.plan, writer_for(self.plan.sink), "g")
         sink.ensure_all()
-        return moved(engine, self.layout, self.layout.known(), sink, self.said.append, lambda _: None)
+        return move_state(engine, self.layout, self.layout.known(), sink, self.said.append, lambda _: None)
 
     def ended(self, tasks: int) -> None:
         """It has been moved, once; ``runs`` has a row of it without rows, and nothing is missed."""
