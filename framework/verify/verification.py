@@ -11,8 +11,7 @@ from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import require_readable
-from skyband.framework.streaming.job.consistency import Loss, look
-from skyband.framework.streaming.job.consistency import told as losses_told
+from skyband.framework.streaming.job.consistency import Loss, look, losses_text
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
 from skyband.framework.verify.brute_force.sample import compare
 from skyband.framework.verify.budget import Budget, Clock, Sample
@@ -80,12 +79,12 @@ class _Verification:
         lost = [x for x in consistency.losses if not x.changed]
         if lost or consistency.ahead:
             self._differ(max(1, len(lost)))
-            self.report("lost", f"DIFFERENT: {consistency.ahead or losses_told(lost)}", losses=len(lost))
+            self.report("lost", f"DIFFERENT: {consistency.ahead or losses_text(lost)}", losses=len(lost))
             return self.found
         self.changed = [x for x in consistency.losses if x.changed]
         if self.changed:
             # Go on: whether the rows still agree with the changes is worth knowing.
-            self.report("changed", f"DIFFERENT: {losses_told(self.changed)}", tables=len(self.changed))
+            self.report("changed", f"DIFFERENT: {losses_text(self.changed)}", tables=len(self.changed))
         self.progress.doing("reading the tables")
         stored = Stored(self.plan)
         differences = missing_values(stored)

@@ -1,9 +1,9 @@
-"""A bucket's state on its way from one worker process to another of this machine.
+"""State hand-off: pass a bucket's state from one worker process to another on this machine, by files.
 
-Spark gives a bucket's task to whichever worker is free, and when it gives a value of its store to a worker it spells out every byte,
-which takes several times as long as to write it. So who saves a bucket's state leaves its values in files of Spark's scratch directory
-too, and a worker that does not have the bucket takes them from there. They are those of one state: a list of them bears the name of the
-token that is saved in the store with it. Whatever is not there, or not whole, is read from the store. Imports no Spark.
+Spark gives a bucket's task to any free worker, and reading a value from the state store takes several times as long as writing it, because
+Spark encodes every byte as text. So a worker that saves a bucket also writes its values to files in the scratch directory, and a worker
+without the bucket reads them from there. A list file, named by the token that is saved in the state store, makes them one state. Missing or
+incomplete files are read from the state store instead. Does not import Spark.
 """
 
 from __future__ import annotations
@@ -27,24 +27,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LARGE: Final = 1 << 14
-"""Bytes of the smallest value that has a file of its own; others stand in the list."""
+"""The size in bytes from which a value has a file of its own; smaller ones are in the list file."""
 
 
-class Handed:
-    """Values of one bucket by name, as in the store, in ``directory``; None: nobody is to take them. A directory that cannot be written is
-    given up."""
+class HandOff:
+    """The hand-off files of one bucket, in ``directory``; None: hand nothing off. A directory that cannot be written is given up."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         self._small: dict[str, bytes] = {}
         self._files: dict[str, str] = {}
         self._old: list[str] = []
-        """Files that the last list does not need, and that list."""
+        """Files that the last list file does not name."""
         self._list = ""
 
     @classmethod
-    def new(cls, directory: Path | None) -> Handed:
-        """Nothing yet: what is in the directory is removed."""
+    def new(cls, directory: Path | None) -> HandOff:
+        """Return an empty hand-off; remove the files in the directory."""
         if directory is not None:
             shutil.rmtree(directory, ignore_errors=True)
             with contextlib.suppress(OSError):
@@ -52,26 +51,26 @@ class Handed:
         return cls(directory)
 
     @classmethod
-    def taken(cls, directory: Path | None, token: str) -> tuple[Handed, dict[str, bytes]] | None:
-        """The values that were handed with ``token``; None if they are not there (any more). O(bytes)."""
+    def read(cls, directory: Path | None, token: str) -> tuple[HandOff, dict[str, bytes]] | None:
+        """Return the hand-off of ``token`` with its values; None if files are missing. O(bytes)."""
         if directory is None:
             return None
-        handed = cls(directory)
+        hand_off = cls(directory)
         try:
             table = blocks.bytes_table((directory / token).read_bytes())
             for name, file, value in zip(*(table[c].to_pylist() for c in ("name", "file", "value")), strict=True):
                 if file is None:
-                    handed._small[name] = value
+                    hand_off._small[name] = value
                 else:
-                    handed._files[name] = file
-            values = handed._small | {name: (directory / file).read_bytes() for name, file in handed._files.items()}
+                    hand_off._files[name] = file
+            values = hand_off._small | {name: (directory / file).read_bytes() for name, file in hand_off._files.items()}
         except (OSError, pa.ArrowException):
             return None
-        handed._list = token
-        return handed, values
+        hand_off._list = token
+        return hand_off, values
 
     def put(self, name: str, value: bytes) -> None:
-        """A value that the store has now."""
+        """Set a value, as in the state store."""
         if self._directory is None:
             return
         self.drop(name)
@@ -87,14 +86,14 @@ class Handed:
             self._files[name] = file
 
     def drop(self, name: str) -> None:
-        """A value that the store has no more."""
+        """Remove a value, as in the state store."""
         self._small.pop(name, None)
         file = self._files.pop(name, None)
         if file is not None:
             self._old.append(file)
 
-    def hand(self, token: str) -> None:
-        """All values are those of the state that is saved with ``token``; what they replace is removed."""
+    def commit(self, token: str) -> None:
+        """Write the list file of the state that is saved with ``token``, and remove the files that it replaces."""
         if self._directory is None:
             return
         names = [*self._small, *self._files]
@@ -102,7 +101,7 @@ class Handed:
         values = [*self._small.values(), *[None] * len(self._files)]
         columns = {"name": pa.array(names, pa.string()), "file": pa.array(files, pa.string()), "value": pa.array(values, pa.binary())}
         try:
-            # Only a whole list has a name that somebody asks for.
+            # Rename the list file last, so that readers find only complete ones.
             unfinished = self._directory / f"{token}.list"
             unfinished.write_bytes(blocks.table_bytes(pa.table(columns)))
             unfinished.rename(self._directory / token)
@@ -120,18 +119,20 @@ class Handed:
         self._directory, self._small, self._files, self._old = None, {}, {}, []
 
 
-def handing(context: SparkContext, job: str) -> Path | None:
-    """The directory below which the buckets of ``job`` (by the name of its checkpoint) are handed on; None where tasks do not share this
-    machine's files, or there is one worker only."""
+def hand_off_directory(context: SparkContext, job: str) -> Path | None:
+    """Return the directory of the hand-off files of ``job`` (the name of its checkpoint).
+
+    None if tasks do not share this machine's files, or there is only one worker.
+    """
     if not (context.master or "").startswith("local") or context.defaultParallelism < 2:
         return None
     return scratch_directory() / "states" / hashlib.sha256(job.encode()).hexdigest()[:16]
 
 
 @contextmanager
-def handed_on(spark: SparkSession, job: str) -> Iterator[None]:
-    """When the queries of ``job`` that are run inside have ended, nothing is handed on any more."""
-    directory = handing(spark.sparkContext, job)
+def hand_off_during(spark: SparkSession, job: str) -> Iterator[None]:
+    """Remove the hand-off files of ``job`` after the block, in which its queries run."""
+    directory = hand_off_directory(spark.sparkContext, job)
     try:
         yield
     finally:

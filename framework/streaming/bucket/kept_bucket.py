@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyband.framework.streaming.bucket.bucket import Bucket
-from skyband.framework.streaming.bucket.hand_off import Handed
+from skyband.framework.streaming.bucket.hand_off import HandOff
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN
 from skyband.framework.streaming.bucket.state_values import StateValues
 from skyband.framework.streaming.rows.config import HostConfig
@@ -16,34 +16,34 @@ _ONCE = (f"{CHUNK}/", f"{SEEN}/")
 
 
 @dataclass(slots=True)
-class HeldBucket:
-    """``handed``: for a worker that takes it over. ``stored``: the values of the store that are saved more than once, by name."""
+class KeptBucket:
+    """``hand_off``: its files for another worker. ``stored``: the stored values that are written more than once, by name."""
 
     bucket: Bucket
-    handed: Handed
+    hand_off: HandOff
     stored: dict[str, bytes]
 
     @classmethod
-    def new(cls, config: HostConfig, number: int, directory: Path | None) -> HeldBucket:
-        """One without a state."""
-        return cls(Bucket(config, number), Handed.new(directory), {})
+    def new(cls, config: HostConfig, number: int, directory: Path | None) -> KeptBucket:
+        """Return a bucket without state."""
+        return cls(Bucket(config, number), HandOff.new(directory), {})
 
     @classmethod
     def filled(
         cls, config: HostConfig, number: int, state: Mapping[str, bytes], values: StateValues, directory: Path | None
-    ) -> HeldBucket:  # fmt: skip
-        """The bucket of ``state``, which is written into the store."""
+    ) -> KeptBucket:  # fmt: skip
+        """Write ``state`` to the state store, and return its bucket."""
         for name, value in state.items():
             values.write(name, value)
         return cls._known(Bucket.restore(config, number, state.get), state, directory)
 
     @classmethod
-    def read(cls, config: HostConfig, number: int, token: str, values: StateValues, directory: Path | None) -> HeldBucket:
+    def read(cls, config: HostConfig, number: int, token: str, values: StateValues, directory: Path | None) -> KeptBucket:
         """Return the bucket that was saved with ``token``: from another worker's hand-off files, else from the state store."""
-        taken = Handed.taken(directory, token)
-        if taken is not None:
-            handed, state = taken
-            return cls(Bucket.restore(config, number, state.get), handed, _repeated(state))
+        handed_off = HandOff.read(directory, token)
+        if handed_off is not None:
+            hand_off, state = handed_off
+            return cls(Bucket.restore(config, number, state.get), hand_off, _repeated(state))
         found: dict[str, bytes] = {}
 
         def noted(name: str) -> bytes | None:
@@ -55,11 +55,11 @@ class HeldBucket:
         return cls._known(Bucket.restore(config, number, noted), found, directory)
 
     @classmethod
-    def _known(cls, bucket: Bucket, state: Mapping[str, bytes], directory: Path | None) -> HeldBucket:
-        handed = Handed.new(directory)
+    def _known(cls, bucket: Bucket, state: Mapping[str, bytes], directory: Path | None) -> KeptBucket:
+        hand_off = HandOff.new(directory)
         for name, value in state.items():
-            handed.put(name, value)
-        return cls(bucket, handed, _repeated(state))
+            hand_off.put(name, value)
+        return cls(bucket, hand_off, _repeated(state))
 
     def save(self, values: StateValues) -> None:
         """Write the changes to the state store."""
@@ -68,10 +68,10 @@ class HeldBucket:
             before = self.stored.get(name)
             if before != value:
                 values.write(name, value, None if before is None else len(before))
-                self.handed.put(name, value)
+                self.hand_off.put(name, value)
         for name in dropped:
             values.drop(name)
-            self.handed.drop(name)
+            self.hand_off.drop(name)
         self.stored |= _repeated(new)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.framework.streaming.bucket.bucket import Bucket
-    from skyband.framework.streaming.bucket.kept_bucket import HeldBucket
+    from skyband.framework.streaming.bucket.kept_bucket import KeptBucket
     from skyband.framework.streaming.rows.config import HostConfig
     from skyband.framework.streaming.rows.outbox import Deliver
 
@@ -35,19 +35,19 @@ _DATA = struct(data="binary")
 
 # Decoded state of this worker process: the processor itself is unpickled anew for every task. An entry is good only if its token is the one
 # saved with the state that Spark hands over.
-_CACHE: dict[tuple[str, int], tuple[str, HeldBucket]] = {}
+_CACHE: dict[tuple[str, int], tuple[str, KeptBucket]] = {}
 
 
 class HostProcessor(StatefulProcessor):
     """Runs ``Bucket`` inside ``transformWithState``: rows and timers in, blocks for tables out.
 
     Buckets, and the configuration, are imported by those who run one: before a query's first batch Spark starts a process that
-    calls ``init`` alone, and waits for it. ``handing``: the directory in which workers hand their buckets on.
+    calls ``init`` alone, and waits for it. ``hand_off_root``: the directory of hand-off files.
     """
 
-    def __init__(self, config: HostConfig, deliver: Deliver, handing: Path | None = None) -> None:
+    def __init__(self, config: HostConfig, deliver: Deliver, hand_off_root: Path | None = None) -> None:
         self._parts = pickle.dumps((config, deliver))
-        self.handing = handing
+        self.hand_off_root = hand_off_root
 
     @cached_property
     def _unpacked(self) -> tuple[HostConfig, Deliver]:
@@ -97,17 +97,17 @@ class HostProcessor(StatefulProcessor):
         threads.allow(self.config.threads)
         mark = self.mark.get()
         slot = (self.config.cache_key, number)
-        held = self._held(number, _CACHE.pop(slot, None), mark[0] if mark is not None else None)
-        bucket = held.bucket
+        kept = self._kept_bucket(number, _CACHE.pop(slot, None), mark[0] if mark is not None else None)
+        bucket = kept.bucket
         loaded = clock.perf_counter()
         out = bucket.run(data, watermark_ms)
         ran = clock.perf_counter()
-        held.save(StateValues(self.values))
+        kept.save(StateValues(self.values))
         token = os.urandom(8).hex()
         self._set_timer(bucket, mark[1] if mark is not None else None, token, watermark_ms)
-        held.handed.hand(token)
+        kept.hand_off.commit(token)
         if not bucket.crowded:
-            _CACHE[slot] = (token, held)
+            _CACHE[slot] = (token, kept)
         saved = clock.perf_counter()
         for block in out:
             kind, message = self.deliver(*block)
@@ -115,23 +115,23 @@ class HostProcessor(StatefulProcessor):
         times = Tally({time_count("load"): int(1e6 * (loaded - started)), time_count("state"): int(1e6 * (saved - ran))})
         yield Row(kind=COUNTS, data=times.message())
 
-    def _held(self, number: int, cached: tuple[str, HeldBucket] | None, token: str | None) -> HeldBucket:
+    def _kept_bucket(self, number: int, cached: tuple[str, KeptBucket] | None, token: str | None) -> KeptBucket:
         """Return the bucket that was saved with ``token`` (None: a new one), from the cache, hand-off files or state store."""
-        from skyband.framework.streaming.bucket.kept_bucket import HeldBucket
+        from skyband.framework.streaming.bucket.kept_bucket import KeptBucket
 
-        values, directory = StateValues(self.values), None if self.handing is None else self.handing / str(number)
+        values, directory = StateValues(self.values), None if self.hand_off_root is None else self.hand_off_root / str(number)
         filled = self._filled(number, values)
         if filled is not None:
             for name in values.names():
                 values.drop(name)
-            return HeldBucket.filled(self.config, number, filled, values, directory)
+            return KeptBucket.filled(self.config, number, filled, values, directory)
         if token is None:
-            return HeldBucket.new(self.config, number, directory)
+            return KeptBucket.new(self.config, number, directory)
         if cached is not None and cached[0] == token:
             # The configuration of this run: since the state was cached a finish may have been declared.
             cached[1].bucket.config = self.config
             return cached[1]
-        return HeldBucket.read(self.config, number, token, values, directory)
+        return KeptBucket.read(self.config, number, token, values, directory)
 
     def _filled(self, number: int, values: StateValues) -> dict[str, bytes] | None:
         """The state that is to take the place of the one in the store, if it has not yet: a batch that is repeated does it again."""

@@ -127,12 +127,12 @@ def _filled(path: Path) -> bool:
 _OF_CHECKPOINT = re.compile(
     r"STREAMING_CHECKPOINT|STREAMING_STATEFUL_OPERATOR_MISSING|STDS_FAILED|CANNOT_LOAD_STATE_STORE|CANNOT_READ_CHECKPOINT|CONCURRENT_STREAM_LOG"
 )
-_GONE = re.compile(r"FileNotFoundException|does not exist|doesn't exist|EOFException|ChecksumException|[Cc]orrupt")
+_MISSING = re.compile(r"FileNotFoundException|does not exist|doesn't exist|EOFException|ChecksumException|[Cc]orrupt")
 
 
 def failure(said: str, checkpoint: Path) -> SkybandError | None:
     """Return SKY-E303 if Spark's error ``said`` is about a missing or damaged part of the checkpoint; else None."""
-    about = [line.strip() for line in said.splitlines() if str(checkpoint) in line and _GONE.search(line)]
+    about = [line.strip() for line in said.splitlines() if str(checkpoint) in line and _MISSING.search(line)]
     if not about and not _OF_CHECKPOINT.search(said):
         return None
     first = about[0] if about else next(line.strip() for line in said.splitlines() if _OF_CHECKPOINT.search(line))

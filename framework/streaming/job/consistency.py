@@ -81,7 +81,7 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
         try:
             table = delta_read.open_table(layout.root, name)
             version = table.transaction_version(f"{plan.job}/{job.generation}/{name}")
-            files_gone = _files_gone(layout.root / name, table)
+            files_missing = _files_gone(layout.root / name, table)
         except (SkybandError, DeltaError, OSError, pa.ArrowException) as e:
             gone = not (layout.root / name / "_delta_log").is_dir()
             upto = f"; it had rows up to batch {recorded[name]}" if name in recorded else ""
@@ -102,7 +102,7 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
             found.losses.append(Loss(name, behind, kind))
         elif (changed := owner.altered(name, table)) is not None:
             found.losses.append(Loss(name, changed, kind, changed=True))
-        found.losses += [Loss(name, what, kind) for what in files_gone]
+        found.losses += [Loss(name, what, kind) for what in files_missing]
     if not any(x.table == PUBLISHED for x in found.losses):
         found.losses += [Loss(PUBLISHED, what, "checks") for what in broken_versions(layout.root)]
     found.planned = last_batch(layout.checkpoint / "offsets")
@@ -138,7 +138,7 @@ def check(
         raise unusable(layout.checkpoint, f"it is older than the tables: {found.ahead}")
     missed = [x for x in found.losses if not rebuild or x.kind == "truth"]
     if missed:
-        raise SkybandError("SKY-E304", told(missed), hint=advice(layout, missed))
+        raise SkybandError("SKY-E304", losses_text(missed), hint=advice(layout, missed))
     if rebuild:
         # Removing is not fenced: who stood still could remove what another run has made since.
         require_local(layout.root, "--rebuild-results")
@@ -151,7 +151,7 @@ def check(
     return found
 
 
-def told(losses: list[Loss]) -> str:
+def losses_text(losses: list[Loss]) -> str:
     """The losses in one sentence."""
     own = "is not proven to be the job's: its directory "
     return "; ".join(f"table {x.table!r} {own if x.kind == 'stranger' else ''}{x.what}" for x in losses)

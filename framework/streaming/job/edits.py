@@ -87,8 +87,8 @@ def edited(plan: Plan) -> Edit:
         return Edit(plan.job, "first run")
     more = grows(plan, job)
     if more is not None and more.error is None:
-        told = [f"run.buckets was {more.was}, now {more.now}"]
-        return Edit(plan.job, "buckets", told, moves=bytes_in(layout.checkpoint / "state"))
+        differences = [f"run.buckets was {more.was}, now {more.now}"]
+        return Edit(plan.job, "buckets", differences, moves=bytes_in(layout.checkpoint / "state"))
     differences = changed_since(plan, layout)
     if not differences:
         return Edit(plan.job, "rules" if job.rules != rules_of(plan, job.salt) else "nothing")

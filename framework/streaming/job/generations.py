@@ -37,7 +37,7 @@ from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, N
 from skyband.framework.storage.sinks import HOME, SWAP_JOURNAL, entries_below, half_swapped, reject_links
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.consistency import check
-from skyband.framework.streaming.job.layout import ADDED, NEXT, RUNNING, Layout, fitting_job, own_place
+from skyband.framework.streaming.job.layout import ADDED, NEXT, RUNNING, Layout, check_sink_location, fitting_job
 from skyband.framework.tables.delta.ownership import OWNER, Owner
 
 OLD: Final = "old"
@@ -74,7 +74,7 @@ class _Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _JobFields:
     """What is needed of a job file of whatever version."""
 
     job: str | None = None
@@ -84,7 +84,7 @@ class _Said:
 
 
 _JOURNAL: Final = TypeAdapter(Journal)
-_SAID: Final = TypeAdapter(_Said)
+_JOB_FIELDS: Final = TypeAdapter(_JobFields)
 _BUILT: Final = f"/_skyband/{NEXT}/_skyband/".encode()
 
 
@@ -101,10 +101,10 @@ def job_of(home: Path) -> str | None:
 def own_sink(plan: Plan, layout: Layout, named: bool = True) -> None:
     """Check that the job may write into the sink. Raises SkybandError SKY-E518 for a link in it, SKY-E205 if it is not the job's.
 
-    ``named``: see ``own_place``.
+    ``named``: see ``check_sink_location``.
     """
     reject_links(layout.root)
-    own_place(plan, layout, named)
+    check_sink_location(plan, layout, named)
     own_job(plan, layout)
 
 
@@ -138,12 +138,12 @@ def _named(home: Path) -> set[str]:
     return {n for n in names if n.isidentifier() and n != HOME}
 
 
-def _said(home: Path) -> _Said:
+def _said(home: Path) -> _JobFields:
     """What the job file says, of whatever version; nothing if there is none that can be read."""
     try:
-        return read_record(home / "job.json", _SAID) or _Said()
+        return read_record(home / "job.json", _JOB_FIELDS) or _JobFields()
     except InvalidRecord:
-        return _Said()
+        return _JobFields()
 
 
 def bytes_in(directory: Path) -> int:
@@ -247,9 +247,9 @@ def _checked(layout: Layout) -> Journal:
         new, old = layout.home / journal.source, layout.home / journal.away
         tables = _named(layout.home) | _named(new / HOME) | _named(old / HOME)
         for (here, there, away), leaving, coming in zip(_places(layout, journal), journal.leaving, journal.coming, strict=True):
-            odd = [n for n in (*leaving, *coming) if (n not in tables if here == layout.root else n in STAYING)]
-            if odd:
-                raise InvalidRecord(f"{odd[0]!r} is no name that a swap moves")
+            invalid = [n for n in (*leaving, *coming) if (n not in tables if here == layout.root else n in STAYING)]
+            if invalid:
+                raise InvalidRecord(f"{invalid[0]!r} is no name that a swap moves")
             lost = [n for n in coming if not os.path.lexists(there / n) and not (os.path.lexists(here / n) and _left(n, leaving, away))]
             lost += [n for n in leaving if n not in coming and not os.path.lexists(here / n) and not os.path.lexists(away / n)]
             if lost:

@@ -47,9 +47,9 @@ def _shaped(fingerprint: dict[str, Any]) -> dict[str, Any]:
     for part in ("queries", "states", "run", "source"):
         if not isinstance(fingerprint.get(part, {}), dict):
             raise ValueError(f"{part} is no mapping")
-    odd = [n for part in ("queries", "states") for n in fingerprint.get(part, {}) if not n.isidentifier()]
-    if odd:
-        raise ValueError(f"{odd[0][:80]!r} is no name of a query")
+    invalid = [n for part in ("queries", "states") for n in fingerprint.get(part, {}) if not n.isidentifier()]
+    if invalid:
+        raise ValueError(f"{invalid[0][:80]!r} is no name of a query")
     return fingerprint
 
 
@@ -219,11 +219,11 @@ def cache_key(layout: Layout, job: JobFile) -> str:
 def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     """The job file of earlier runs, None before the first (or if no run has written anything yet: then all may still change).
 
-    Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E205 (see ``own_place``), SKY-E303 if tables
-    and checkpoint are not of one piece: going on would write rows twice or not at all, SKY-E650 if the state cannot be divided as the spec
+    Raise SpecErrors of SKY-E150 if the spec no longer fits the state; SkybandError SKY-E205 (see ``check_sink_location``); SKY-E303 if
+    tables and checkpoint do not match, or a run would write rows twice or never; SKY-E650 if the state cannot be divided as the spec
     wants it. A spec that only has more buckets fits (``plan.growth``).
     """
-    own_place(plan, layout)
+    check_sink_location(plan, layout)
     job = layout.load()
     written = has_rows(layout)
     damage = torn(layout, job, written)
@@ -283,7 +283,7 @@ def not_run() -> SkybandError:
     return SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
 
 
-def own_place(plan: Plan, layout: Layout, named: bool = True) -> None:
+def check_sink_location(plan: Plan, layout: Layout, named: bool = True) -> None:
     """Raises SkybandError SKY-E205 if the sink, links resolved, overlaps the source or the tables of another job. Writes nothing.
 
     ``named``: also if a directory in it that has the name of a table is not the job's (``own_tables``).

@@ -35,7 +35,7 @@ _STEP_SECONDS = 0.2
 
 Notice = Callable[[str], None]
 
-_held: set[tuple[Path, int]] = set()
+_holders: set[tuple[Path, int]] = set()
 """(path, thread) of the locks that this process holds: the same thread may take a lock again."""
 
 
@@ -49,7 +49,7 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
     written or locked), SKY-E518 (a link in the sink), SKY-E303 (a journal that no swap has written); as ``leased`` on object storage.
     """
     mine = (layout.home.resolve(), threading.get_ident())
-    if mine in _held:
+    if mine in _holders:
         yield
         return
     if is_object(layout.home):
@@ -77,12 +77,12 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
 @contextmanager
 def _holding(mine: tuple[Path, int]) -> Iterator[None]:
     """Note inside the block that this thread holds the lock."""
-    _held.add(mine)
+    _holders.add(mine)
     try:
         failpoint("run.locked")
         yield
     finally:
-        _held.discard(mine)
+        _holders.discard(mine)
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def jvm_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
 def _await_jvm(layout: Layout, job: str, notice: Notice) -> None:
     limit = seconds(WAIT, "60")
     until = clock.monotonic() + limit
-    told = False
+    waiting_reported = False
     while True:
         with _opened(layout, "engine.lock") as held:
             try:
@@ -123,9 +123,9 @@ def _await_jvm(layout: Layout, job: str, notice: Notice) -> None:
                 pass
             except OSError as e:
                 raise _not_lockable(layout, e) from e
-        if not told:
+        if not waiting_reported:
             notice(f"waiting for Spark of an earlier run of job {job!r} to end{_pid(layout.home / 'engine.lock')}")
-            told = True
+            waiting_reported = True
         if clock.monotonic() >= until:
             raise _jvm_active(layout, f"it did not end within {limit:g} s")
         clock.sleep(_STEP_SECONDS)

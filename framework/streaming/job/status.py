@@ -26,8 +26,7 @@ from skyband.framework.storage.epochs import lock_holder
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.checkpoint import whole
-from skyband.framework.streaming.job.consistency import advice, look
-from skyband.framework.streaming.job.consistency import told as lost
+from skyband.framework.streaming.job.consistency import advice, look, losses_text
 from skyband.framework.streaming.job.generations import OLD, bytes_in
 from skyband.framework.streaming.job.layout import NEXT, JobFile, Layout, changed_since, has_rows, torn
 from skyband.framework.tables.delta import delta_read
@@ -139,7 +138,7 @@ def _look(found: Status, plan: Plan, layout: Layout, job: JobFile) -> None:
         found.wrong.append(_said(damage))
     held = look(plan, layout, job)
     found.wrong += [held.ahead] if held.ahead else []
-    found.wrong += [f"{lost(held.losses)}: {advice(layout, held.losses)}"] if held.losses else []
+    found.wrong += [f"{losses_text(held.losses)}: {advice(layout, held.losses)}"] if held.losses else []
 
 
 def _held(found: Status, plan: Plan, layout: Layout) -> None:

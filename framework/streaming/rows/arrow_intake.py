@@ -28,9 +28,9 @@ from skyband.operators.base import NEVER, NULL
 URL: Final = "url"
 """Column of the files' frame, beside ``ORIGIN`` and, if the drop has caps, ``CAP``."""
 
-_ODD: Final = "a file that Spark has to read"
+_UNSUPPORTED: Final = "a file that Spark has to read"
 _LASTING: Final = "files that Spark has to read"
-_SAID: Final = re.compile(rf"({_ODD}|{_LASTING}): ([^\n\\]{{0,200}})")
+_MESSAGE: Final = re.compile(rf"({_UNSUPPORTED}|{_LASTING}): ([^\n\\]{{0,200}})")
 
 _FIRST: Final = 0
 _LAST: Final = 253_402_128_000_000_000
@@ -38,14 +38,14 @@ _LAST: Final = 253_402_128_000_000_000
 _DAYS: Final = NEVER // 86_400_000_000
 
 
-def odd(message: str) -> tuple[str, bool] | None:
+def unsupported_file(message: str) -> tuple[str, bool] | None:
     """Return (reason, whether it is permanent) if the query failed because a file needs Spark's reader instead of Arrow's; else None."""
-    found = _SAID.search(message)
+    found = _MESSAGE.search(message)
     return None if found is None else (found[2].strip(), found[1] == _LASTING)
 
 
 def said(why: str) -> str:
-    """The message of an error for which the job is handed over for good: see ``odd``."""
+    """The message of an error for which the job is handed over for good: see ``unsupported_file``."""
     return f"{_LASTING}: {why}"
 
 
@@ -65,7 +65,7 @@ class ReadAndPack:
         self.files = files
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Raises RuntimeError (see ``odd``) for a file that Spark has to read."""
+        """Raises RuntimeError (see ``unsupported_file``) for a file that Spark has to read."""
         freeze_loaded_objects()
         yield from Pack(self.config, self.deliver, self.send).packed(self._tables(batches))
 
@@ -79,7 +79,7 @@ class ReadAndPack:
                         made = judged(self.config.intake, rows, origin)
                         yield made if caps is None else capped(self.config.intake, made, caps[i])
                 except UnsupportedFile as e:
-                    raise RuntimeError(f"{_LASTING if e.lasting else _ODD}: {e}") from e
+                    raise RuntimeError(f"{_LASTING if e.lasting else _UNSUPPORTED}: {e}") from e
 
 
 def judged(node: IntakeNode, rows: pa.Table, origin: str) -> pa.Table:
@@ -120,7 +120,7 @@ def _reasons(node: IntakeNode, columns: dict[str, pa.Array], rows: int) -> pa.Ar
         (NULL_TIME, time.is_null()),
         (TIME_RANGE, outside),
         *((NULL_KEY, columns[c].is_null()) for c in node.partition_by),
-        *((INT_RANGE, _taken_for_null(columns[c])) for c in node.whole),
+        *((INT_RANGE, _null_or_out_of_range(columns[c])) for c in node.whole),
     ]
     found = np.full(rows, len(checks), np.int64)
     for number, (_, bad) in reversed(list(enumerate(checks))):
@@ -131,7 +131,7 @@ def _reasons(node: IntakeNode, columns: dict[str, pa.Array], rows: int) -> pa.Ar
     return pa.array([*(reason for reason, _ in checks), None], pa.string()).take(pa.array(found))
 
 
-def _taken_for_null(column: pa.Array) -> pa.Array:
+def _null_or_out_of_range(column: pa.Array) -> pa.Array:
     """See ``intake``: return True for the int64 that stands for null, and for dates outside of int64 microseconds."""
     if pa.types.is_date(column.type):
         days = column.cast(pa.int32())

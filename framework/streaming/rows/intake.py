@@ -62,7 +62,7 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
         .when(F.col(f"`{node.event_time}`").isNull(), F.lit(NULL_TIME))
         .when(~F.col(f"`{node.event_time}`").between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp")), F.lit(TIME_RANGE))
         .when(_any_null(node.partition_by), F.lit(NULL_KEY))
-        .when(reduce(lambda a, b: a | b, [_taken_for_null(node, n) for n in node.whole], F.lit(False)), F.lit(INT_RANGE))
+        .when(reduce(lambda a, b: a | b, [_null_or_out_of_range(node, n) for n in node.whole], F.lit(False)), F.lit(INT_RANGE))
     )
     columns = [_readable(F.col(f"`{f.name}`"), f.type).cast(f.type).alias(f.name) for f in node.fields]
     if node.partition_by:
@@ -106,7 +106,7 @@ def _any_null(names: tuple[str, ...]) -> Column:
     return reduce(lambda a, b: a | b, [F.col(f"`{n}`").isNull() for n in names], F.lit(False))
 
 
-def _taken_for_null(node: IntakeNode, name: str) -> Column:
+def _null_or_out_of_range(node: IntakeNode, name: str) -> Column:
     """Return True for the int64 that stands for null, and for dates outside of int64 microseconds (null for neither)."""
     column, type_ = F.col(f"`{name}`"), node.field(name).type
     if type_ == "date":

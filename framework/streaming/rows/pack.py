@@ -33,7 +33,7 @@ _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.st
 _BLOCK_ROWS = 65536
 _ORDERED_ROWS = 8192
 """The number of rows from which a block is closed when the next rows are older than its last."""
-_TOLD_BYTES = 4 << 20
+_BUFFER_BYTES = 4 << 20
 """The largest number of rejected rows that a task buffers."""
 
 
@@ -60,15 +60,15 @@ class Pack:
     def _packed(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
         counts = Tally({ROWS_IN: 0})
         held: list[pa.Table] = []
-        told: list[pa.Table] = []
+        buffered: list[pa.Table] = []
         rows = 0
         for table in tables:
             good, rejected = self.sort_out(table, counts)
             if rejected is not None:
-                told.append(rejected)
-                if sum(t.nbytes for t in told) >= _TOLD_BYTES:
-                    yield self._rejected(told)
-                    told = []
+                buffered.append(rejected)
+                if sum(t.nbytes for t in buffered) >= _BUFFER_BYTES:
+                    yield self._rejected(buffered)
+                    buffered = []
             ordered = self.config.buckets == 1 and rows >= _ORDERED_ROWS
             if ordered and good.num_rows and self._first(good) < self._last(held[-1]):
                 # Another file, mostly: what is in order stays so. Of several buckets' rows few are in order anyway.
@@ -85,8 +85,8 @@ class Pack:
         if CONTROL in counts and self.config.filling is not None:
             for bucket in self.config.filling.buckets:
                 yield _block(HOST, bucket, WAKE, b"")
-        if told:
-            yield self._rejected(told)
+        if buffered:
+            yield self._rejected(buffered)
         if counts[ROWS_IN] or CONTROL in counts:
             # After all rows: its ``WATERMARK`` is the task's.
             yield _block(ASIDE, 0, COUNTS, counts.message())
@@ -122,9 +122,9 @@ class Pack:
         self._count_nulls(good, counts)
         return good, self._told(rejected) if rejected.num_rows else None
 
-    def _rejected(self, told: list[pa.Table]) -> pa.RecordBatch:
+    def _rejected(self, buffered: list[pa.Table]) -> pa.RecordBatch:
         """The block of rows of ``rejected``."""
-        rows = pa.concat_tables(told)
+        rows = pa.concat_tables(buffered)
         stopping = pc.starts_with(rows["reason"], STOPS)
         if pc.any(stopping).as_py():
             # The run stops and writes nothing of this batch: it shows one of its rows.

@@ -22,7 +22,7 @@ from skyband.framework.sources.logs import last_batch, owed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.structs import struct
 from skyband.framework.sources.watermark_caps import WatermarkCaps
-from skyband.framework.streaming.bucket.hand_off import handing
+from skyband.framework.streaming.bucket.hand_off import hand_off_directory
 from skyband.framework.streaming.bucket.processor import HostProcessor
 from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key
@@ -74,7 +74,7 @@ def build(
         # Spark drops late rows only if it sees the watermark's column. Without it they reach the buckets, which record them as late.
         packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
     with pool(spark.sparkContext, of.host):
-        host = HostProcessor(config, deliver, handing(spark.sparkContext, str(layout.checkpoint)))
+        host = HostProcessor(config, deliver, hand_off_directory(spark.sparkContext, str(layout.checkpoint)))
         return packed.groupBy("node", "bucket").transformWithState(host, _SENT, "Append", "EventTime")
 
 

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.console.lines import Warn, warning_to_stderr
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.bucket.hand_off import handed_on
+from skyband.framework.streaming.bucket.hand_off import hand_off_during
 from skyband.framework.streaming.job.consistency import Found
-from skyband.framework.streaming.job.layout import Layout, own_place
+from skyband.framework.streaming.job.layout import Layout, check_sink_location
 from skyband.framework.streaming.job.locks import jvm_lock, one_run
 from skyband.framework.streaming.run.batch import Report
 from skyband.framework.streaming.run.commit import CommitBatch
@@ -69,8 +69,8 @@ class Runner:
         be sent), SKY-E650 and SKY-E651 (the state cannot be divided, or moved, as requested).
         """
         context, layout = self.context, self.context.layout
-        own_place(self.plan, layout)
-        hand_off = handed_on(context.spark, str(layout.checkpoint))
+        check_sink_location(self.plan, layout)
+        hand_off = hand_off_during(context.spark, str(layout.checkpoint))
         with one_run(layout, self.plan.job), jvm_lock(context.spark, layout), hand_off:
             opened = OpenJob(context, self.plan, rebuild, found).run()
             totals = Resume(opened).run()

@@ -12,7 +12,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.checkpoint import failure as lost_part
-from skyband.framework.streaming.rows.arrow_intake import odd
+from skyband.framework.streaming.rows.arrow_intake import unsupported_file
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.delivery import Delivery
@@ -108,7 +108,7 @@ class Stream:
 
         Both read the same rows, so a batch may be repeated by the other one. The job file records it if more such files will come.
         """
-        job, found = self._opened.job, odd(said)
+        job, found = self._opened.job, unsupported_file(said)
         if found is None or job.engine_reads or self._spark_reads:
             return False
         self._spark_reads, lasting = found

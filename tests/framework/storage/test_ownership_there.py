@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.locations import location
 from skyband.framework.storage.settings import store_options
-from skyband.framework.streaming.job.layout import Layout, own_place
+from skyband.framework.streaming.job.layout import Layout, check_sink_location
 from skyband.framework.tables.delta.ownership import PROPERTY, Owner
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
@@ -27,7 +27,7 @@ def test_a_first_run_refuses_what_has_a_tables_name(directory: str, kind: str) -
     before = sorted(str(p) for p in location(directory).rglob("*"))
     writer = DriverWriter(location(directory))
     spec = next(s for s in Sink(plan, writer, "g").specs.values() if s.name == "near")
-    for refused in (lambda: own_place(plan, Layout(directory)), lambda: writer.ensure(spec)):
+    for refused in (lambda: check_sink_location(plan, Layout(directory)), lambda: writer.ensure(spec)):
         with pytest.raises(SkybandError) as e:
             refused()
         assert e.value.code == "SKY-E205" and f"{directory}/near" in e.value.message
@@ -42,7 +42,7 @@ def test_tables_there_are_the_jobs_and_changes_of_others_are_noticed(directory: 
     for n in range(3):
         commit(sink, changes, n)
     sink.maintain()
-    own_place(plan, Layout(directory))
+    check_sink_location(plan, Layout(directory))
     owner = Owner(location(directory), (plan.job, "g"))
     table = DeltaTable(f"{directory}/near_changes", storage_options=store_options(directory))
     assert table.metadata().configuration[PROPERTY] == owner.id and owner.noted["near_changes"].version == table.version()

@@ -17,7 +17,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.consistency import check, look
 from skyband.framework.streaming.job.generations import clear, swap, swap_in, undo
-from skyband.framework.streaming.job.layout import Layout, fitting_job, own_place
+from skyband.framework.streaming.job.layout import Layout, check_sink_location, fitting_job
 from skyband.framework.streaming.job.run_records import RunRecord
 from skyband.framework.tables.delta.ownership import OWNER, PROPERTY, TABLES, Owner
 from skyband.framework.tables.schemas import tables
@@ -111,7 +111,7 @@ def test_a_first_run_refuses_a_directory_with_a_tables_name_before_it_writes(
     layout = Layout(plan.sink)
     writer = DriverWriter(layout.root)
     spec = next(t for t in tables(plan) if t.name == name)
-    for refused in (lambda: own_place(plan, layout), lambda: fitting_job(plan, layout), lambda: writer.ensure(spec)):
+    for refused in (lambda: check_sink_location(plan, layout), lambda: fitting_job(plan, layout), lambda: writer.ensure(spec)):
         with pytest.raises(SkybandError) as e:
             refused()
         assert e.value.code == "SKY-E205" and str(layout.root / name) in e.value.message, e.value.message
@@ -124,14 +124,14 @@ def test_no_spelling_of_the_path_hides_it(tmp_path: Path, spelled: str) -> None:
     (tmp_path / "out" / "link").symlink_to(tmp_path / "out")
     plan = make_plan(spelled.format(tmp_path / "out"))
     with pytest.raises(SkybandError) as e:
-        own_place(plan, Layout(plan.sink))
+        check_sink_location(plan, Layout(plan.sink))
     assert e.value.code == "SKY-E205"
 
 
 def test_an_empty_directory_is_taken(tmp_path: Path) -> None:
     plan = make_plan(str(tmp_path / "out"))
     (tmp_path / "out" / "near").mkdir(parents=True)
-    own_place(plan, Layout(plan.sink))
+    check_sink_location(plan, Layout(plan.sink))
     Sink(plan, DriverWriter(tmp_path / "out"), "g").ensure_all()
     assert Owner(tmp_path / "out").stranger("near") is None
 
@@ -142,7 +142,7 @@ def test_a_sink_at_or_in_a_delta_table_is_refused(tmp_path: Path, inside: str) -
     table_of_another(tmp_path / "theirs")
     plan = make_plan(str(tmp_path / "theirs" / inside))
     with pytest.raises(SkybandError) as e:
-        own_place(plan, Layout(plan.sink))
+        check_sink_location(plan, Layout(plan.sink))
     assert e.value.code == "SKY-E205" and "a Delta table" in e.value.message
 
 
@@ -152,7 +152,7 @@ def test_a_link_in_the_place_of_the_jobs_own_directory_is_refused(tmp_path: Path
     (tmp_path / "out" / "_skyband").symlink_to(tmp_path / "theirs")
     plan = make_plan(str(tmp_path / "out"))
     with pytest.raises(SkybandError) as e:
-        own_place(plan, Layout(plan.sink))
+        check_sink_location(plan, Layout(plan.sink))
     assert e.value.code == "SKY-E205" and not any((tmp_path / "theirs").iterdir())
 
 
@@ -258,7 +258,7 @@ def test_maintain_and_reset_leave_it_alone_and_say_so(
     assert {str(t): everything(t) for t in theirs} == before
     assert not (job.root / "near_changes").exists() and not job.layout.file.exists()
     with pytest.raises(SkybandError) as e:
-        own_place(job.plan, job.layout)
+        check_sink_location(job.plan, job.layout)
     assert e.value.code == "SKY-E205"
 
 
@@ -303,7 +303,7 @@ def test_a_first_run_killed_while_it_made_a_directory_goes_on(tmp_path: Path) ->
     plan = make_plan(str(tmp_path / "out"))
     Owner(tmp_path / "out").claim(["near"])
     write(tmp_path / "out" / "near" / "_delta_log" / ".tmp", "half")
-    own_place(plan, Layout(plan.sink))
+    check_sink_location(plan, Layout(plan.sink))
     Sink(plan, DriverWriter(tmp_path / "out"), "g").ensure_all()
     assert "near" in Owner(tmp_path / "out").noted
 
@@ -350,7 +350,7 @@ def test_a_transaction_that_only_a_checkpoint_names_proves_it_too(former: Job) -
 
 
 def goes_on(plan: Plan, layout: Layout) -> None:
-    own_place(plan, layout)
+    check_sink_location(plan, layout)
     RunRecord(layout).begin("run", "spec.yaml")
     assert check(plan, layout, HEAD).losses == []
     Sink(plan, DriverWriter(layout.root), "g").ensure_all()

@@ -11,7 +11,7 @@ import pytest
 
 from skyband.framework.base.messages import COUNTS, Tally
 from skyband.framework.streaming.bucket import hand_off, processor
-from skyband.framework.streaming.bucket.hand_off import Handed
+from skyband.framework.streaming.bucket.hand_off import HandOff
 from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import as_it_is
@@ -133,19 +133,19 @@ def test_files_are_those_of_the_state_alone(config: HostConfig, tmp_path: Path, 
 def test_a_directory_that_cannot_be_written_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     for name, value in (("small", b"1"), ("large", bytes(1 << 20))):
-        one = Handed.new(tmp_path / "taken" / "0")
+        one = HandOff.new(tmp_path / "taken" / "0")
         one.put(name, value)
-        one.hand("t")
+        one.commit("t")
         one.put(name, value)
         one.drop(name)
-        one.hand("u")
-        assert Handed.taken(tmp_path / "taken" / "0", "u") is None
-    one = Handed.new(tmp_path / "0")
+        one.commit("u")
+        assert HandOff.read(tmp_path / "taken" / "0", "u") is None
+    one = HandOff.new(tmp_path / "0")
     one.put("large", bytes(1 << 20))
-    one.hand("t")
-    found = Handed.taken(tmp_path / "0", "t")
-    assert found is not None and found[1] == {"large": bytes(1 << 20)} and Handed.taken(tmp_path / "0", "u") is None
-    assert Handed.taken(None, "t") is None
+    one.commit("t")
+    found = HandOff.read(tmp_path / "0", "t")
+    assert found is not None and found[1] == {"large": bytes(1 << 20)} and HandOff.read(tmp_path / "0", "u") is None
+    assert HandOff.read(None, "t") is None
 
 
 class Context:
@@ -161,19 +161,19 @@ class Session:
 def test_who_hands_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of one machine; a job has its own directory, which is gone when its queries have ended, however they do."""
     monkeypatch.setattr(hand_off, "scratch_directory", lambda: tmp_path)
-    assert hand_off.handing(Context("spark://somewhere:7077", 8), "job") is None  # type: ignore[arg-type]
-    assert hand_off.handing(Context("local[1]", 1), "job") is None  # type: ignore[arg-type]
-    directory = hand_off.handing(Context("local[2]", 2), "job")  # type: ignore[arg-type]
-    other = hand_off.handing(Context("local[2]", 2), "another")  # type: ignore[arg-type]
+    assert hand_off.hand_off_directory(Context("spark://somewhere:7077", 8), "job") is None  # type: ignore[arg-type]
+    assert hand_off.hand_off_directory(Context("local[1]", 1), "job") is None  # type: ignore[arg-type]
+    directory = hand_off.hand_off_directory(Context("local[2]", 2), "job")  # type: ignore[arg-type]
+    other = hand_off.hand_off_directory(Context("local[2]", 2), "another")  # type: ignore[arg-type]
     assert directory is not None and other is not None and directory != other
-    Handed.new(other / "0").hand("t")
+    HandOff.new(other / "0").commit("t")
     for error in (None, ValueError):
-        with contextlib.suppress(ValueError), hand_off.handed_on(Session("local[2]", 2), "job"):  # type: ignore[arg-type]
-            Handed.new(directory / "0").hand("t")
-            assert Handed.taken(directory / "0", "t") is not None
+        with contextlib.suppress(ValueError), hand_off.hand_off_during(Session("local[2]", 2), "job"):  # type: ignore[arg-type]
+            HandOff.new(directory / "0").commit("t")
+            assert HandOff.read(directory / "0", "t") is not None
             if error is not None:
                 raise error
-        assert not directory.exists() and Handed.taken(other / "0", "t") is not None
-    with hand_off.handed_on(Session("spark://somewhere:7077", 8), "another"):  # type: ignore[arg-type]
+        assert not directory.exists() and HandOff.read(other / "0", "t") is not None
+    with hand_off.hand_off_during(Session("spark://somewhere:7077", 8), "another"):  # type: ignore[arg-type]
         pass
     assert other.exists()

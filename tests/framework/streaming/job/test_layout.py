@@ -13,7 +13,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.ledger import LEDGER
-from skyband.framework.streaming.job.layout import Layout, changed_since, fitting_job, own_place
+from skyband.framework.streaming.job.layout import Layout, changed_since, check_sink_location, fitting_job
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
 from tests.spark.jobs import QUERIES, write_spec
@@ -115,7 +115,7 @@ def refused(plan: Plan, directory: Path) -> str:
     with pytest.raises(SkybandError) as e:
         fitting_job(plan, Layout(plan.sink))
     with pytest.raises(SkybandError) as again:
-        own_place(plan, Layout(plan.sink))
+        check_sink_location(plan, Layout(plan.sink))
     assert e.value.code == again.value.code == "SKY-E205"
     assert files_of(directory) == before
     return e.value.message

@@ -20,7 +20,7 @@ from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job import generations
 from skyband.framework.streaming.job.generations import JOURNAL, settle, swap, tables_in
-from skyband.framework.streaming.job.layout import JobFile, Layout, own_place
+from skyband.framework.streaming.job.layout import JobFile, Layout, check_sink_location
 from skyband.framework.streaming.job.locks import one_run
 from skyband.framework.tables.delta.ownership import PROPERTY
 from skyband.jobs.cli import main
@@ -296,7 +296,7 @@ def test_no_link_makes_the_next_generation_of_a_job_the_sink_of_another(job: tup
     sink = link if way == "a link to next" else link / "next"
     plan = replace(load_plan(str(job[0])), job="other", sink=str(sink))
     with pytest.raises(SkybandError, match="SKY-E205") as e:
-        own_place(plan, Layout(plan.sink))
+        check_sink_location(plan, Layout(plan.sink))
     assert "lies inside the sink of another job" in e.value.message
 
 

@@ -16,7 +16,7 @@ from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
 from skyband.framework.sources.protocol import CAP, ORIGIN
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack, odd
+from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack, unsupported_file
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.config import CAPPED, WATERMARK, HostConfig
 from skyband.framework.streaming.rows.hashes import xxhash64
@@ -90,9 +90,9 @@ def test_what_cannot_be_read_is_for_the_engine_to_tell(tmp_path: Path, damage: s
         path.write_bytes(path.read_bytes()[:-20] if damage == "cut" else b"")
     with pytest.raises(RuntimeError) as found:
         list(reader(tmp_path)(iter(frame([url]))))
-    why, lasting = odd(f"org.apache.spark.SparkException: ...\nRuntimeError: {found.value}\n  at java.lang") or ("", True)
+    why, lasting = unsupported_file(f"org.apache.spark.SparkException: ...\nRuntimeError: {found.value}\n  at java.lang") or ("", True)
     assert why.startswith("a file cannot be read") and not lasting
-    assert odd("anything else") is None
+    assert unsupported_file("anything else") is None
 
 
 def test_hashes_are_the_engines() -> None:
