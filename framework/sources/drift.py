@@ -1,4 +1,4 @@
-"""The columns of a source, file by file, against those of the job's first run: what is new, missing, moved, or of another type.
+"""Compares the columns of each file with those of the job's first run: new, missing, moved, or of another type.
 
 Only what a file says of itself is compared: the header of CSV files, the schema in Parquet and ORC files and of Delta tables. Rows of JSON
 have no schema beyond themselves, and a file that is not on this machine is not looked at. Imports no Spark.
@@ -19,7 +19,7 @@ Kind = Literal["new", "missing", "moved", "retyped"]
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a column is not as it was. ``harmless``: what is read means what it did."""
+    """A change of a column. ``harmless``: rows are still read with the same meaning."""
 
     kind: Kind
     column: str
@@ -28,7 +28,7 @@ class Drift:
 
 
 def compare(source: SourceNode, recorded: Mapping[str, str], found: Mapping[str, str]) -> list[Drift]:
-    """What has changed from ``recorded`` to ``found``; case of names aside, as Spark does. O(columns)."""
+    """Return the changes from ``recorded`` to ``found``. Ignores the case of names, as Spark does. O(columns)."""
     used = {str(f.source_name).lower() for f in source.fields}
     before, now = ({n.lower(): (n, t) for n, t in columns.items()} for columns in (recorded, found))
     by_position = source_format(source.format).columns_by_position
@@ -48,7 +48,7 @@ def compare(source: SourceNode, recorded: Mapping[str, str], found: Mapping[str,
 
 
 def updated(recorded: Mapping[str, str], found: Mapping[str, str]) -> Columns:
-    """What is recorded once ``found`` has been accepted: its types, and all columns there ever were."""
+    """Return the columns to record once ``found`` is accepted: its types, and all columns ever seen."""
     known = {n.lower(): n for n in recorded}
     named = {known.get(n.lower(), n): t for n, t in found.items()}
     return {**recorded, **{n: t for n, t in named.items() if t != "null" or n not in recorded}}

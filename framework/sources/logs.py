@@ -108,7 +108,7 @@ def next_watermark(checkpoint: Path) -> int:
 
 
 def _text(entry: Path) -> str:
-    """What an entry of a log says. Raises FileNotFoundError; ValueError for one that no engine has written."""
+    """Return the text of an entry of a log. Raises FileNotFoundError; ValueError for one that Spark cannot have written."""
     if entry.stat().st_size > LARGEST:
         raise ValueError("no entry is so large")
     return entry.read_text()

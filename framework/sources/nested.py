@@ -1,4 +1,4 @@
-"""Columns inside others: ``from: user.score`` names the member ``score`` of the object ``user``. Imports no Spark.
+"""Columns that are members of objects: ``from: user.score`` names the member ``score`` of the object ``user``. Imports no Spark.
 
 A column whose own name is ``user.score`` comes first: a row that has one needs no object.
 """
@@ -11,16 +11,16 @@ from typing import Any, Final
 from skyband.framework.plan.model import SourceNode
 
 FORMATS: Final = frozenset({"json", "parquet", "orc", "delta"})
-"""Those whose values may be objects."""
+"""Formats whose values may be objects."""
 _ABSENT: Final = object()
 
 
 class NoObject(ValueError):
-    """A value in which a member is looked for is no object."""
+    """Raised for a value that should have a member and is no object."""
 
 
 def path_of(source: SourceNode, name: str) -> tuple[str, ...] | None:
-    """The members from the outermost object on that the source's column ``name`` may name; None if it only names a column."""
+    """Return the path from the outermost object that the source's column ``name`` may name; None if it only names a column."""
     parts = tuple(name.split("."))
     if source.format not in FORMATS or len(parts) < 2 or not all(parts):
         return None
@@ -28,17 +28,17 @@ def path_of(source: SourceNode, name: str) -> tuple[str, ...] | None:
 
 
 def paths_of(source: SourceNode) -> list[tuple[tuple[str, ...], str]]:
-    """(members, type) of the columns of ``source`` that may be members of objects."""
+    """Return (path, type) of the columns of ``source`` that may be members of objects."""
     return [(path, f.type) for f in source.fields if (path := path_of(source, str(f.source_name))) is not None]
 
 
 def value_of(row: Mapping[str, Any], name: str) -> Any:
-    """The value of the column ``name`` in a row: its own, or that of a member; None if neither is there. Raises NoObject."""
+    """Return the value of the column or member ``name`` of a row; None if it has neither. Raises NoObject."""
     return found_in(row, name)[0]
 
 
 def found_in(row: Mapping[str, Any], name: str) -> tuple[Any, bool]:
-    """(the value of the column ``name``, whether the row has it). Raises NoObject if an object it would be in is none."""
+    """Return (the value of the column ``name``, whether the row has it). Raises NoObject if a value on its path is no object."""
     if row.get(name) is not None:
         return row[name], True
     at: Any = row
@@ -58,7 +58,7 @@ def found_in(row: Mapping[str, Any], name: str) -> tuple[Any, bool]:
 
 
 def tree(columns: Iterable[tuple[tuple[str, ...], str]]) -> dict[str, Any]:
-    """(path, type) of members as objects in objects: name -> type, or another such object. A path that ends in an object is left out."""
+    """Return members, (path, type), as nested objects: name -> type or object. A path that ends in an object is left out."""
     made: dict[str, Any] = {}
     for path, type_ in sorted(columns, key=lambda c: -len(c[0])):
         at = made

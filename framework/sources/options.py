@@ -13,7 +13,7 @@ from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.sources.protocol import Mistake, Section
 
 MAX_VALUE: Final = 1_000
-"""Most characters of an option's value."""
+"""Largest number of characters of an option's value."""
 
 Options = Mapping[str, str]
 """Name, as Spark spells it -> why it is safe."""
@@ -78,11 +78,11 @@ WHY_NOT: Final[Options] = {
     "paths": _PLACE, "basePath": _PLACE, "rowValidationXSDPath": "it would open any file", "schemaTrackingLocation": _PLACE,
     "schemaLocation": _PLACE, "readChangeFeed": "use changes",
 }  # fmt: skip
-"""Options that are known and refused, and why: what a message says. What stands in no list at all is refused too."""
+"""Known options that are refused, with the reason that a message gives. Options in no list are refused too."""
 
 
 def unsafe(section: Section, allowed: Options) -> Iterator[Mistake]:
-    """Every option of ``section`` that is not in ``allowed``, is there twice (case aside), or is too long. O(options)."""
+    """Yield a mistake for every option that is not ``allowed``, is given twice (ignoring case), or is too long. O(options)."""
     known = {name.lower() for name in allowed}
     why_not = {name.lower(): why for name, why in WHY_NOT.items()}
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""The source formats by name: those built in, and those of other packages (entry points ``skyband.sources``). Imports no Spark."""
+"""The registry of source formats: the built-in ones, and those of other packages (entry points ``skyband.sources``). Imports no Spark."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ SOURCES: Final[Registry[SourceFormat]] = Registry(
 
 
 def source_format(name: str) -> SourceFormat:
-    """The format called ``name``. KeyError if there is none: a spec that names it has been refused."""
+    """Return the format called ``name``. Raises KeyError if there is none; the check of a spec refuses such names."""
     return SOURCES.all()[name]

@@ -1,5 +1,4 @@
-"""Columns as Spark's own objects: of text its parser would be asked, by a driver that has not used it yet and by every task that
-declares its state."""
+"""Builds Spark's schemas from objects. Schemas given as text would load Spark's parser, in the driver and in every task with state."""
 
 from __future__ import annotations
 

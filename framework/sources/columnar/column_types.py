@@ -1,4 +1,4 @@
-"""Columns of Parquet and ORC files and Delta tables, which say their types: what Spark reads them as. Imports no Spark.
+"""The types as which Spark reads columns of Parquet files, ORC files and Delta tables. Imports no Spark.
 
 A test holds the rules for Parquet against Spark, type by type.
 """
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 INT96: Final = "INT96"
 _DIGITS: Final = {"int": 10, "bigint": 20}
-"""Digits before the point that Spark wants of a decimal for whole numbers of Parquet."""
+"""Digits before the point that Spark requires of a decimal for Parquet's whole numbers."""
 
 
 def parquet_reads(kind: pa.DataType, physical: str, declared: str) -> bool:
-    """Whether Spark reads a Parquet column of Arrow type ``kind`` and physical type ``physical`` as ``declared``, values intact."""
+    """Return True if Spark reads a Parquet column of Arrow type ``kind`` and physical type ``physical`` as ``declared``, values intact."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_null(kind):
@@ -46,7 +46,7 @@ _READS: Final = {
 
 
 def declare(kind: pa.DataType, physical: str = "") -> str | None:
-    """The type to declare for a column of Arrow type ``kind``; None if a spec has none for it."""
+    """Return the type to declare for a column of Arrow type ``kind``; None if specs have none for it."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_timestamp(kind):
@@ -63,7 +63,7 @@ def declare(kind: pa.DataType, physical: str = "") -> str | None:
 
 
 def values(column: pa.ChunkedArray, declared: str) -> list[Any] | None:
-    """The values of a column as a row in memory has them (instants in microseconds, dates in days); None if they may be read otherwise."""
+    """Return the values of a column (instants in microseconds, dates in days); None if Spark may read them differently."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -88,7 +88,7 @@ def values(column: pa.ChunkedArray, declared: str) -> list[Any] | None:
 
 
 def twice(names: list[str]) -> dict[str, list[str]]:
-    """The columns of which there are several but for the case of their names, which Spark does not tell apart: lower case -> spellings."""
+    """Return the columns whose names differ only by case, which Spark does not distinguish: lower case -> spellings."""
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(name.lower(), []).append(name)
@@ -96,7 +96,7 @@ def twice(names: list[str]) -> dict[str, list[str]]:
 
 
 def member(schema: pa.Schema, path: tuple[str, ...]) -> pa.Field | None:
-    """The column, or the member of an object, that the names of ``path`` lead to, case aside; None if there is none."""
+    """Return the column or member at ``path``, ignoring case; None if there is none."""
     fields: list[pa.Field] = list(schema)
     found: pa.Field | None = None
     for n, name in enumerate(path):
@@ -108,7 +108,7 @@ def member(schema: pa.Schema, path: tuple[str, ...]) -> pa.Field | None:
 
 
 def take(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray | None:
-    """The values that ``member`` names."""
+    """Return the values of the column or member at ``path``; None if there is none."""
     at = next((i for i, n in enumerate(table.column_names) if n.lower() == path[0].lower()), None)
     column = None if at is None else table.column(at)
     for name in path[1:]:

@@ -1,4 +1,4 @@
-"""The schema and the first rows of a Parquet or ORC file, or of a Delta table, read without Spark."""
+"""Reads the schema and the first rows of a Parquet file, an ORC file or a Delta table without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.framework.sources.columnar import column_types
 from skyband.framework.sources.nested import path_of
 
 READ_ERRORS = (OSError, pa.ArrowException, ValueError)
-"""What a file that cannot be read raises; of a Delta table DeltaError too."""
+"""Errors of files that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class TypedFile:
     physical: dict[str, str] = field(default_factory=dict)
 
     def column(self, source: SourceNode, f: Field) -> tuple[tuple[str, ...], pa.Field] | None:
-        """(names that lead to the column of ``f``, the column or member); None if the file has none."""
+        """Return (path, column or member) of the field ``f``; None if the file has none."""
         name = str(f.source_name)
         for path in ((name,), path_of(source, name)):
             found = column_types.member(self.schema, path) if path is not None else None
@@ -35,11 +35,11 @@ class TypedFile:
         return None
 
     def physical_of(self, path: tuple[str, ...]) -> str:
-        """The physical type at ``path``, "" if it is not known."""
+        """Return the physical type at ``path``, "" if it is not known."""
         return self.physical.get(".".join(path).lower(), "")
 
     def head(self, most: int) -> pa.Table:
-        """The first ``most`` rows. Raises what ``opened`` raises."""
+        """Return the first ``most`` rows. Raises what ``opened`` raises."""
         if self.format == "delta":
             return _delta_head(self.path, most)
         parts: list[pa.RecordBatch] = []
@@ -51,7 +51,7 @@ class TypedFile:
 
 
 def opened(format_: str, path: str) -> TypedFile:
-    """The file (or table) at ``path``. Raises OSError, ArrowException or ValueError if it cannot be read."""
+    """Open the file or table at ``path``. Raises OSError, ArrowException or ValueError if it cannot be read."""
     if format_ == "delta":
         return TypedFile(format_, path, pa.schema(_table(path).schema().to_arrow()))
     if format_ == "orc":
@@ -94,7 +94,7 @@ def _table(path: str) -> Any:
 
 
 def _delta_head(path: str, most: int) -> pa.Table:
-    """By the Delta library's own reader: Arrow's knows neither deletion vectors nor the names that columns are mapped to."""
+    """Read with the Delta library: Arrow supports neither deletion vectors nor column mapping."""
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 

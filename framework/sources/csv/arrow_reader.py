@@ -1,8 +1,8 @@
-"""CSV files read by Arrow, where that gives the very values that Spark's reader gives: plain ones. Imports no Spark.
+"""Reads plain CSV files with Arrow, which gives the same values as Spark's reader. Imports no Spark.
 
 As many cells in every line as in the header, lines that end with a line feed (a carriage return may be before it), UTF-8, cells that
 ``cells`` reads, and quotes only around a whole cell that is not empty: inside of it none, or doubled ones where RFC 4180 holds. Where a
-backslash escapes quotes there is none. Everything else is ``UnsupportedFile``.
+backslash escapes quotes there is none. Every other file raises UnsupportedFile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skyband.framework.sources.files.arrow import UnsupportedFile, local_file
 from skyband.operators.jit import HAVE_NUMBA
 
 _PIECE: Final = 8 << 20
-"""Bytes that are held at a time, and the rest of a line."""
+"""Bytes read at a time, plus the rest of a line."""
 _FULL: Final = re.compile(rb"[^\r\n]")
 _MARK: Final = b"\xef\xbb\xbf"
 _SPECIAL: Final = (b"\r", b"\0", _MARK)
@@ -31,7 +31,7 @@ _SPECIAL: Final = (b"\r", b"\0", _MARK)
 
 @dataclass(frozen=True, slots=True)
 class CsvArrowReader:
-    """Files with the header ``header``, behind ``skip`` lines, in the directory ``root``; ``below``: in its directories too.
+    """Reads files with the header ``header`` after ``skip`` lines in the directory ``root``; ``below``: in its subdirectories too.
 
     ``doubled``: a quote within quotes is doubled, and a backslash is a character like others.
     """
@@ -45,7 +45,7 @@ class CsvArrowReader:
     skip: int = 0
 
     def tables(self, url: str) -> Iterator[pa.Table]:
-        """The rows of a file by its URL, in its order, with the names and types of the fields. Raises UnsupportedFile."""
+        """Yield the rows of a file by its URL, in its order, with the names and types of the fields. Raises UnsupportedFile."""
         path = local_file(url, self.root, self.below)
         if path.endswith((".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")):
             raise UnsupportedFile("files are packed")
@@ -117,7 +117,7 @@ class CsvArrowReader:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """The rest of a file in pieces of whole lines."""
+    """Yield the rest of a file in blocks of whole lines."""
     while piece := file.read(_PIECE):
         if not piece.endswith(b"\n"):
             piece += file.readline()

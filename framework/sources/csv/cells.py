@@ -1,4 +1,4 @@
-"""Cells of text as values, for the spellings that Spark and Skyband read alike; a column with any other spelling is not read here.
+"""Parses cells of text that Spark and Skyband read alike; a column with any other spelling is left to Spark.
 
 Whole numbers of digits with or without a minus, ``true`` and ``false``, days (``2024-02-29``) and instants of the years 1900 to 9999
 (``2024-02-29 23:59:59.123456``, with or without fraction, ``T`` for the space, ``Z``), decimal fractions. A null stays one. No cell is
@@ -20,9 +20,9 @@ from skyband.operators.jit import HAVE_NUMBA
 Read = Callable[[pa.Array, pa.DataType], pa.Array | None]
 
 LEAST: Final = 1 << 18
-"""Characters of a column from which on compiled code reads it: to load that takes half a second."""
+"""Least characters of a column that compiled code reads: loading it takes half a second."""
 ENOUGH: Final = 1 << 24
-"""Characters that Arrow reads in a process before compiled code takes over, however short columns are: it takes a quarter of the time."""
+"""Characters that Arrow parses in a process before compiled code takes over, which is four times as fast."""
 
 _NAIVE: Final = pa.timestamp("us")
 _DAY: Final = r"(19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2}"
@@ -31,7 +31,7 @@ _FRACTION: Final = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE]-?[0-9]{1,2})?$"
 
 
 def read(column: pa.Array, type_: str, least: int = LEAST) -> pa.Array | None:
-    """A column of texts as a spec's type; None if any cell is spelled otherwise. KeyError for a type not in ``READABLE``. O(bytes).
+    """Return a column of texts as a spec's type; None if a cell has another spelling. KeyError for a type not in ``READABLE``. O(bytes).
 
     ``least``: see ``LEAST``. The result depends neither on it nor on what was read before.
     """
@@ -45,19 +45,19 @@ def read(column: pa.Array, type_: str, least: int = LEAST) -> pa.Array | None:
 
 
 class _Spent:
-    """Characters that this process has had read so far."""
+    """Counts the characters that this process has parsed with Arrow."""
 
     by_arrow = 0
 
 
 def _cast(pattern: str) -> Read:
-    """Arrow's own reading of cells that look like ``pattern``."""
+    """Return a parser that casts cells matching ``pattern`` with Arrow."""
 
     def parse(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
         if not pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py():
             return None
         try:
-            # Of an instant with a zone Arrow wants to be told the zone.
+            # Arrow needs the zone of an instant that has one.
             return _finite((pc.utf8_rtrim(column, "Z").cast(_NAIVE) if pa.types.is_timestamp(type_) else column).cast(type_))
         except pa.ArrowInvalid:
             return None
@@ -98,13 +98,13 @@ def _fractions(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
 
 
 def _finite(column: pa.Array) -> pa.Array | None:
-    """``column``, None if it has numbers too large for their type, which Arrow makes infinite."""
+    """Return ``column``; None if it has numbers too large for their type, which Arrow makes infinite."""
     floats = pa.types.is_floating(column.type)
     return None if floats and not pc.all(pc.is_finite(column), min_count=0).as_py() else column
 
 
 def _buffers(column: pa.Array) -> tuple[Any, Any]:
-    """Offsets, int32 (cells + 1,), and characters, uint8."""
+    """Return the offsets, int32 (cells + 1,), and the characters, uint8."""
     offsets = np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1]
     return offsets, np.frombuffer(column.buffers()[2], np.uint8)
 
@@ -119,4 +119,4 @@ READABLE: Final[Mapping[str, tuple[Read, Read]]] = {
     "date": (_cast(f"^{_DAY}$"), _compiled("days", np.int32)),
     "timestamp": (_cast(_INSTANT), _compiled("instants", np.int64)),
 }
-"""By type of the spec: how few of its cells are read, and how many."""
+"""Type of a spec -> (parser of short columns, parser of long columns)."""

@@ -1,4 +1,4 @@
-"""What a row of a Delta table's feed of changes has besides the table's columns. Imports no Spark."""
+"""The metadata columns of a Delta table's change data feed. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 
 CHANGE: Final = "$change"
 OF_CHANGE: Final[Mapping[str, str]] = {CHANGE: "string", "$version": "bigint", "$committed": "timestamp"}
-"""What ``from`` may name of a change: whether it is an ``insert`` or a ``delete``, and its commit -> its type."""
+"""Metadata of a change that ``from`` may name (its kind, ``insert`` or ``delete``, and its commit) -> its type."""
 
 
 def follows(options: Mapping[str, str]) -> bool:
-    """Whether a Delta source with these options follows the changes of its table."""
+    """Return True if a Delta source with these options reads the changes of its table."""
     return options.get("changes") == "true"

@@ -1,4 +1,4 @@
-"""Spark's and Delta's errors about a Delta source, in the user's words: which table, which commit, and what there is to do."""
+"""Rewords Spark's and Delta's errors about a Delta source: the table, the commit, and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FOLLOW: Final = 'a job with options: {changes: "true"} follows a table whose ro
 
 
 def failure(said: str, path: str | None) -> SkybandError | None:
-    """The error ``said`` of the table at ``path``; None if it is about something else. Those that no further try can help are SKY-E207."""
+    """Return the error ``said`` about the table at ``path``, None if it is about something else. SKY-E207: retrying cannot help."""
     table = f"the table {path}" if path else "the source's table"
     return _changed(said, table) or _gone(said, table, path) or _cannot_begin(said, table)
 

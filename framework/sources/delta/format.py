@@ -1,4 +1,4 @@
-"""A Delta table: the rows that are added to it or, with ``changes``, every change of a row, from the feed that the table keeps of them."""
+"""The format ``delta``: the rows added to a Delta table or, with ``changes``, every change of a row from its change data feed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeltaFormat(SourceFormat):
-    """A row's origin is the table. Delta's own jar is always there: the results are Delta tables."""
+    """Reads a Delta table, which is the origin of its rows. The session always has Delta's jar, since results are Delta tables."""
 
     once: ClassVar[bool] = True
     of_table: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class DeltaFormat(SourceFormat):
                     yield Mistake("SKY-E114", f"{source_name} is of a change", ("schema", column, "from"), 'options: {changes: "true"}')
 
     def _changes(self, section: Section) -> Iterator[Mistake]:
-        """An update takes the old row back and brings the new one: which is which has to be known, and in this order."""
+        """Yield the mistakes of a source with ``changes``. An update deletes the old row, then inserts the new one, in this order."""
         if "ignoreDeletes" in section.options:
             yield Mistake("SKY-E119", "with changes, rows that are taken away are deletions", ("options", "ignoreDeletes"), of_name=True)
         for column, (source_name, type_) in section.columns.items():

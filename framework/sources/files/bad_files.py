@@ -1,4 +1,4 @@
-"""Files that cannot be read: what Spark's error names, a quick look at those that came with it, and why, in short."""
+"""Finds unreadable files and the reason: from Spark's error, and by a quick check of the files of the same batch."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ LONGEST = 300
 
 
 def named_in(said: str) -> list[str]:
-    """URLs of the files that Spark's error ``said`` is about."""
+    """Return the URLs of the files that Spark's error ``said`` is about."""
     return list(dict.fromkeys(_NAMED.findall(said)))
 
 
 def plain(url: str) -> str:
-    """One spelling of a file's URL: Spark writes ``file:/x`` and ``file:///x``."""
+    """Return one spelling of a file's URL: Spark writes ``file:/x`` and ``file:///x``."""
     return "file:///" + url.removeprefix("file:").lstrip("/") if url.startswith("file:") else url
 
 
 def why(said: str) -> str:
-    """What is wrong with a file, from Spark's error: its innermost cause in one line of at most ``LONGEST`` characters."""
+    """Return what is wrong with a file: the innermost cause of Spark's error in one line of at most ``LONGEST`` characters."""
     lines = [line.strip() for line in said.splitlines()]
     header = next((line for line in lines if line.startswith("Header:")), None)
     if "CSV header does not conform" in said or "Number of column in CSV header" in said:
@@ -51,7 +51,7 @@ def why(said: str) -> str:
 
 
 def other_type(said: str) -> tuple[str, str, str, str | None] | None:
-    """(column, what a Parquet file holds, what was declared, what to declare) if that is what Spark's error is about."""
+    """Return (column, type in the Parquet file, declared type, type to declare) if Spark's error is about that, else None."""
     m = _OTHER_TYPE.search(said)
     return None if m is None else (m["column"], m["there"], m["declared"], _DECLARE.get(m["there"]))
 
@@ -63,7 +63,7 @@ def _short(text: str) -> str:
 
 
 def suspects(source: SourceNode, columns: Sequence[str] | None, files: Mapping[str, str]) -> list[str]:
-    """Those of ``files`` (URL -> local path) that look as if Spark could not read them. Spark has the last word.
+    """Return those of ``files`` (URL -> local path) that Spark probably cannot read.
 
     Packed files are unpacked, O(bytes); of others the end (Parquet, ORC) or the first line is looked at.
     """
@@ -112,19 +112,19 @@ def _opener(path: str) -> Any:
 
 
 def opened(path: str) -> IO[bytes]:
-    """The bytes of a file, unpacked."""
+    """Open a file for its bytes, decompressed."""
     made: IO[bytes] = _opener(path)(path, "rb")
     return made
 
 
 def separator_of(options: Mapping[str, str]) -> str:
-    """The separator of CSV cells, by options in lower case."""
+    """Return the separator of CSV cells, by options in lower case."""
     given = options.get("sep", options.get("delimiter", ","))
     return {"\\t": "\t"}.get(given, given)
 
 
 def first_line(path: str, options: Mapping[str, str]) -> list[str]:
-    """The cells of a CSV file's header, or of its first row; [] if there is none. Raises OSError, EOFError, zlib.error, csv.Error."""
+    """Return the cells of a CSV file's header, or of its first row; [] if there is none. Raises OSError, EOFError and errors of zlib and csv."""
     opener = _opener(path)
     with opener(path, "rt", encoding=codec_of(options), errors="replace", newline="") as f:
         for _ in range(skipped(options)):

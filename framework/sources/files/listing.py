@@ -1,4 +1,4 @@
-"""The files that a source of this machine consists of: which ones Spark reads, and which ones it passes over. Imports no Spark.
+"""Lists the files of a local source: those that Spark reads and those that it ignores. Imports no Spark.
 
 Spark reads the files of the source's directory and, if there are directories such as ``year=2024`` below it, those of these; with the
 option ``recursiveFileLookup`` those of all directories. What else lies below is ``unread``: never read, so it has to be reported.
@@ -18,7 +18,7 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.storage.overlap import without_scheme
 
 PATTERN: Final = "[]{}*?\\"
-"""Characters of a path for which Spark looks for the files that match it."""
+"""Characters that make Spark take a path for a pattern."""
 _MOST_ALTERNATIVES: Final = 1_000
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 RECURSIVE: Final = "recursiveFileLookup"
@@ -26,7 +26,7 @@ RECURSIVE: Final = "recursiveFileLookup"
 
 @dataclass(slots=True)
 class Listing:
-    """``files``: absolute paths that Spark reads, ``unread``: that it passes over, both sorted.
+    """The files of a source. ``files``: absolute paths that Spark reads, ``unread``: paths that it ignores, both sorted.
 
     ``partitioned``: directories such as ``year=2024`` have values. ``linked``: a directory is a symbolic link, which may lead anywhere.
     ``conflict``: two files with which Spark refuses the source, as their directories do not have the same columns.
@@ -40,29 +40,29 @@ class Listing:
 
 
 def marked(path: str) -> bool:
-    """Whether Spark takes the path for a pattern."""
+    """Return True if Spark takes the path for a pattern."""
     return any(c in path for c in PATTERN)
 
 
 def hidden(name: str) -> bool:
-    """Whether Spark passes over a file or directory of that name. One of Hive's (``day=1``) counts whatever it begins with."""
+    """Return True if Spark ignores a file or directory of that name. A partition directory (``day=1``) is never ignored."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 def root_of(source: SourceNode) -> str | None:
-    """The source's path as an absolute one of this machine, maybe a pattern; None if it is elsewhere."""
+    """Return the source's path as an absolute local path, possibly a pattern; None if it is remote."""
     if source.path is None or "://" in (local := without_scheme(source.path)):
         return None
     return os.path.abspath(local)
 
 
 def recursive(source: SourceNode) -> bool:
-    """Whether the files of all directories below are read."""
+    """Return True if the files of all subdirectories are read."""
     return any(n.lower() == RECURSIVE.lower() and v.lower() == "true" for n, v in source.options)
 
 
 def listing(source: SourceNode) -> Listing | None:
-    """The files of a source of this machine, as Spark finds them; None if its path is elsewhere. O(files below the path)."""
+    """Return the files of a local source as Spark finds them; None if its path is remote. O(files below the path)."""
     root = root_of(source)
     if root is None:
         return None
@@ -93,7 +93,7 @@ def listing(source: SourceNode) -> Listing | None:
 
 
 def _conflict(deep: list[tuple[str, str]]) -> tuple[str, str] | None:
-    """Two files of ``deep``, (root, path), of which one lies in other directories, or in directories with other columns, than the other."""
+    """Return two files of ``deep``, (root, path), at different depths or with different partition columns; None if there are none."""
     seen: dict[tuple[str, ...], str] = {}
     for start, path in deep:
         columns = list(partition_values(start, path))
@@ -104,7 +104,7 @@ def _conflict(deep: list[tuple[str, str]]) -> tuple[str, str] | None:
 
 
 def partition_values(root: str, path: str) -> dict[str, str | None]:
-    """The values that the directories between ``root`` and the file ``path`` hold, such as ``year=2024``, by column."""
+    """Return the values of the partition directories between ``root`` and the file ``path``, such as ``year=2024``, by column."""
     values: dict[str, str | None] = {}
     for name in reversed(os.path.relpath(os.path.dirname(path), root).split(os.sep)):
         column, mark, value = name.partition("=")
@@ -117,7 +117,7 @@ def partition_values(root: str, path: str) -> dict[str, str | None]:
 
 
 def values_of(source: SourceNode, path: str) -> dict[str, str | None]:
-    """As ``partition_values``, of a file of ``source``; none where Spark takes no columns from directories."""
+    """Return the ``partition_values`` of a file of ``source``; none if Spark takes no columns from directories."""
     root = root_of(source)
     if root is None or recursive(source) or not os.path.isdir(root) or not path.startswith(root + os.sep):
         return {}
@@ -125,13 +125,13 @@ def values_of(source: SourceNode, path: str) -> dict[str, str | None]:
 
 
 def partition_columns(source: SourceNode) -> list[str]:
-    """The columns that directories such as ``year=2024`` hold, in their order; none where Spark takes none from them. O(files)."""
+    """Return the partition columns of the source in their order. O(files)."""
     found = listing(source)
     return list(values_of(source, found.files[0])) if found is not None and found.partitioned and found.files else []
 
 
 def not_read(source: SourceNode) -> str | None:
-    """What is to be reported of files that lie below the source's path and are not read, with the way to have them read; else None."""
+    """Return a warning about files below the source's path that are not read, with the way to read them; None if there are none."""
     found = None if source.format == "delta" else listing(source)
     if found is None or not found.unread:
         return None
@@ -160,7 +160,7 @@ def _wanted(name: str, patterns: list[re.Pattern[str]] | None) -> bool:
 
 
 def _walk(start: str) -> Iterator[tuple[str, list[str], bool]]:
-    """(directory, names of its files, whether a directory in it is a link) of all that are not hidden, links followed once."""
+    """Yield (directory, names of its files, whether it contains a link) of all that are not hidden. Follows each link once."""
     seen = {os.path.realpath(start)}
     for where, directories, names in os.walk(start, followlinks=True):
         directories[:] = [f for f in directories if not hidden(f)]
@@ -174,7 +174,7 @@ def _walk(start: str) -> Iterator[tuple[str, list[str], bool]]:
 
 
 def _roots(pattern: str) -> list[str]:
-    """The files and directories that ``pattern``, an absolute path, names for Spark."""
+    """Return the files and directories that Spark finds for ``pattern``, an absolute path."""
     if not marked(pattern):
         return [pattern] if os.path.exists(pattern) else []
     found: dict[str, None] = {}
@@ -198,7 +198,7 @@ def _names(directory: str) -> list[str]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """A pattern without its braces: one for each of their alternatives."""
+    """Return the patterns without braces, one for each alternative."""
     made = [pattern]
     while len(made) <= _MOST_ALTERNATIVES:
         at, span = next(((i, s) for i, p in enumerate(made) if (s := _braces(p))), (-1, None))
@@ -231,7 +231,7 @@ def _braces(pattern: str) -> tuple[int, int, list[int]] | None:
 
 
 def _regex(glob: str) -> str:
-    """A glob without braces, of one name, as a regular expression."""
+    """Return a glob of one name, without braces, as a regular expression."""
     made, i = "", 0
     while i < len(glob):
         c = glob[i]

@@ -1,4 +1,4 @@
-"""The JSON values of a text that holds any number of them, one after the other: for files read as a whole. Imports no Spark."""
+"""Splits a text into the JSON values that it holds, for files read as a whole. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLANK: Final = b" \t\r\n"
 
 
 def pieces(text: bytes) -> Iterator[bytes]:
-    """Every top-level value of ``text``, and the elements of one that is an array, as they are spelled; what is no value too.
+    """Yield the text of every top-level value and of every element of a top-level array, and any text that is no value.
 
     White space and commas between them are left out. Joined, the pieces hold everything else. O(length)
     """

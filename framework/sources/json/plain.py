@@ -1,4 +1,4 @@
-"""Whether a JSON file is one that Spark's own reader of JSON reads right: its lines are an object each and nothing else. Imports no Spark.
+"""Finds JSON files that Spark's own reader reads correctly: each line is one object and nothing else. Imports no Spark.
 
 That reader is twice as fast as ``json_reading``, and passes over what it does not see. So a file is looked at before its rows count.
 """
@@ -22,7 +22,7 @@ _KINDS: Final = {"timestamp": 1, "date": 2, "double": 3, "float": 3}
 
 
 def may_be_plain(source: SourceNode) -> bool:
-    """Whether files of ``source`` may be read by Spark's own reader, if they are plain."""
+    """Return True if Spark's own reader may read files of ``source``, provided that they are plain."""
     path = str(source.path).removeprefix("file://")
     bare = not set(folded(source.options)) - {name.lower() for name in FILES}
     names = [str(f.source_name) for f in source.fields]
@@ -32,18 +32,18 @@ def may_be_plain(source: SourceNode) -> bool:
 
 
 def why_not_plain(source: SourceNode, path: str) -> str | None:
-    """What of the file at ``path`` only ``json_reading`` reads right, in words; None if it is plain. Raises OSError. O(bytes)."""
+    """Return why the file at ``path`` needs ``json.spark_reader``; None if it is plain. Raises OSError. O(bytes)."""
     from skyband.framework.sources.json.line_kernel import plain_lines
 
-    asked: dict[str, int] = {}
+    declared: dict[str, int] = {}
     for f in source.fields:
         inside = path_of(source, str(f.source_name))
         for name in {str(f.source_name)} if inside is None else {str(f.source_name), inside[-1]}:
-            if (kind := _KINDS.get(f.type, 0)) and asked.setdefault(name, kind) != kind:
+            if (kind := _KINDS.get(f.type, 0)) and declared.setdefault(name, kind) != kind:
                 return "two columns of objects have one name and two types"
-    spelled = np.frombuffer("".join(asked).encode() or b" ", np.uint8)
-    ends = np.cumsum([0, *map(len, asked)]).astype(np.int64)
-    kinds = np.array([*asked.values()], np.int64)
+    spelled = np.frombuffer("".join(declared).encode() or b" ", np.uint8)
+    ends = np.cumsum([0, *map(len, declared)]).astype(np.int64)
+    kinds = np.array([*declared.values()], np.int64)
     if not re.search(r"\.(json|jsonl|ndjson|txt)$", path):
         return "a file is packed, or named otherwise"
     with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""JSON as Spark reads it, without Spark: texts may stand in single quotes, and an array holds rows. Imports no Spark."""
+"""Parses JSON as Spark does: strings may have single quotes, and an array holds rows. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TEXT: Final = re.compile(r"""("(?:[^"\\]|\\.)*")|'((?:[^'\\]|\\.)*)'""", re.DOT
 
 
 def value(text: str, constant: Callable[[str], Any] = float) -> Any:
-    """The value of a JSON text, of ``NaN`` and the like what ``constant`` makes of it. Raises ValueError, RecursionError."""
+    """Return the value of a JSON text; ``constant`` converts ``NaN`` and the like. Raises ValueError, RecursionError."""
     try:
         return json.loads(text, parse_constant=constant)
     except ValueError:
@@ -21,7 +21,7 @@ def value(text: str, constant: Callable[[str], Any] = float) -> Any:
 
 
 def rows(text: str, constant: Callable[[str], Any] = float) -> list[dict[str, Any]] | None:
-    """The rows that a JSON text holds: that of an object, or those of an array of objects; None if it is no text of that kind."""
+    """Return the rows of a JSON text, an object or an array of objects; None if it is neither."""
     try:
         found = value(text, constant)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Values in Avro decoded with Spark: whole or not at all.
+"""Decodes Avro values with Spark, completely or not at all.
 
 The library says nothing of what it could not decode but nulls, and passes over bytes that are left. So a record is read as the middle one
 of three parts, of which the first and the last are known: those come out as they went in only if it was decoded, to its end.
@@ -19,14 +19,14 @@ from skyband.framework.sources.kafka.avro_schema import rebuilt
 from skyband.framework.sources.protocol import CORRUPT
 
 _BEGIN: Final = b"\x01"
-"""A boolean in Avro: true."""
+"""The boolean true in Avro."""
 _END: Final = bytes.fromhex("8f6c31d2e57a904b")
 _HEADER: Final = 5
 """Bytes before a record in the framing of Confluent's registry: a zero, then the schema's number."""
 
 
 def with_record(frame: DataFrame, column: str, given: Mapping[str, str], fields: Sequence[Field], text: Column) -> DataFrame:
-    """``frame``, which has Kafka's ``value``, with the struct ``column``: ``fields`` by their names in the schema, and ``CORRUPT``.
+    """Return ``frame``, which has Kafka's ``value``, with the struct ``column``: ``fields`` by their schema names, and ``CORRUPT``.
 
     That is ``text`` if the value is no record of the schema, else null.
     """

@@ -1,4 +1,4 @@
-"""A topic of Kafka: each record is a row, in JSON, CSV or Avro; where it stands (partition and offset) is its origin."""
+"""The format ``kafka``: each record of a topic is a row, in JSON, CSV or Avro. Its partition and offset are its origin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS: Final = "500000"
-"""Records of a batch, unless the spec says otherwise: a batch is held in memory."""
+"""Default number of records of a batch, which has to fit into memory."""
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "value": ("json", "csv", "avro"), "framing": ("none", "confluent"),
     "key": ("text", "json"), "start": ("earliest", "latest"), "tls": ("true", "false"),
@@ -43,7 +43,7 @@ _WHY_NOT: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class KafkaFormat(SourceFormat):
-    """Options are Skyband's own: of the client's none can be named, since some of them load classes."""
+    """Reads a topic. A spec cannot name the client's own options, since some of them load classes."""
 
     jars: tuple[str, ...] = (JAR,)
 

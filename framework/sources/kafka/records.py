@@ -1,4 +1,4 @@
-"""What a record of Kafka has besides its value, and which of a topic's a job has taken. Imports no Spark."""
+"""The metadata columns of Kafka records, and the offsets that a job has taken. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.sources.logs import last_batch, unusable
 
 META: Final[Mapping[str, str]] = {"$key": "string", "$topic": "string", "$partition": "int", "$offset": "bigint", "$timestamp": "timestamp"}
-"""What ``from`` may name besides a field of the record's value -> its type."""
+"""Metadata that ``from`` may name -> its type."""
 OF_KEY: Final = "$key."
-"""Begins the name of a field of a key in JSON."""
+"""Prefix of the name of a field of a JSON key."""
 
 Offsets = dict[str, dict[str, int]]
-"""Topic -> partition -> the offset of the first record that counts, or after the last."""
+"""Topic -> partition -> the offset of the first record, or the one after the last."""
 
 
 def taken(checkpoint: Path) -> tuple[Offsets, Offsets]:
-    """(where the job's first batch began, where its last one ended). ({}, {}) before the first batch.
+    """Return (the offsets at which the job's first batch began, those at which its last one ended); ({}, {}) before the first batch.
 
     Raises SkybandError SKY-E303 if the checkpoint cannot be read.
     """

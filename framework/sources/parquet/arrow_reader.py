@@ -1,4 +1,4 @@
-"""Parquet files read by Arrow, where that gives the very values that Spark's reader gives. Imports no Spark.
+"""Reads Parquet files with Arrow, where that gives the same values as Spark's reader. Imports no Spark.
 
 Everything else is ``UnsupportedFile``: Spark's business, which reads it, or says what is wrong with it.
 """
@@ -18,9 +18,9 @@ from skyband.framework.plan.model import Field
 from skyband.framework.sources.files.arrow import UnsupportedFile, local_file
 
 _ROWS: Final = 65_536
-"""Rows that are held at a time."""
+"""Rows read at a time."""
 _OLD: Final = -2_208_988_800
-"""1900-01-01 in seconds: what is older may have been written by another calendar, which Spark knows of."""
+"""1900-01-01 in seconds: Spark may read older instants by another calendar."""
 _DAY: Final = 86_400
 
 # What a file may hold, beside the very type, for a column that is declared as the key.
@@ -34,14 +34,14 @@ _WIDENED: Final[dict[pa.DataType, tuple[pa.DataType, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ParquetArrowReader:
-    """Files with the columns ``fields`` in the directory ``root``; ``below``: in its directories too."""
+    """Reads the columns ``fields`` of files in the directory ``root``; ``below``: in its subdirectories too."""
 
     root: str
     below: bool
     fields: tuple[Field, ...]
 
     def tables(self, url: str) -> Iterator[pa.Table]:
-        """The rows of a file by its URL, in its order, with the names and types of the fields. Raises UnsupportedFile."""
+        """Yield the rows of a file by its URL, in its order, with the names and types of the fields. Raises UnsupportedFile."""
         path = local_file(url, self.root, self.below)
         try:
             with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
@@ -52,7 +52,7 @@ class ParquetArrowReader:
             raise UnsupportedFile(f"a file cannot be read ({type(e).__name__})", lasting=False) from e
 
     def _names(self, schema: pa.Schema) -> list[str | None]:
-        """What each field is called in a file, case aside as Spark has it; None if it is not there, which reads as null."""
+        """Return the name of each field in a file, ignoring case as Spark does; None if it is missing, which reads as null."""
         spelled: dict[str, list[str]] = {}
         for name in schema.names:
             spelled.setdefault(name.lower(), []).append(name)
@@ -82,7 +82,7 @@ class ParquetArrowReader:
 
 
 def _same(there: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether Spark reads the one as the other with the same values as Arrow."""
+    """Return True if Spark reads the one type as the other with the same values as Arrow."""
     if declared == STAMP:
         return pa.types.is_timestamp(there) and there.tz is not None and there.unit in ("ms", "us")
     return bool(there == declared) or there in _WIDENED.get(declared, ())

@@ -1,4 +1,4 @@
-"""Rows made up by Spark, for load tests: the n-th row is a function of n and the options, so that it can be made again."""
+"""The format ``rate``: generated rows for load tests. The n-th row is a function of n and the options, so it can be generated again."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DEFAULTS: Final[Mapping[str, str]] = {"rows": "10000", "keys": "100", "seed": "0", "start": "2020-01-01T00:00:00Z"}
-"""Options and what they are if not said; ``per_second`` is ``rows``."""
+"""Options and their defaults; ``per_second`` defaults to ``rows``."""
 META: Final[Mapping[str, tuple[str, ...]]] = {"$n": ("bigint",), "$time": ("timestamp",), "$key": ("int", "bigint", "string")}
-"""What ``from`` may name -> the types it may have."""
+"""Generated columns that ``from`` may name -> their allowed types."""
 TYPES: Final = ("double", "float", "int", "bigint", "boolean", "string")
-"""Types of other columns: what is in them is drawn by their names."""
+"""Types of other columns, whose values are drawn by their names."""
 _NUMBERS: Final = {"rows": 100_000_000, "per_second": 1_000_000, "keys": 1_000_000_000, "seed": 2**31 - 1}
-"""Option -> the largest it may be."""
+"""Option -> its largest value."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateFormat(SourceFormat):
-    """A batch has ``rows`` rows, whatever the clock says: behind it waits nothing."""
+    """Generates ``rows`` rows per batch, whatever the clock says: there is no backlog."""
 
     jars: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""How many rows that are made up a job has taken, and when the first of them was. Imports no Spark."""
+"""The number of generated rows that a job has taken, and the time of the first row. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from skyband.framework.sources.logs import last_batch, offset
 
 
 def taken(checkpoint: Path) -> int:
-    """How many rows the batches that are done have had. Raises SkybandError SKY-E303 if the checkpoint cannot be read."""
+    """Return the number of rows of the finished batches. Raises SkybandError SKY-E303 if the checkpoint cannot be read."""
     return max(0, offset(checkpoint, last_batch(checkpoint / "commits"), name="offset"))
 
 
 def start_micros(source: SourceNode) -> int:
-    """The instant of the first row, in microseconds since 1970."""
+    """Return the instant of the first row, in microseconds since 1970."""
     at = instant(dict(source.options)["start"])
     if at is None:
         raise SkybandError("SKY-E900", "a plan with a start that is no instant")
@@ -24,7 +24,7 @@ def start_micros(source: SourceNode) -> int:
 
 
 def instant(text: str) -> datetime | None:
-    """What ``start`` says, None if that is no instant in UTC from 1970 to 2100."""
+    """Return the instant ``start``, None if it is no instant in UTC from 1970 to 2100."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

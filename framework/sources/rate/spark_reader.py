@@ -1,4 +1,4 @@
-"""Rows made up with Spark, as a stream or at rest: the same ones."""
+"""Generates the same rows with Spark as a stream or as a batch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from skyband.framework.sources.files.spark_reader import rows
 from skyband.framework.sources.rate.rows import start_micros
 
 _N: Final = "value"
-"""Spark's name for what is counted."""
+"""Spark's name of the row number."""
 
 
 def stream(spark: SparkSession, source: SourceNode) -> DataFrame:
-    """``rows`` of them a batch, from the first on."""
+    """Return the rows as a stream, ``rows`` per batch."""
     made = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", dict(source.options)["rows"]).load()
     return _made(made, source)
 
 
 def first(spark: SparkSession, source: SourceNode, count: int) -> DataFrame:
-    """The first ``count`` of them."""
+    """Return the first ``count`` rows."""
     return _made(spark.range(count).withColumnRenamed("id", _N), source)
 
 
@@ -43,7 +43,7 @@ def _made(frame: DataFrame, source: SourceNode) -> DataFrame:
 
 
 def _drawn(field: Field, seed: Column, n: Column) -> Column:
-    """Doubles are in [0, 1), whole numbers in [0, 1000000), texts one of 1,000."""
+    """Return the values of a column: doubles in [0, 1), whole numbers in [0, 1000000), or one of 1,000 texts."""
     drawn = F.xxhash64(seed, F.lit(field.source_name), n)
     match field.type:
         case "double" | "float":

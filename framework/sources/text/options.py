@@ -31,18 +31,18 @@ _SPELLED: Final = {
     "utf8": "utf-8", "utf16": "utf-16", "ascii": "us-ascii", "utf-16-le": "utf-16le", "utf-16-be": "utf-16be", "utf32": "utf-32",
 }  # fmt: skip
 INFINITE: Final = ("NaN", "Inf", "-Inf", "Infinity", "+Infinity", "-Infinity")
-"""Words of text for what is no finite number."""
+"""Spellings of numbers that are not finite."""
 BAD: Final = "\ufffd"
-"""What stands for bytes that an encoding does not have."""
+"""The character for bytes that an encoding does not have."""
 
 
 def folded(options: Mapping[str, str] | tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Options by their names in lower case."""
+    """Return options by their names in lower case."""
     return {name.lower(): value for name, value in dict(options).items()}
 
 
 def encoding_of(options: Mapping[str, str]) -> str:
-    """The encoding of text files, one of ``ENCODINGS``, by options in lower case. KeyError for another one: a spec with it is refused."""
+    """Return the encoding of text files, one of ``ENCODINGS``, by options in lower case. Raises KeyError for any other."""
     found = _known(options.get("encoding", options.get("charset", "utf-8")))
     if found is None:
         raise KeyError(options.get("encoding"))
@@ -50,23 +50,23 @@ def encoding_of(options: Mapping[str, str]) -> str:
 
 
 def codec_of(options: Mapping[str, str]) -> str:
-    """Python's codec for the encoding of text files; a byte order mark at the start of UTF-8 is no text."""
+    """Return Python's codec for text files; a byte order mark at the start of UTF-8 is no text."""
     encoding = encoding_of(options)
     return "utf-8-sig" if encoding == "utf-8" else "mac_roman" if encoding == "macintosh" else encoding
 
 
 def upper_half(encoding: str) -> str:
-    """The 128 characters of a ``SINGLE`` encoding's bytes from 0x80 on, ``BAD`` where it has none."""
+    """Return the 128 characters of a ``SINGLE`` encoding's bytes from 0x80 on, ``BAD`` for undefined ones."""
     return bytes(range(128, 256)).decode(codec_of({"encoding": encoding}), "replace")
 
 
 def skipped(options: Mapping[str, str]) -> int:
-    """Lines before the header of CSV files, by options in lower case."""
+    """Return the number of lines before the header of CSV files, by options in lower case."""
     return int(options.get("skip_lines", "0"))
 
 
 def slashed(options: Mapping[str, str]) -> bool:
-    """Whether a backslash escapes quotes, by options in lower case."""
+    """Return True if a backslash escapes quotes, by options in lower case."""
     return options.get("escape", "\\") == "\\"
 
 
@@ -88,7 +88,7 @@ def plain_digits(text: str, options: Mapping[str, str]) -> str:
 
 
 def number_form(point: str, group: str | None) -> str:
-    """A pattern of numbers with these marks, for Python and Java."""
+    """Return a pattern of numbers with these marks, for Python and Java."""
     mark = re.escape(point)
     form = rf"[0-9]+({mark}[0-9]*)?|{mark}[0-9]+"
     if group is not None:
@@ -97,7 +97,7 @@ def number_form(point: str, group: str | None) -> str:
 
 
 def wrong(section: Section) -> Iterator[Mistake]:
-    """What is wrong with the values of these options of a CSV or JSON source, each at its place."""
+    """Yield the mistakes in the values of these options of a CSV or JSON source."""
     named = {name.lower(): name for name in section.options}
     options = {low: section.options[name] for low, name in named.items()}
 
