@@ -124,7 +124,7 @@ def separator_of(options: Mapping[str, str]) -> str:
 
 
 def first_line(path: str, options: Mapping[str, str]) -> list[str]:
-    """Return the cells of a CSV file's header, or of its first row; [] if there is none. Raises OSError, EOFError and errors of zlib and csv."""
+    """Return the cells of a CSV file's header or first row, [] if there is none. Raises OSError, EOFError, zlib.error, csv.Error."""
     opener = _opener(path)
     with opener(path, "rt", encoding=codec_of(options), errors="replace", newline="") as f:
         for _ in range(skipped(options)):
