@@ -1,1 +1,1 @@
-"""A job rehearsed in this process, without Spark: its own reading, order, operators and tables, for rows that fit in memory."""
+"""Run a job in this process without Spark, for rows that fit in memory: the job's own intake, order, operators and tables."""

@@ -1,4 +1,4 @@
-"""Tables in memory: a ``Writer`` for a job that is rehearsed. Nothing is written anywhere."""
+"""A ``Writer`` that keeps the tables of a rehearsed job in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skyband.framework.tables.writing.writer import Writes, write_table
 
 
 class MemoryWriter:
-    """Tables by name, as a ``Writer`` keeps them."""
+    """Implements ``Writer`` over tables in memory."""
 
     def __init__(self) -> None:
         self.tables: dict[str, pa.Table] = {}
@@ -33,28 +33,28 @@ class MemoryWriter:
         return None
 
     def each(self, writes: Writes) -> Iterator[str]:
-        """See ``Writer.each``: one after the other."""
+        """See ``Writer.each``. Writes one table after the other."""
         return map(write_table, writes)
 
     def append(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
-        """See ``Writer.append``; ``files`` are none."""
-        return self._put(table, pa.concat_tables([self.tables[table], self._fitting(table, data)]), app_id, version)
+        """See ``Writer.append``. There are no ``files``."""
+        return self._replace(table, pa.concat_tables([self.tables[table], self._cast(table, data)]), app_id, version)
 
     def overwrite(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
-        """See ``Writer.overwrite``; ``files`` are none."""
-        return self._put(table, self._fitting(table, data), app_id, version)
+        """See ``Writer.overwrite``. There are no ``files``."""
+        return self._replace(table, self._cast(table, data), app_id, version)
 
     def overwrite_partitions(
         self, table: str, data: pa.Table, column: str, values: Sequence[int | bool], app_id: str, version: int,
         files: Sequence[DataFile] = (),
     ) -> bool:  # fmt: skip
-        """See ``Writer.overwrite_partitions``; ``files`` are none."""
-        there = self.tables[table]
-        gone = pc.is_in(there[column], pa.array(list(values), there.schema.field(column).type))
-        return self._put(table, pa.concat_tables([there.filter(pc.invert(gone)), self._fitting(table, data)]), app_id, version)
+        """See ``Writer.overwrite_partitions``. There are no ``files``."""
+        current = self.tables[table]
+        replaced = pc.is_in(current[column], pa.array(list(values), current.schema.field(column).type))
+        return self._replace(table, pa.concat_tables([current.filter(pc.invert(replaced)), self._cast(table, data)]), app_id, version)
 
     def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
-        """See ``Writer.files``: only who has a directory for tasks is asked for them."""
+        """See ``Writer.files``. Never called, since there is no ``task_root``."""
         raise NotImplementedError
 
     def rows(self, table: str, partition: tuple[str, bool]) -> int:
@@ -76,24 +76,24 @@ class MemoryWriter:
         return (rows if columns is None else rows.select(list(columns))).replace_schema_metadata(None)
 
     def opened(self, table: str) -> Any:
-        """Only what breaks a result's own rules asks for a table's identity: that is a defect, whatever the rows."""
+        """Raise SKY-E503: a table is opened only to report a broken invariant of results, which is a defect of Skyband."""
         raise SkybandError("SKY-E503", f"table {table} breaks what always holds of results", hint="please report this spec and its rows")
 
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
-        """See ``Writer.maintain``: nothing to do."""
+        """See ``Writer.maintain``. Does nothing."""
 
     @property
     def file_mark(self) -> str:
-        """See ``Writer.file_mark``: there are no files."""
+        """See ``Writer.file_mark``. There are no files."""
         return ""
 
     def note(self, tables: Sequence[str], new: bool = False) -> None:
-        """See ``Writer.note``: nothing to do."""
+        """See ``Writer.note``. Does nothing."""
 
-    def _fitting(self, table: str, data: pa.Table) -> pa.Table:
+    def _cast(self, table: str, data: pa.Table) -> pa.Table:
         return to_schema(data, self.tables[table].schema)
 
-    def _put(self, table: str, rows: pa.Table, app_id: str, version: int) -> bool:
+    def _replace(self, table: str, rows: pa.Table, app_id: str, version: int) -> bool:
         if self._versions.get((table, app_id), -1) >= version:
             return False
         self.tables[table] = rows

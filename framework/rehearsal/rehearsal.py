@@ -1,8 +1,8 @@
-"""A job run in memory, without Spark: drop by drop through its own pack, bucket, sink and derivation of results.
+"""Run a job in memory without Spark, batch by batch through its own pack, bucket, sink and derivation of results.
 
-What Spark does between them is done here as it does it: rows of a drop are never late because of each other, the watermark is the
-newest event time so far less the delay, in whole milliseconds, and what it has passed is taken after the drop. Results do not depend on
-how keys fall into buckets (docs/semantics 4): here is one.
+The steps between them follow Spark: rows of a batch are never late because of each other; the watermark is the newest event time so far
+less the delay, in whole milliseconds; rows that it has passed are processed after the batch. Results do not depend on the number of
+buckets (docs/semantics 4), so there is one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rehearsal:
-    """One job from its first row on."""
+    """Runs one job from its first row on."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = replace(plan, buckets=1)
@@ -49,18 +49,18 @@ class Rehearsal:
         self._rows: Rows | None = None
 
     def drop(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> None:
-        """Takes rows (see ``Rows.table``) and what the watermark passes with them.
+        """Process source rows (see ``Rows.table``) as one batch, and the rows that the watermark then passes.
 
-        Raises SkybandError as ``take``, and SKY-E531 if the job has SQL that is not evaluated without Spark.
+        Raises SkybandError as ``take`` does, and SKY-E531 if the job has SQL that only Spark can evaluate.
         """
         if self._rows is None:
             self._rows = Rows(self.plan.intake)
         self.take(self._rows.table(rows, reasons, texts))
 
     def take(self, table: pa.Table) -> None:
-        """As ``drop``, of rows that the intake has seen.
+        """Process rows that have passed the intake as one batch.
 
-        SkybandError SKY-E502 if one breaks a rule of severity ``fail``: nothing has been taken then.
+        Raises SkybandError SKY-E502 if a row breaks a rule of severity ``fail``; then no row is processed.
         """
         pack = Pack(self._bucket.config)
         made = [m for b in pack(iter(table.to_batches())) for m in b.to_pylist()]
@@ -79,7 +79,7 @@ class Rehearsal:
         self._commit(self._bucket.run([], self._watermark))
 
     def restart(self) -> None:
-        """Stops the job and starts it again from its state."""
+        """Stop the job and restart it from its state."""
         values, dropped = self._bucket.save()
         self._state |= values
         for name in dropped:
@@ -87,7 +87,7 @@ class Rehearsal:
         self._bucket = Bucket.restore(self._bucket.config, 0, self._state.get)
 
     def finish(self) -> None:
-        """Declares the input complete (docs/semantics 5)."""
+        """Declare the input complete (docs/semantics 5)."""
         if self._newest is None:
             return
         frontier = self._newest + 1
@@ -96,7 +96,7 @@ class Rehearsal:
         self._commit(self._bucket.run([], watermark))
 
     def tables(self, results: bool = True) -> dict[str, pa.Table]:
-        """Every table of the job as it is now; without ``results`` those that are derived from changes stay empty."""
+        """Return the current tables of the job; without ``results``, tables derived from changes stay empty."""
         if results and self._batch >= 0:
             derive(self._sink, self._batch)
         return self._writer.tables
@@ -105,7 +105,7 @@ class Rehearsal:
         return HostConfig.of(self.plan, finishes, _NAME)
 
     def _commit(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        """One batch into the tables. Those of states are left out: nothing here asks for them."""
+        """Commit one batch to the tables, except the tables of states, which a rehearsal does not need."""
         self._batch += 1
         parts: dict[str, list[pa.Table]] = defaultdict(list)
         counts = Tally()
@@ -125,4 +125,4 @@ class Rehearsal:
 
 
 _HOST: Final = "host"
-"""What the pack has made for the bucket."""
+"""The kind of messages from the pack to the bucket."""

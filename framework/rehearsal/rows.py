@@ -1,6 +1,6 @@
-"""Source rows through transforms and rules without Spark: what ``streaming.intake`` does there, row by row.
+"""Apply transforms and row rules to source rows without Spark, row by row, with the results of ``streaming.rows.intake``.
 
-Every row comes out with all columns and, if it is not to be processed, the reason; the order of the reasons is the intake's.
+Every row gets all columns and, if it is not to be processed, the reason; reasons have the intake's precedence.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Row = dict[str, Any]
 
 _DAY: Final = 86_400_000_000
 _FIRST, _LAST = 0, 253_402_128_000_000_000
-"""1970-01-01 and 9999-12-30 UTC: what Spark's watermark and readers' calendars can hold."""
+"""1970-01-01 and 9999-12-30 UTC: the range of Spark's watermark and of readers' calendars."""
 
 
 class Rows:
-    """The intake of one job. Ids and keys are told apart by numbers of its own, which only have to be the same for the same values.
+    """The intake of one job. Ids and keys are numbered instead of hashed: equal values have equal numbers.
 
-    Making one raises SkybandError SKY-E531 for SQL that is not evaluated without Spark.
+    The constructor raises SkybandError SKY-E531 for SQL that only Spark can evaluate.
     """
 
     def __init__(self, node: IntakeNode) -> None:
@@ -48,9 +48,9 @@ class Rows:
         self.numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
 
     def table(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> pa.Table:
-        """What Spark's intake makes of source rows (columns as ``in_spark``'s; one that is missing is null).
+        """Return the table that Spark's intake makes of source rows (values as ``in_spark`` returns them; missing columns are null).
 
-        ``reasons``: of rows that did not parse, PARSE, their original ``texts`` beside them; None for the others. O(rows).
+        ``reasons``: PARSE for rows that did not parse, with their original ``texts``; None for the others. O(rows).
         """
         parsed = reasons or [None] * len(rows)
         made = [self._row(dict(r), p) for r, p in zip(rows, parsed, strict=True)]
@@ -72,7 +72,7 @@ class Rows:
         return self.numbers.setdefault((what, value), len(self.numbers))
 
     def _row(self, row: Row, parsed: str | None) -> tuple[Row, str | None, str | None]:
-        """(all columns, reason, rules of severity ``warn`` that it breaks)."""
+        """Return (all columns, reason, broken rules of severity ``warn``) of a row."""
         for f in self.node.fields:
             row.setdefault(f.name, None)
         keep = True
@@ -104,17 +104,17 @@ class Rows:
             return TIME_RANGE
         if any(row[n] is None for n in node.partition_by):
             return NULL_KEY
-        return INT_RANGE if any(self._taken_for_null(row[n], node.field(n).type) for n in node.whole) else None
+        return INT_RANGE if any(self._equals_null_code(row[n], node.field(n).type) for n in node.whole) else None
 
     @staticmethod
-    def _taken_for_null(value: Any, type_: str) -> bool:
+    def _equals_null_code(value: Any, type_: str) -> bool:
         if value is None:
             return False
         return bool(abs(value) > NEVER // _DAY if type_ == "date" else value == NULL)
 
 
 def in_spark(value: Any, type_: str) -> Any:
-    """A value of ``cells.cell`` as a row has it here: dates in days, decimals as such. Raises ValueError for what the type cannot hold."""
+    """Convert a value of ``cells.cell``: dates to days, decimals to Decimal. Raise ValueError if the type cannot hold it."""
     if value is None:
         return None
     if type_ == "date":
@@ -124,7 +124,7 @@ def in_spark(value: Any, type_: str) -> Any:
     if type_ == "int" and not -(2**31) <= value < 2**31:
         raise ValueError("takes a whole number of 32 bits")
     if type_ == "float":
-        with np.errstate(over="ignore"):  # what is too large is infinite, as in Spark
+        with np.errstate(over="ignore"):  # values that are too large become infinite, as in Spark
             return float(np.float32(value))
     if type_.startswith("decimal"):
         places = int(type_.rstrip(")").split(",")[1])
@@ -133,7 +133,7 @@ def in_spark(value: Any, type_: str) -> Any:
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:
-    """Values of rows as a column of tables."""
+    """Convert values of rows to a column of a table."""
     to = arrow_type(type_)
     if type_ == "timestamp":
         return pa.array(values, pa.int64()).cast(to)

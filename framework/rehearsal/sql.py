@@ -24,7 +24,7 @@ from skyband.framework.spec.expressions.sql import tree
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], Any]
-"""What an expression gives for a row; None is null."""
+"""Evaluates an expression for a row; None is null."""
 
 
 class Typed(NamedTuple):
@@ -60,12 +60,12 @@ def expression(sql: str, types: Mapping[str, str], to: str | None = None, what: 
 
 
 def condition(sql: str, types: Mapping[str, str], what: str) -> Callable[[Row], bool | None]:
-    """As ``expression``, of what is true, false or null."""
+    """Do as ``expression`` for a predicate: true, false or null."""
     return expression(sql, types, "boolean", what)
 
 
 def needs_spark(what: str, why: str) -> SkybandError:
-    """SKY-E531."""
+    """Return the error SKY-E531."""
     hint = "Spark evaluates it: --engine of skyband test and preview, or skyband run"
     return SkybandError("SKY-E531", f"{what} uses {why}, which is not evaluated without Spark", hint=hint)
 
@@ -75,7 +75,7 @@ class _Compiler:
         self.columns = columns
 
     def of(self, node: Any) -> Typed:
-        """One node. Raises Unclear, with its name, for what is not known to be alike."""
+        """Compile a node. Raise Unclear with its name if its result may differ from Spark's."""
         for kind, method in _RULES:
             if isinstance(node, kind):
                 return method(self, node)
@@ -132,7 +132,7 @@ class _Compiler:
         return Typed(type_, value)
 
     def moved(self, node: Any) -> Typed:
-        """An instant and a span of fixed length."""
+        """Compile the sum of an instant and an interval of fixed length."""
         at, span = self.of(node.this), node.expression.unnest()
         unit = _UNITS.get(str(span.args.get("unit") or "").upper().rstrip("S"))
         amount = str(getattr(span.this, "this", ""))
@@ -155,7 +155,7 @@ class _Compiler:
         return Typed("boolean", value)
 
     def same(self, node: Any) -> Typed:
-        """``<=>``: null is null."""
+        """Compile ``<=>``: null equals null."""
         x, y = _comparable(self.of(node.this), self.of(node.expression))
 
         def value(row: Row) -> bool:
@@ -254,7 +254,7 @@ class _Compiler:
 _ARGUMENTS: Final = frozenset({"this", "expression", "expressions", "safe", "ignore_nulls", "negate"})
 """Parts of a function's node that are heeded (``safe`` and ``ignore_nulls`` are how Spark's are): with any other it is another function."""
 _PARTS: Final = ("year", "month", "day", "hour", "min", "sec")
-"""Those of ``make_timestamp``."""
+"""The arguments of ``make_timestamp``."""
 _NULL: Final = Typed("null", lambda row: None)
 _TYPES: Final = {
     "INT": "int", "BIGINT": "bigint", "DOUBLE": "double", "TIMESTAMPTZ": "timestamp", "TIMESTAMP": "timestamp", "DATE": "date",
@@ -293,7 +293,7 @@ _RULES: Final[tuple[tuple[Any, Callable[[_Compiler, Any], Typed]], ...]] = (
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    """With the sign of ``a``, as Java's."""
+    """Return the remainder with the sign of ``a``, as Java does."""
     if isinstance(a, float):
         return math.fmod(a, b) if math.isfinite(a) and b == b else math.nan
     return abs(a) % abs(b) * (-1 if a < 0 else 1)
@@ -311,7 +311,7 @@ def _all(x: Value, y: Value) -> Value:
 
 
 def _chosen(tests: list[Value], branches: list[Typed]) -> Typed:
-    """The branch of the first test that is true, or the last one."""
+    """Return the value of the first branch whose test is true, or of the last branch."""
     type_ = _together([b.type for b in branches])
     *made, last = [_as(b, type_) for b in branches]
 
@@ -325,7 +325,7 @@ def _chosen(tests: list[Value], branches: list[Typed]) -> Typed:
 
 
 def _number(left: str, right: str) -> str:
-    """The type of arithmetic over two numbers."""
+    """Return the type of arithmetic over two numbers."""
     types = {left, right} - {"null"}
     if not types <= {"int", "bigint", "double", "decimal"}:
         raise Unclear(f"arithmetic over {' and '.join(sorted(types))}")
@@ -337,7 +337,7 @@ def _number(left: str, right: str) -> str:
 
 
 def _together(types: list[str]) -> str:
-    """The type that branches of different types have."""
+    """Return the common type of branches of different types."""
     found = set(types) - {"null"}
     if len(found) <= 1:
         return found.pop() if found else "null"
@@ -345,7 +345,7 @@ def _together(types: list[str]) -> str:
 
 
 def _as(found: Typed, type_: str) -> Value:
-    """A number of another type where ``type_`` is needed."""
+    """Convert a number of another type to ``type_``."""
     value = found.value
     if type_ == "double" and found.type != "double":
         return lambda row: None if (v := value(row)) is None else float(v)
@@ -368,7 +368,7 @@ def _comparable(left: Typed, right: Typed) -> tuple[Value, Value]:
 
 
 def _ordered(value: Any) -> Any:
-    """Values in Spark's order: NaN last, texts by their bytes."""
+    """Return a sort key with Spark's order: NaN last, texts by their bytes."""
     if isinstance(value, float):
         return (value != value, 0.0 if value != value else value)
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

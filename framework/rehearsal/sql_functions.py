@@ -1,4 +1,4 @@
-"""Functions and casts of Spark SQL whose meaning is plain, for ``sql``: each with the types it is known to be alike for."""
+"""The functions and casts of Spark SQL that ``sql`` evaluates, each with the types for which its result equals Spark's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BITS: Final = {"int": 32, "bigint": 64}
 
 
 def wrap(value: Any, type_: str) -> Any:
-    """A whole number as its type holds it: it wraps."""
+    """Wrap an integer to the range of its type."""
     if type_ not in _BITS or value is None:
         return value
     half = 1 << (_BITS[type_] - 1)
@@ -49,7 +49,7 @@ def casting(type_: str, to: str, value: Value, literal: bool = False) -> Value:
 
 
 def _of_text(text: Any, to: str) -> Value:
-    """What a text that is written out stands for."""
+    """Return the value of a text literal."""
     if to == "double" and text == "NaN":
         return lambda row: math.nan
     if to == "double" and re.fullmatch(r"-?\d+(\.\d+)?(e[+-]?\d+)?", text):
@@ -68,7 +68,7 @@ def _of_text(text: Any, to: str) -> Value:
 
 
 def _whole(value: float, bits: int) -> int:
-    """As Java casts: towards zero, bounded; NaN is 0."""
+    """Cast as Java does: towards zero, clamped to the type's range, NaN to 0."""
     if value != value:
         return 0
     half = 1 << (bits - 1)
@@ -76,7 +76,7 @@ def _whole(value: float, bits: int) -> int:
 
 
 def _of(types: tuple[str, ...], result: str | None, function: Callable[[Any], Any]) -> Function:
-    """A function of one value of one of ``types``; null gives null."""
+    """Make a function of one value of one of ``types`` that maps null to null."""
 
     def make(parts: list[Part], node: Any) -> Part:
         (type_, value), *others = parts
@@ -92,7 +92,7 @@ def _name(node: Any) -> str:
 
 
 def _of_texts(result: str, function: Callable[..., Any]) -> Function:
-    """A function of texts; null gives null."""
+    """Make a function of texts that maps null to null."""
 
     def make(parts: list[Part], node: Any) -> Part:
         if any(t != "string" for t, _ in parts):
@@ -117,7 +117,7 @@ def _ascii(function: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _extreme(largest: bool) -> Function:
-    """``greatest`` and ``least``: nulls are passed over, NaN is the largest."""
+    """Evaluate ``greatest`` and ``least``: nulls are skipped, NaN is the largest."""
 
     def make(parts: list[Part], node: Any) -> Part:
         types = {t for t, _ in parts} - {"null"}
@@ -161,7 +161,7 @@ def _like(parts: list[Part], node: Any) -> Part:
 
 
 def _fits(text: str, pattern: str) -> bool:
-    """Whether ``pattern`` of characters, ``_`` and ``%`` is like ``text``. O(len(text) * len(pattern)) at most, whatever they hold."""
+    """Return True if ``text`` matches the LIKE ``pattern`` of characters, ``_`` and ``%``. O(len(text) * len(pattern))."""
     at = place = 0
     star, kept = -1, 0
     while at < len(text):
@@ -230,4 +230,4 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "timestamp_micros": of_number(1),
     "try_to_timestamp": of_text,
 }
-"""By the name of sqlglot's node; of functions that it has no node for by their own name, in lower case."""
+"""Functions by the name of sqlglot's node, or by their own name in lower case if sqlglot has no node for them."""

@@ -1,4 +1,4 @@
-"""Functions of Spark SQL that make instants of numbers and texts: those that ``skyband init`` and hints propose."""
+"""The functions of Spark SQL that convert numbers and texts to instants, as ``skyband init`` and hints propose them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LETTERS: Final = {"yyyy": (r"(?P<y>\d{4})", 4), "yy": (r"(?P<yy>\d{2})", 2)} | 
 
 
 class Unclear(Exception):
-    """Something that is not evaluated; the message names it."""
+    """An SQL construct that is not evaluated without Spark; the message names it."""
 
 
 def of_number(unit: int) -> Callable[[list[Part], Any], Part]:
-    """``timestamp_seconds`` and its like: ``unit`` microseconds."""
+    """Evaluate ``timestamp_seconds`` and similar functions of a number of ``unit`` microseconds."""
 
     def make(parts: list[Part], node: Any) -> Part:
         (type_, value), *others = parts
@@ -45,7 +45,7 @@ def of_number(unit: int) -> Callable[[list[Part], Any], Part]:
 
 
 def of_text(parts: list[Part], node: Any) -> Part:
-    """``try_to_timestamp`` with a format of digits: null for a text that does not have it."""
+    """Evaluate ``try_to_timestamp`` with a format of digits: null for a text that does not match."""
     if len(parts) != 2 or parts[0][0] != "string" or not isinstance(node.expressions[1], exp.Literal):
         raise Unclear("try_to_timestamp of such operands")
     value, regex = parts[0][1], _regex(str(parts[1][1](None)))
@@ -53,7 +53,7 @@ def of_text(parts: list[Part], node: Any) -> Part:
 
 
 def of_parts(parts: list[Part], node: Any) -> Part:
-    """``make_timestamp`` of whole numbers; null for a date that does not exist."""
+    """Evaluate ``make_timestamp`` of integers: null for a date that does not exist."""
     if len(parts) != 6 or any(t not in ("int", "bigint") for t, _ in parts):
         raise Unclear(f"make_timestamp of {', '.join(t for t, _ in parts)}")
     values = [v for _, v in parts]
@@ -70,7 +70,7 @@ def of_parts(parts: list[Part], node: Any) -> Part:
 
 
 def whole_quotient(parts: list[Part], node: Any) -> Part:
-    """``div``: towards zero; null if divided by zero."""
+    """Evaluate ``div``: rounds towards zero; null for division by zero."""
     (one, x), (other, y) = parts
     if {one, other} - {"int", "bigint"}:
         raise Unclear(f"div of {one} and {other}")
