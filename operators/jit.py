@@ -23,6 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
+from skyband.operators import kernel_cache
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 HAVE_NUMBA: bool = os.environ.get("SKYBAND_NO_NUMBA", "") != "1" and importlib.util.find_spec("numba") is not None
@@ -121,7 +123,14 @@ def jit(signature: Any = None, **options: Any) -> Any:
         import numba
 
         settings = {"cache": True, "error_model": "numpy", "nogil": True, "fastmath": False, **options}
-        return numba.njit(**settings)(function) if signature is None else numba.njit(signature, **settings)(function)
+        compiled = numba.njit(**settings)(function)
+        if settings["cache"]:
+            kernel_cache.tie(compiled)
+        if signature is not None:
+            for one in signature if isinstance(signature, list) else [signature]:
+                compiled.compile(one)
+            compiled.disable_compile()
+        return compiled
 
     return decorate
 
