@@ -31,8 +31,8 @@ def test_rules_over_runs_reach_the_plan() -> None:
 @pytest.mark.parametrize(
     "rule, code, place, said",
     [
-        ("{severity: warning}", "SKY-E111", "{severity", "needs 'max_delay' or 'min_rows'"),
-        ("{max_delay: 1 hour, min_rows: 3, per: 1 day}", "SKY-E111", "{max_delay", "only one of them"),
+        ("{severity: warning}", "SKY-E111", "{severity", "exactly one of 'max_delay' and 'min_rows'"),
+        ("{max_delay: 1 hour, min_rows: 3, per: 1 day}", "SKY-E111", "{max_delay", "exactly one of"),
         ("{min_rows: 3}", "SKY-E111", "{min_rows", "must be used together"),
         ("{max_delay: 1 hour, per: 1 day}", "SKY-E111", "{max_delay", "must be used together"),
         ("{min_rows: 3, per: 91 days}", "SKY-E114", "91 days", "kept for 90 days"),
