@@ -1,4 +1,4 @@
-"""A spec file to a checked `Job`: every mistake of the file in one run, without Spark, in well under a second."""
+"""Load a spec file as a checked `Job`: report all its errors at once, without Spark, in well under a second."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.parsing.assemble import read_text
 from skyband.framework.spec.parsing.document import Document
 from skyband.framework.spec.parsing.positions import SourceText
-from skyband.framework.spec.paths import beside, note_places
+from skyband.framework.spec.paths import register_paths, resolve_paths
 from skyband.operators.spelling import bounded
 
 _COMPARISONS: Final = 100_000
-"""Pairs of names that hints may compare: half a second."""
+"""Maximum number of name pairs that hints compare, about half a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """``job`` is None iff there are ``errors``, which are in the order of the file.
+    """The result of a validation. ``job`` is None iff there are ``errors``, which are in the order of the file.
 
-    ``source``: its text, ``document`` what was read from it (None if it cannot be read).
+    ``source``: the text; ``document``: its data (None if the file cannot be read).
     """
 
     job: Job | None
@@ -36,32 +36,32 @@ class Validated:
 
 
 def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "<spec>") -> tuple[Job | None, list[SkybandError]]:
-    """The job of a spec's text and its mistakes in the order of the file; the job is None iff there are any.
+    """Return the job of a spec's text and its errors in the order of the file; the job is None iff there are errors.
 
-    ``env`` gives the values of ``${NAME}`` (default: the process environment); ``file`` is the name in messages. Never raises for what
-    the text holds.
+    ``env`` has the values of ``${NAME}`` (default: the process environment); ``file`` is the name in messages. Never raises for invalid
+    text.
     """
     found = _validated(text, env, file)
     return found.job, found.errors
 
 
 def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
-    """Like ``validate_text``, for a file. A file that cannot be read is a mistake too."""
+    """Validate a file like ``validate_text``. A file that cannot be read is an error too."""
     found = validated_file(path, env)
     return found.job, found.errors
 
 
 def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, raw: bytes | None = None) -> Validated:
-    """Like ``validate_file``, with the text, which shows no secret. ``raw``: what the file holds, if that is known."""
+    """Validate a file and also return its text and data. ``raw``: the content of the file, if known."""
     name = os.fspath(path)
     try:
         raw = Path(path).read_bytes() if raw is None else raw
     except OSError as e:
-        hint = "skyband init writes a first spec" if isinstance(e, FileNotFoundError) else None
+        hint = "run skyband init to write a first spec" if isinstance(e, FileNotFoundError) else None
         return Validated(None, [SkybandError("SKY-E100", f"{name}: {(e.strerror or 'cannot be read').lower()}", hint)])
     except ValueError:
-        # A NUL character, or half of one (a surrogate).
-        return Validated(None, [SkybandError("SKY-E100", f"{name!r} is not the name of a file", "skyband init writes a first spec")])
+        # A NUL character or a lone surrogate.
+        return Validated(None, [SkybandError("SKY-E100", f"{name!r} is not the name of a file", "run skyband init to write a first spec")])
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as e:
@@ -76,20 +76,18 @@ def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated
         doc = read_text(file, text, os.environ if env is None else env)
         job = read_job(doc)
         if job is not None:
-            job = beside(doc, job, str(Path(file).parent), os.environ if env is None else env)
+            job = resolve_paths(doc, job, str(Path(file).parent), os.environ if env is None else env)
             check(doc, job)
             job = job.with_variables(doc.variables())
-        note_places(doc.variables(), os.environ if env is None else env)
+        register_paths(doc.variables(), os.environ if env is None else env)
     errors = sort_errors(doc.errors)
     if job is None and not errors:
-        errors = [
-            SkybandError("SKY-E900", "the spec cannot be read, and Skyband cannot say why", "please report this spec", Where(file, 1, 1))
-        ]
+        errors = [SkybandError("SKY-E900", "the spec cannot be read, for an unknown reason", "please report this spec", Where(file, 1, 1))]
     return Validated(None if errors else job, errors, doc.source, doc)
 
 
 def load_job(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:
-    """The job of a spec file. Raises ``SpecErrors`` with every mistake."""
+    """Return the job of a spec file. Raises ``SpecErrors`` with all errors."""
     job, errors = validate_file(path, env)
     if job is None:
         raise SpecErrors(errors)

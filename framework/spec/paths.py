@@ -19,13 +19,13 @@ from skyband.framework.spec.parsing.document import Document
 from skyband.framework.spec.parsing.positions import is_secret
 from skyband.framework.storage.overlap import without_scheme
 
-_PLACES: Final = (("source", "path"), ("sink", "path"))
+_PATH_FIELDS: Final = (("source", "path"), ("sink", "path"))
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _OBJECTS: Final = re.compile(r"(?:s3a?|gs|abfss)://[A-Za-z0-9.@_/=-]+")
 
 
-def beside(doc: Document, job: Job, directory: str, env: Mapping[str, str]) -> Job:
-    """``job`` with all its paths starting at ``directory``; tables of queries that lie elsewhere are a mistake."""
+def resolve_paths(doc: Document, job: Job, directory: str, env: Mapping[str, str]) -> Job:
+    """Return ``job`` with its relative paths resolved against ``directory``; report tables of queries outside it."""
     directory = os.path.abspath(directory)
     source, sink = job.source, job.sink
     given = source.path
@@ -36,13 +36,13 @@ def beside(doc: Document, job: Job, directory: str, env: Mapping[str, str]) -> J
 
 
 def _from(directory: str, path: str, doc: Document, at: tuple[str, str]) -> str:
-    """An absolute path, or one of another file system, as it is; a relative one below ``directory``."""
+    """Return ``path`` below ``directory`` if it is relative, else unchanged."""
     local = without_scheme(path)
     if "://" in local or os.path.isabs(local):
         return path
     joined = os.path.join(directory, local)
     place = doc.places.get(at)
-    # Joined as text: what came from the environment must stay recognisable, or messages could not mask it.
+    # Joined as text, so that messages can still find and mask values from the environment.
     return joined if place is not None and place.variables else os.path.normpath(joined)
 
 
@@ -63,19 +63,19 @@ def _queries(doc: Document, job: Job, directory: str, env: Mapping[str, str]) ->
     return queries
 
 
-def note_places(written: Mapping[tuple[str | int, ...], str], env: Mapping[str, str]) -> None:
-    """Note of every variable that the spec uses whether it is only a place. ``written``: path of a value -> how the spec has it."""
+def register_paths(written: Mapping[tuple[str | int, ...], str], env: Mapping[str, str]) -> None:
+    """Register for every used variable whether it is only a path. ``written``: path of a value -> its text in the spec."""
     only: dict[str, bool] = {}
     for path, text in written.items():
         for found in _REFERENCE.finditer(text):
-            begins = path in _PLACES and found.start() == 0 and text[found.end() : found.end() + 1] in ("", "/")
+            begins = path in _PATH_FIELDS and found.start() == 0 and text[found.end() : found.end() + 1] in ("", "/")
             only[found[1]] = only.get(found[1], True) and begins
     for name, so in only.items():
         if name in env:
-            note_path(name, env[name], only=so and not is_secret((name,)) and _is_place(env[name]))
+            note_path(name, env[name], only=so and not is_secret((name,)) and _is_path(env[name]))
 
 
-def _is_place(value: str) -> bool:
+def _is_path(value: str) -> bool:
     if _OBJECTS.fullmatch(value):
         return True
     try:

@@ -1,4 +1,4 @@
-"""The columns of a job: those of the source, then the derived ones, with their types (found without Spark)."""
+"""The columns of a job and their types, found without Spark: those of the source, then the derived ones."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, So
 UNKNOWN_TYPE = "the type of the derived column"
 
 
-def how_to_say(name: str) -> str:
-    """The hint for a derived column whose type neither the spec nor its expression says."""
+def type_hint(name: str) -> str:
+    """Return the hint for a derived column whose type neither the spec nor its expression states."""
     return f'state its type: {name}: {{sql: "...", type: double}}'
 
 
 def source_types(job: Job) -> dict[str, str]:
-    """Name -> type of the source's columns, in order."""
+    """Return name -> type of the source's columns, in order."""
     return {name: spec.type if isinstance(spec, SourceColumn) else spec for name, spec in job.source.columns.items()}
 
 
 def derived(job: Job) -> Iterator[tuple[int, str, str, str | None]]:
-    """(index of the step, name, SQL, type the spec says or None) of every derived column, in order."""
+    """Yield (index of the step, name, SQL, explicit type or None) of every derived column, in order."""
     for i, step in enumerate(job.transform):
         if isinstance(step, DeriveStep):
             for name, spec in step.derive.items():
@@ -34,20 +34,20 @@ def derived(job: Job) -> Iterator[tuple[int, str, str, str | None]]:
 
 
 def filters(job: Job) -> Iterator[tuple[int, str]]:
-    """(index of the step, SQL) of every row filter, in order."""
+    """Yield (index of the step, SQL) of every row filter, in order."""
     for i, step in enumerate(job.transform):
         if isinstance(step, WhereStep):
             yield i, step.where
 
 
 def column_types(job: Job) -> dict[str, str]:
-    """Name -> type of every column after the transforms: the source's, then the derived ones. About a millisecond per derived column.
+    """Return name -> type of every column after the transforms. Takes about a millisecond per derived column.
 
-    SkybandError SKY-E136 if the type of a derived column is neither said nor told by its expression (no spec that validates has one).
+    Raises SkybandError SKY-E136 for a derived column of unknown type, which no valid spec has.
     """
     types = Columns(source_types(job))
     for _, name, sql, said in derived(job):
         types[name] = said or check_sql(sql, types).type
         if types[name] is None:
-            raise SkybandError("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", how_to_say(name))
+            raise SkybandError("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", type_hint(name))
     return {name: type_ for name, type_ in types.items() if type_ is not None}

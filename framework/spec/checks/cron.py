@@ -1,4 +1,4 @@
-"""A light check of five-field cron expressions: what passes is one to Airflow, too, and comes some day (tests/airflow holds it to that)."""
+"""Check five-field cron expressions. Airflow accepts every expression that passes, which tests/airflow checks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NAMES: Final = {
 _PRESETS: Final = frozenset({"@hourly", "@daily", "@weekly", "@monthly", "@yearly"})
 _PART: Final = re.compile(r"(\*|\w{1,9}(?:-\w{1,9})?)(?:/([0-9]{1,9}))?")
 _LONGEST: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-"""Days of the months, in the years that have most."""
+"""Days of the months in leap years."""
 
 
 def check_cron(text: str) -> str | None:
-    """What is wrong with ``text`` as a cron expression, or None."""
+    """Return the error of ``text`` as a cron expression, or None."""
     if text.strip().lower() in _PRESETS:
         return None
     fields = text.split()
@@ -40,7 +40,7 @@ def check_cron(text: str) -> str | None:
 
 
 def _values(part: str, name: str, low: int, high: int) -> set[int] | str:
-    """The values that a part of a field stands for, or what is wrong with it."""
+    """Return the values of a part of a field, or its error."""
     m = _PART.fullmatch(part)
     if m is None or (m.group(2) and int(m.group(2)) == 0):
         return f"'{part[:40]}' is not a {name}"
@@ -56,7 +56,7 @@ def _values(part: str, name: str, low: int, high: int) -> set[int] | str:
         ends.append(number)
     first, last = ends[0], ends[-1]
     if first > last and m.group(2):
-        return f"'{part[:40]}' goes past the end of its field in steps: write two ranges"
+        return f"'{part[:40]}' wraps around in steps: write two ranges"
     if first > last:
         return {*range(first, high + 1), *range(low, last + 1)}
     return set(range(first, (high if len(ends) == 1 and m.group(2) else last) + 1, step))

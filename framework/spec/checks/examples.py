@@ -1,4 +1,4 @@
-"""What is wrong with the tests of a spec (``tests:``) beyond their shape: columns, tables, values that no column can have."""
+"""Check the tests of a spec (``tests:``): columns, tables, and values that columns cannot hold."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from skyband.framework.spec.parsing.cells import cell
 from skyband.framework.spec.parsing.document import Path
 
 MOST_MISTAKES: Final = 20
-"""Mistakes of one test that are told."""
+"""Maximum number of reported errors of one test."""
 
 
 def check_examples(s: Scope) -> None:
-    """Note what is wrong with them. O(cells)."""
+    """Report all errors of the tests. O(cells)."""
     seen: dict[str, int] = {}
     absent: Mapping[str, str] = {} if s.doc.bad(("queries",)) else without_table(s)
     for i, test in enumerate(s.job.tests):
@@ -42,7 +42,7 @@ def check_examples(s: Scope) -> None:
 
 
 def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Columns and their kinds, None where they are not known or there is no such table, which is noted."""
+    """Return columns and their kinds, or None if they are not known or the table does not exist, which is reported."""
     if s.doc.bad_below(at) or s.doc.bad(("queries",)):
         return None
     queries = s.job.queries
@@ -54,7 +54,7 @@ def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mappi
         return None
     found = table_columns(s, table)
     if table == "rejected" and found is not None:
-        # What a rejected row held is JSON in `text`: its columns can be named themselves.
+        # `text` holds a rejected row as JSON; tests may name its columns.
         return {"event_time": "time", **s.kinds(), "reason": "text"}
     return found if found is None else {n: k for n, k in found.items() if n != "batch_id"}
 

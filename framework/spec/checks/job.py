@@ -1,6 +1,6 @@
-"""What is wrong with a spec beyond its shape: names that do not resolve, SQL, expressions, windows, collisions.
+"""Check a spec beyond the shape of its fields: unresolved names, SQL, expressions, windows, collisions.
 
-Every check notes errors with places and goes on. Nothing is said about values that are already known to be wrong (``Document.poisoned``).
+Every check reports errors with positions and goes on. Values that are known to be wrong (``Document.poisoned``) are skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mista
 from skyband.framework.row_rules.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
-from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, how_to_say, source_types
+from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, source_types, type_hint
 from skyband.framework.spec.checks.cron import check_cron
 from skyband.framework.spec.checks.examples import check_examples
 from skyband.framework.spec.checks.queries import check_queries, trajectory_tables
@@ -31,7 +31,7 @@ from skyband.framework.spec.parsing.limits import MAX_MISTAKES
 
 
 def check(doc: Document, job: Job) -> None:
-    """Note everything that is wrong with ``job``, which may hold stand-ins for what ``model_errors`` found."""
+    """Report all errors of ``job``, which may hold stand-ins for values that ``models.errors`` reported."""
     scope = Scope(doc, job)
     _names(scope)
     _columns(scope)
@@ -48,7 +48,7 @@ def check(doc: Document, job: Job) -> None:
 
 
 def _names(s: Scope) -> None:
-    """Names that tables, commits and logs hold: those cannot be concealed."""
+    """Report names from the environment: tables, commits and logs hold names, so they cannot be concealed."""
     for path in (("job",), *(("quality", "rows", i, "name") for i in range(len(s.job.quality.rows)))):
         place = s.doc.places.get(path)
         if place is not None and place.variables and not s.doc.bad(path):
@@ -83,22 +83,22 @@ def _columns(s: Scope) -> None:
 
 
 def _derived_type(s: Scope, path: Path, name: str, spec: DerivedColumn | str) -> str | None:
-    """The type of a derived column, or None with its mistakes noted; nothing is said if it follows from a column of unknown type."""
+    """Return the type of a derived column, or None after its errors are reported; skip one derived from an unknown type."""
     doc = s.doc
-    said = isinstance(spec, DerivedColumn)
-    at: Path = (*path, "sql") if said else path
+    explicit = isinstance(spec, DerivedColumn)
+    at: Path = (*path, "sql") if explicit else path
     result = sql(s, at, spec.sql if isinstance(spec, DerivedColumn) else spec)
     if isinstance(spec, DerivedColumn) and not doc.bad((*path, "type")):
         return spec.type
     if result is None or result.problems:
         return None
-    if result.type is None and not said and all(s.types.get(c) is not None for c in result.columns):
-        doc.add("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", doc.where_value(at), how_to_say(name))
+    if result.type is None and not explicit and all(s.types.get(c) is not None for c in result.columns):
+        doc.add("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", doc.where_value(at), type_hint(name))
     return result.type
 
 
 def sql(s: Scope, path: Path, text: str, condition: bool = False) -> SqlResult | None:
-    """Check SQL at ``path``; unknown columns are let through while the columns themselves are not known."""
+    """Check SQL at ``path``; skip unknown columns while the columns themselves are not known."""
     if s.doc.bad_below(path) or s.doc.work.gone:
         return None
     result = check_sql(text, s.types, condition, s.doc.work)
@@ -152,7 +152,7 @@ def _source(s: Scope) -> None:
 
 
 def _source_format(s: Scope) -> None:
-    """What the format itself finds wrong."""
+    """Report the errors that the format finds in its section."""
     doc, source = s.doc, s.job.source
     columns = {}
     for name, type_ in source_types(s.job).items():
@@ -212,7 +212,7 @@ def _rules(s: Scope) -> None:
 
 
 def _row_expectation(s: Scope, path: Path, rule: RowExpectation) -> str | None:
-    """The name of the rule; None if the expectation cannot be used, which is noted."""
+    """Return the name of the rule, or None after the expectation's errors are reported."""
     if s.doc.bad_below(path):
         return None
     given = rule.model_extra or {}
@@ -229,25 +229,25 @@ def _row_expectation(s: Scope, path: Path, rule: RowExpectation) -> str | None:
 
 
 def _expectation(s: Scope, path: Path, found: Iterator[Mistake]) -> bool:
-    """Whether anything is wrong with the expectation at ``path``, which is noted at its place."""
-    told = False
+    """Report the errors of the expectation at ``path``; return True if there are any."""
+    failed = False
     for code, argument, message, hint in found:
-        told = True
+        failed = True
         at = (*path, argument or "expectation")
         place = s.doc.places.get(at)
         hidden = place is not None and place.variables
         said = f"'{at[-1]}' is invalid after the environment variables are filled in (their values are not shown)" if hidden else message
         s.doc.add(code, said, s.doc.where_key(at) if code == "SKY-E110" else s.doc.where_value(at), None if hidden else hint)
-    return told
+    return failed
 
 
 def _table_check(s: Scope, path: Path, check: TableCheck) -> None:
-    """The expectation and its arguments: only what is on the list reaches Great Expectations."""
+    """Check the expectation and its arguments; only allowed ones reach Great Expectations."""
     columns = table_columns(s, check.table)
     given = check.model_extra or {}
-    told = _expectation(s, path, mistakes(check.expectation, given, columns))
+    failed = _expectation(s, path, mistakes(check.expectation, given, columns))
     condition = given.get(ROW_CONDITION)
-    if isinstance(condition, str) and columns is not None and not told:
+    if isinstance(condition, str) and columns is not None and not failed:
         s.expression((*path, ROW_CONDITION), condition, ROW_SIDES, "predicate", only=columns)
 
 

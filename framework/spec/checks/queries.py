@@ -23,11 +23,11 @@ from skyband.operators.base import Kind, Window
 FLOAT: Kind = "float"
 
 Parameters = Mapping[str, tuple[str, ...] | None]
-"""Query -> names that its expressions may use besides columns; None: not known."""
+"""Query -> names that its expressions may use besides columns, None if not known."""
 
 
 def check_queries(s: Scope) -> None:
-    """Note everything that is wrong with the scoring functions and queries."""
+    """Report all errors of scoring functions and queries."""
     parameters = {name: query_type(q.type).parameters(s, ("queries", name), q) for name, q in s.job.queries.items()}
     _scoring(s, parameters)
     _keys(s)
@@ -94,7 +94,7 @@ def _scoring(s: Scope, parameters: Parameters) -> None:
 
 
 def _function(s: Scope, path: Path, scoring: FunctionScoring) -> bool:
-    """Whether a function of another package can be used so; what is wrong is noted."""
+    """Return True if the scoring function of another package is used correctly, and report its errors."""
     if s.doc.bad_below(path):
         return False
     found = SCORING_FUNCTIONS.get(scoring.function)
@@ -116,7 +116,7 @@ def _function(s: Scope, path: Path, scoring: FunctionScoring) -> bool:
 
 
 def _keys(s: Scope) -> None:
-    """Key columns stand in every result table under their own names."""
+    """Report key columns that collide with columns of the result tables, which hold them under their own names."""
     taken = {*FIXED_COLUMNS, *HEAD_COLUMNS, "seq", "time"}
     for query in s.job.queries.values():
         shape = _item(query)
@@ -168,19 +168,19 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
     taken |= {c.lower(): "a key column" for c in source.partition_by}
     carry = [c for i, c in enumerate(query.carry) if not doc.bad((*path, "carry", i))]
     own = {c for c in (*source.id, *carry)}
-    told: set[str] = set()
+    reported: set[str] = set()
     for column, of in ((c.name, c.source) for c in shape.columns(dict.fromkeys(source.id), query.carry, source.partition_by)):
         before = taken.get(column.lower())
         taken.setdefault(column.lower(), f"the column of '{of}'" if of else "a column of every result")
-        if before is None or of in told:
+        if before is None or of in reported:
             continue
-        told.add(of)
+        reported.add(of)
         if of in query.carry:
             at: Path = (*path, "carry", query.carry.index(of))
             if doc.bad(at):
                 continue
             if of in source.id or of in source.partition_by:
-                # It is there already.
+                # The result has it already.
                 continue
             if query.carry.count(of) > 1:
                 second = len(query.carry) - 1 - query.carry[::-1].index(of)
@@ -205,7 +205,7 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
 
 
 def _tables(s: Scope) -> None:
-    """Two names that would be one directory (case aside) collide."""
+    """Report table names that collide as directories, ignoring case."""
     doc = s.doc
     taken: dict[str, str] = {t: "a table of every job" for t in (*JOB_TABLES, JOB_RUNS)}
     trajectories = trajectory_tables(s)
@@ -228,7 +228,7 @@ def _tables(s: Scope) -> None:
 
 
 def trajectory_tables(s: Scope) -> set[str]:
-    """Tables of trajectories: of the queries whose items have values that move."""
+    """Return the names of tables of trajectories, of queries with time-varying values."""
     return {name + TRAJECTORY for name, query in s.job.queries.items() if _item(query).time_varying is not None}
 
 

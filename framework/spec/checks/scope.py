@@ -1,4 +1,4 @@
-"""What the checks of a spec share: the document, the job, and the columns found so far."""
+"""The shared state of a spec's checks: the document, the job, and the columns found so far."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW_SIDES: Final = ("",)
 
 
 class Scope:
-    """Columns are collected in order, as the transforms make them; a type is None where it is not known."""
+    """The document, the job, and its columns in the order of the transforms; an unknown type is None."""
 
     def __init__(self, doc: Document, job: Job) -> None:
         self.doc = doc
@@ -31,10 +31,10 @@ class Scope:
         self.types = Columns()
         self.columns_known = True
         self._kinds: dict[str, Kind] = {}
-        self._doubtful: list[str] = []
+        self._unknown_types: list[str] = []
 
     def add_column(self, name: str, type_: str | None, path: Path) -> None:
-        """Note a column; one that is there already (case aside, as in Spark) is an error."""
+        """Add a column, or report one that exists already (ignoring case, as in Spark)."""
         other = self.types.spelled(name)
         if other is not None:
             spelled = "" if other == name else f" (as '{other}'; Spark ignores case in names)"
@@ -43,7 +43,7 @@ class Scope:
         self.types[name] = type_
 
     def column(self, path: Path, name: str, lists: bool = False) -> bool:
-        """Whether ``name``, written at ``path``, is a column; if not, or if it is a list and ``lists`` are no use, that is noted."""
+        """Return True if ``name`` at ``path`` is a column; report one that is not, or a list unless ``lists`` are allowed."""
         if self.doc.bad(path):
             return False
         if name in self.types:
@@ -58,7 +58,7 @@ class Scope:
         return False
 
     def key_column(self, path: Path, name: str) -> bool:
-        """Like ``column``, for a name that is a field's name rather than its value."""
+        """Like ``column``, for a name that is a key of a mapping."""
         if name in self.types and not self.doc.bad(path):
             return not self._is_list(name, self.doc.where_key(path))
         if self.doc.bad(path) or not self.columns_known:
@@ -67,7 +67,7 @@ class Scope:
         return False
 
     def _is_list(self, name: str, where: Where | None) -> bool:
-        """Whether the column ``name`` is a list, which is noted."""
+        """Return True if the column ``name`` is a list, and report it."""
         type_ = self.types[name]
         if type_ is None or kind_of(type_) != "list":
             return False
@@ -76,10 +76,10 @@ class Scope:
         return True
 
     def kinds(self) -> dict[str, Kind]:
-        """Kinds of all columns; float for those whose type is not known. Made once for as many columns as there are."""
+        """Return the kinds of all columns; float for unknown types. Cached until a column is added."""
         if len(self._kinds) != len(self.types):
             self._kinds = {name: kind_of(t) if t is not None else "float" for name, t in self.types.items()}
-            self._doubtful = [c for c, t in self.types.items() if t is None]
+            self._unknown_types = [c for c, t in self.types.items() if t is None]
         return self._kinds
 
     def expression(
@@ -92,16 +92,16 @@ class Scope:
         more: Mapping[str, Kind] | None = None,
         only: Mapping[str, Kind] | None = None,
     ) -> bool:
-        """Check an expression. True if it is good.
+        """Check an expression and return True if it is valid.
 
-        ``at`` is where to report instead, for text the spec does not spell out; ``more`` are names it may use besides the columns,
-        ``only`` those it may use in their stead.
+        ``at``: where to report errors of text that the spec does not spell out. ``more``: names allowed besides the columns; ``only``:
+        names allowed instead of them.
         """
         if self.doc.bad_below(path) or not self.columns_known or self.doc.work.gone:
             return False
         kinds = self.kinds()
-        # An expression over a column of unknown type would give mistakes that are none.
-        if any(c in text and re.search(rf"\b{re.escape(c)}\b", text) for c in self._doubtful):
+        # A column of unknown type would cause false errors.
+        if any(c in text and re.search(rf"\b{re.escape(c)}\b", text) for c in self._unknown_types):
             return False
         self.doc.work.take(len(text) // CHARACTERS_OF_A_TOKEN)
         if self.doc.too_much(at or path):
@@ -119,7 +119,7 @@ class Scope:
         return not mistakes
 
     def tables(self) -> set[str]:
-        """Names of all tables of the job, as far as the queries are known."""
+        """Return the names of all tables of the job, as far as the queries are known."""
         named = self.doc.data.get("queries")
         names = list(named) if isinstance(named, dict) else list(self.job.queries)
         return {t for q in names for t in query_tables(str(q))} | set(JOB_TABLES)

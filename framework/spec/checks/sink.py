@@ -1,4 +1,4 @@
-"""What is wrong with a spec's sink: where it lies, and what it says of Kafka."""
+"""Check the sink of a spec: its path and the Kafka sink."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _HOME: Final = "_skyband"
 
 
 def check_sink(s: Scope) -> None:
-    """Note it all."""
-    _place(s)
+    """Report all errors of the sink."""
+    _path(s)
     if s.job.sink.kafka is not None and not s.doc.bad(("sink", "kafka")):
         _kafka(s, s.job.sink.kafka)
 
 
-def _place(s: Scope) -> None:
+def _path(s: Scope) -> None:
     path: Path = ("sink", "path")
     if s.doc.bad_below(path):
         return
     sink, source = s.job.sink.path, s.job.source.path
-    if odd := unusable_characters(sink):
-        said = f"the sink's path contains {' '.join(odd)}, which Spark or the Delta library would misread: {sink}"
+    if characters := unusable_characters(sink):
+        said = f"the sink's path contains {' '.join(characters)}, which Spark or the Delta library would misread: {sink}"
         hint = "name a directory without [ ] { } * ? \\ ^ |, control characters and % before two hexadecimal digits"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), hint)
     elif is_root(sink):

@@ -1,4 +1,4 @@
-"""Columns of a job's tables as far as a spec alone says them, with the kind expressions see: what checks of tables may name."""
+"""The columns of a job's tables that a spec determines, with their kinds in expressions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FLOAT: Kind = "float"
 
 
 def without_table(s: Scope) -> dict[str, str]:
-    """Names kept free for tables that are not made, since nothing lasts of what is told once -> the table that has it."""
-    told_once = [name for name, query in s.job.queries.items() if not query_type(query.type).item(query).lasting]
-    return {t: f"{name}_changes" for name in told_once for t in query_tables(name) if t != f"{name}_changes"}
+    """Return reserved names of tables that do not exist, as the query has only changes -> its table of changes."""
+    only_changes = [name for name, query in s.job.queries.items() if not query_type(query.type).item(query).lasting]
+    return {t: f"{name}_changes" for name in only_changes for t in query_tables(name) if t != f"{name}_changes"}
 
 
 def table_columns(s: Scope, table: str) -> Columns | None:
-    """The columns of ``table`` (of a state's table: at least them), or None where they are not known."""
+    """Return the columns of ``table`` (a subset for a state's table), or None if they are not known."""
     if not s.columns_known or any(s.doc.bad(("source", part)) for part in ("id", "partition_by")):
         return None
     kinds = s.kinds()
@@ -70,14 +70,14 @@ def _values(values: tuple[Value, ...]) -> Columns:
 
 
 def written(query: QueryModel, shape: ItemShape, id_: Sequence[str], keys: Sequence[str]) -> tuple[str, ...]:
-    """The columns of ``carry`` less those that are there already: of the id, and of the key where the tables have it under its own name."""
+    """Return the columns of ``carry`` without those of the id and, where the tables have them unprefixed, of the key."""
     bare = any(not part.prefix for part in shape.rows)
     return tuple(c for c in query.carry if c not in id_ and not (bare and c in keys))
 
 
 def carried(query: QueryModel, shape: ItemShape, id_: Sequence[str], keys: Sequence[str]) -> tuple[str, ...]:
-    """``written``, then what the type shows by itself, unless another column of the tables has that name."""
-    said = written(query, shape, id_, keys)
-    there = {c.name.lower() for c in shape.columns(id_, said, keys)}
-    there |= {c.lower() for c in (*FIXED_COLUMNS, *keys, *(v.name for v in (*shape.values, *shape.extra)))}
-    return (*said, *(c for c in query.shown if not any((part.prefix + c).lower() in there for part in shape.rows)))
+    """Return the ``written`` columns, then those that the query type adds, unless another column has the name."""
+    explicit = written(query, shape, id_, keys)
+    names = {c.name.lower() for c in shape.columns(id_, explicit, keys)}
+    names |= {c.lower() for c in (*FIXED_COLUMNS, *keys, *(v.name for v in (*shape.values, *shape.extra)))}
+    return (*explicit, *(c for c in query.shown if not any((part.prefix + c).lower() in names for part in shape.rows)))

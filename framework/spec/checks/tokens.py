@@ -1,4 +1,4 @@
-"""Checks of ``tokens:``: what sets are made of, and by which rules."""
+"""Check the section ``tokens``: columns, separators and regular expressions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from skyband.framework.spec.models.job import Tokens, kind_of
 from skyband.framework.spec.parsing.document import Path
 
 MAX_WORDS = 200
-"""Characters of a regular expression for words."""
+"""Maximum length of a regular expression for words."""
 
 
 def check_tokens(s: Scope) -> None:
-    """Note everything that is wrong with the sets of tokens."""
+    """Report all errors of the sets of tokens."""
     for name, tokens in s.job.tokens.items():
         path: Path = ("tokens", name)
         if s.doc.bad(path):
@@ -55,7 +55,7 @@ def _check_words(s: Scope, at: Path, words: str) -> None:
     nothing = pa.array([""])
     hint = "use RE2 syntax, such as '[A-Za-z0-9]+' (no look-around, no back-references)"
     try:
-        # Alone first: what only fits together with what is put around it is no expression.
+        # Alone first: text that is valid only inside the group below is not an expression.
         pc.match_substring_regex(nothing, words)
         empty = pc.match_substring_regex(nothing, f"^(?:{words})$")[0].as_py()
     except pa.ArrowInvalid:
