@@ -38,7 +38,7 @@ def test_rows_that_the_engine_may_read_otherwise_are_left_to_it(tmp_path: Path) 
 def test_what_cannot_be_asked_is_told_before_tables_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = str(write_spec(tmp_path, queries=QUERIES, scoring=SCORING))
     for argv, said in (
-        (("bst", "1"), "did you mean 'best'?"), (("best", "one"), "SKY-E201 id is bigint: 'one' is no value of it"),
+        (("bst", "1"), "did you mean 'best'?"), (("best", "one"), "SKY-E201 'one' is not a value of id, which is bigint"),
         (("best", "1"), "SKY-E402 this job has not run yet"), (("best", "1", "--at", "soon"), "SKY-E201"),
     ):  # fmt: skip
         assert main(["why", spec, *argv]) == 2

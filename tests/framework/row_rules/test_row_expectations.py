@@ -69,9 +69,9 @@ def test_a_rule_is_a_condition_of_the_engine(text: str, name: str, sql: str) -> 
     ("text", "code", "said", "hint"),
     [
         (rule("expect_column_values_to_be_betwen", "column: temp"), "SKY-E113", "no expectation", f"did you mean '{BETWEEN}'?"),
-        (rule("expect_column_mean_to_be_between", "column: temp, min_value: 1"), "SKY-E113", "of a row alone", "quality.tables"),
-        (rule("expect_column_values_to_be_unique", "column: temp"), "SKY-E113", "does not apply to a single row", "quality.tables"),
-        (rule("expect_column_values_to_be_of_type", "column: temp, type_: float64"), "SKY-E113", "of a row alone", "source.schema"),
+        (rule("expect_column_mean_to_be_between", "column: temp, min_value: 1"), "SKY-E113", "to a single row", "quality.tables"),
+        (rule("expect_column_values_to_be_unique", "column: temp"), "SKY-E113", "to a single row", "quality.tables"),
+        (rule("expect_column_values_to_be_of_type", "column: temp, type_: float64"), "SKY-E113", "to a single row", "source.schema"),
         (rule(BETWEEN, "column: temp, min_value: 0, mostly: 0.9"), "SKY-E110", "takes no 'mostly'", "quality.tables takes a share"),
         (rule(BETWEEN, "column: temp, min_value: 0, row_condition: 'temp > 0'"), "SKY-E110", "'row_condition'", "expect:"),
         (rule(BETWEEN, "column: temp, min_valu: 0"), "SKY-E110", "'min_valu'", "did you mean 'min_value'?"),

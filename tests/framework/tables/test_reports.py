@@ -178,7 +178,7 @@ def test_they_are_replayed_up_to_the_last_complete_batch(job: Job) -> None:
         ("step", None, "does not follow"),
         ("pos", 7, "does not follow"),
         ("changed_at", DAY - 9, "not reported at"),
-        ("twice", None, "told before"),
+        ("twice", None, "reported before"),
     ],
 )
 def test_what_does_not_replay_is_found(job: Job, column: str, value: int | None, said: str) -> None:

@@ -125,7 +125,7 @@ def test_the_latest_point_by_then_counts_and_an_interval_is_one() -> None:
     assert got["loyalty_seconds"].to_pylist() == [2.5, 3.0, 8.500001] and got["slope"].to_pylist() == [-1, 0, 1]
     assert values_at(rows.slice(0, 0), points, MOTION, ["item"], np.empty(0, np.int64)).num_rows == 0
     assert values_at(rows.slice(0, 1), points.slice(0, 0), MOTION, [], np.array([1])).column("loyalty_seconds").to_pylist() == [1.000001]
-    with pytest.raises(SkybandError, match="before it was in the result"):
+    with pytest.raises(SkybandError, match="before it entered the result"):
         values_at(rows, points, MOTION, ["item"], np.array([4_500_000, 4_999_999, 2_500_003]))
 
 

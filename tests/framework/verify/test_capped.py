@@ -1,4 +1,4 @@
-"""Pairs with a cap per object in a job: tables pass replay and brute force, ``why`` says what is passed over, states are shared."""
+"""Pairs with a cap per object in a job: tables pass replay and brute force, ``why`` says what is skipped, states are shared."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_why_names_what_a_pair_is_passed_over_for(tmp_path: Path) -> None:
         for pair in [p for p in pairs if p[0] < p[1]]:
             verdict = answers.verdict((), list(pair), at, None)
             assert verdict.inside == (pair in result)
-            if "passed over" in verdict.said:
+            if "skipped" in verdict.said:
                 passed += 1
                 (kept_out,) = verdict.beside
                 assert kept_out.rank is not None and set(pair) & set(result[kept_out.rank - 1])

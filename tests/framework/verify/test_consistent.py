@@ -169,7 +169,7 @@ def test_rejected_rows_that_are_gone_or_made_up_are_found(jobs: Jobs, tmp_path: 
     small.altered(plan, "runs", count)
     name = plan.queries[0].name
     assert [d.text() for d in small.of_tables(plan, name)] == []
-    said = "there that the source does not give" if more else "missing that the source gives"
+    said = "not in the source:" if more else "missing:"
     found = [d.text() for d in small.of_source(plan, name, SOURCE[kind]).differences]
     # Without its row in ``rejected`` a late row counts as accepted.
     assert any(said in text or (reason == "late" and "table heads" in text) for text in found), found

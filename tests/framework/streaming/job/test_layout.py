@@ -66,7 +66,7 @@ def test_tables_without_what_says_whose_they_are_are_refused(plan):
     with pytest.raises(SkybandError) as e:
         fitting_job(plan, layout)
     assert e.value.code == "SKY-E205" and str(layout.root / "runs") in e.value.message
-    assert "_skyband with it" in str(e.value.hint)
+    assert "including _skyband" in str(e.value.hint)
 
 
 def test_a_checkpoint_without_its_tables_is_refused(plan):
