@@ -1,1 +1,1 @@
-"""A first spec from a stranger's file: what its columns are, what identifies, dates and scores a row. Guesses, told as such. No Spark."""
+"""Drafts a spec from a file: the types of its columns, its id, event time and score. Marks guesses as such. Imports no Spark."""

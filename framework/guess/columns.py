@@ -1,4 +1,4 @@
-"""What a column of a sample is: its type for a spec, and its instants if it tells when something was."""
+"""Infers the type of a sample's column and, if it holds event times, its instants."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ class Guess:
 
     @property
     def timely(self) -> bool:
-        """Its name sounds like one of an instant."""
+        """Return True if its name suggests an instant."""
         return _TIMELY.search(self.source) is not None
 
     @property
     def distinct(self) -> int:
-        """Number of different values, null not counted."""
+        """Return the number of distinct values without null."""
         return len({_hashable(v) for v in self.values if v is not None})
 
     @property
     def nulls(self) -> int:
-        """Number of nulls."""
+        """Return the number of nulls."""
         return sum(v is None for v in self.values)
 
 
 def guess_column(column: Column, name: str) -> Guess | None:
-    """What ``column`` is, under ``name``; None if a spec cannot have a column like it. O(values)."""
+    """Return the column of the spec for ``column``, called ``name``; None if specs have no such type. O(values)."""
     if column.kind is not None:
         return _of_arrow(column, name)
     if any(v is not None and not isinstance(v, str) for v in column.values):
@@ -165,7 +165,7 @@ def _micros(at: datetime) -> int:
 
 
 def _epoch(made: Guess) -> None:
-    """Takes numbers for instants if their name or size says so."""
+    """Treat numbers as instants if their name or size suggests it."""
     there = [v for v in made.values if v is not None]
     if made.type not in ("bigint", "double") or not made.timely or not there:
         return
@@ -215,7 +215,7 @@ def _of_arrow(column: Column, name: str) -> Guess | None:
 
 
 def quoted(name: str) -> str:
-    """A column's name in Spark SQL: in backquotes where it would be a word of its own."""
+    """Return a column's name in Spark SQL, in backquotes if it is a keyword."""
     from sqlglot.dialects.spark import Spark
 
     word = Spark.Tokenizer.KEYWORDS.get(name.upper())

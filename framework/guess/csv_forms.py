@@ -1,4 +1,4 @@
-"""How a CSV file is written: title lines before its header, marks in its numbers, how quotes are escaped. Guesses from its first rows."""
+"""Guesses from its first rows how a CSV file is written: title lines, marks in numbers, escaped quotes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skyband.framework.quality.looks import fits_text
 from skyband.framework.sources.text.options import number_form
 
 ENCODINGS: Final = ("utf-8-sig", "windows-1252", "iso-8859-1")
-"""Those that are tried, in this order: the last one reads any bytes."""
+"""Encodings to try in this order; the last one reads any bytes."""
 _MOST_TITLES: Final = 50
 _GROUPS: Final = (".", " ", "'", "\u2019", "\u00a0", "\u202f", "_")
 """Marks between groups of three digits beside a decimal comma."""
 
 
 def title_lines(head: Sequence[str], separator: str) -> int:
-    """How many lines come before the header, which is the first line with as many cells as most lines have; blank lines before it apart."""
+    """Return the number of lines before the header, the first line with as many cells as most lines."""
     counts = [len(next(csv.reader([line], delimiter=separator), [])) for line in head]
     wide = Counter(n for n in counts if n > 1)
     if not wide:
@@ -32,7 +32,7 @@ def title_lines(head: Sequence[str], separator: str) -> int:
 
 
 def number_marks(columns: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The options ``decimal`` and ``thousands`` with which most columns of numbers parse that do not without; empty if there are none.
+    """Return the options ``decimal`` and ``thousands`` with which most columns of numbers parse that otherwise do not.
 
     Where a comma may be either (``1,000``), it groups thousands.
     """
@@ -49,7 +49,7 @@ def number_marks(columns: Sequence[Sequence[str]]) -> dict[str, str]:
 
 
 def plain_number(text: str, marks: dict[str, str]) -> str:
-    """A number with ``marks`` as one without; another text as it is."""
+    """Return a number without its ``marks``, any other text unchanged."""
     point, group = marks.get("decimal", "."), marks.get("thousands")
     bare = text.strip()
     if re.fullmatch(number_form(point, group), bare) is None:
@@ -58,5 +58,5 @@ def plain_number(text: str, marks: dict[str, str]) -> str:
 
 
 def slashed(head: Sequence[str]) -> bool:
-    """Whether quotes within quotes have a backslash before them, and none is doubled."""
+    """Return True if quotes inside quotes are escaped by a backslash and none is doubled."""
     return any('\\"' in line for line in head) and not any(re.search(r'[^,;\t|"]""[^,;\t|"\r\n]', line) for line in head)

@@ -1,4 +1,4 @@
-"""A spec in YAML from what a sample looks like; what is a guess says so where it stands."""
+"""Writes a spec in YAML from a sample, with a comment at each guess."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from skyband.framework.guess.sample import Sample, sample_of
 from skyband.operators.expressions.canonical import name as attribute
 
 _TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}
-"""Names that a key or an id may not have, as the tables have columns of that name."""
+"""Names that a key or id may not have because the tables use them."""
 QUERIES: Final = Path(__file__).parent / "first_query.yaml"
 _CARRIED: Final = 3
 _UP: Final = 2
-"""Directories up that a relative path may begin with; from further away it is absolute."""
+"""Most parent directories in a relative path; beyond that the path is absolute."""
 
 
 def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
-    """(the text of a spec at ``spec`` over the file, directory or Delta table ``path``, what is not sure, in words).
+    """Return (the text of a spec at ``spec`` for the file, directory or Delta table ``path``, notes about guesses).
 
     SkybandError SKY-E201 if nothing can be made of it: it cannot be read, or no column tells when a row happened.
     """
@@ -59,7 +59,7 @@ def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
 
 
 def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
-    """(the columns of a spec, what is left out and why)."""
+    """Return (the columns of the spec, the columns left out with the reasons)."""
     made: list[Guess] = []
     left_out: list[str] = []
     used: set[str] = set()
@@ -127,7 +127,7 @@ def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], role
 
 
 def _queries(columns: Sequence[Guess], roles: Roles) -> list[str]:
-    """The score and the first query over it: as data, since no code but its own knows a type of queries by name."""
+    """Return the score and the first query as data, since only a query type's own code knows its name."""
     filled = {"SCORE": _plain(attribute(str(roles.score))), "NOTE": _noted(roles, "scoring"), "CARRY": _carry(columns, roles)}
     text = QUERIES.read_text(encoding="utf-8")
     for word, said in filled.items():
@@ -136,7 +136,7 @@ def _queries(columns: Sequence[Guess], roles: Roles) -> list[str]:
 
 
 def _place(path: Path, spec: Path) -> str:
-    """``source.path`` from the spec's directory."""
+    """Return ``source.path`` relative to the spec's directory."""
     directory = path if path.is_dir() else path.parent
     relative = os.path.relpath(directory.resolve(), spec.parent.resolve())
     shown = "./" if relative == "." else f"{relative}/" if relative.startswith("..") else f"./{relative}/"
@@ -146,7 +146,7 @@ def _place(path: Path, spec: Path) -> str:
 
 
 def _looked_at(path: Path, sample: Sample) -> str:
-    """What the guesses are made of, in words."""
+    """Return in words what the guesses are based on."""
     of = "" if sample.of in (None, 1) else f" of {sample.files:,} of its {counted(sample.of, 'file')}"
     if sample.of is not None and sample.files == sample.of > 1:
         of = f" of its {counted(sample.of, 'file')}"
@@ -179,11 +179,11 @@ def _comment(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in YAML's double quotes; ``${`` stays what it is."""
+    """Return a text in YAML's double quotes; ``${`` is escaped."""
     made: str = yaml.safe_dump(text.replace("${", "$${"), default_style='"', width=1 << 30)
     return made.strip()
 
 
 def _plain(name: str) -> str:
-    """A name as YAML takes it for a text: no, on, null and what begins with a backquote are none."""
+    """Return a name, in quotes if YAML would not read it as a text (no, on, null, a leading backquote)."""
     return _quoted(name) if name[0] == "`" or yaml.safe_load(name) != name else name

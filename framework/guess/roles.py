@@ -1,4 +1,4 @@
-"""What the columns of a sample are for: which tells when a row happened, which tell rows apart, which is worth a score."""
+"""Guesses the roles of a sample's columns: event time, id, key and score."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ID: Final = re.compile(r"(?i:(^|_)(id|uuid|guid|key|number|no)$|^id(?![a-z]))|(
 _WAITS: Final = (MINUTE, 10 * MINUTE, 60 * MINUTE, 360 * MINUTE, 1440 * MINUTE, 7 * 1440 * MINUTE, 30 * 1440 * MINUTE)
 _SPANS: Final = (*_WAITS, 365 * 1440 * MINUTE)
 _HELD: Final = 1000
-"""Rows that the window of a first spec holds, about."""
+"""Approximate number of rows in the window of a first spec."""
 _TRIED: Final = 12
-"""Columns of which pairs and triples are tried as an id."""
+"""Most columns whose pairs and triples are tried as an id."""
 
 
 @dataclass(slots=True)
@@ -46,12 +46,12 @@ class Roles:
     notes: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, about: str, text: str) -> None:
-        """Something that is not sure, at the field ``about``."""
+        """Add a note about an uncertain guess at the field ``about``."""
         self.notes.setdefault(about, []).append(text)
 
 
 def roles_of(columns: Sequence[Guess], free: Any) -> Roles | None:
-    """What ``columns`` are for; None if none tells when. ``free`` makes a name that no column has.
+    """Return the roles of ``columns``; None if none is an event time. ``free`` makes a name that no column has.
 
     O(rows * columns), and up to ``_TRIED``^2 passes over the rows if no column alone tells rows apart.
     """
@@ -98,7 +98,7 @@ def _time(columns: Sequence[Guess], free: Any) -> Roles | None:
 
 
 def _of_parts(columns: Sequence[Guess], free: Any) -> Roles | None:
-    """An instant put together from columns year, month, day and so on."""
+    """Return an instant made of columns year, month, day and so on."""
     by = {c.source.lower(): c for c in columns if c.type in ("bigint", "int") and not c.nulls}
     there = [p for p in _PARTS if p in by]
     if there[:3] != list(_PARTS[:3]) or there != list(_PARTS[: len(there)]):
@@ -121,7 +121,7 @@ def _whole(parts: Sequence[int]) -> int:
 
 
 def _identify(made: Roles, rest: Sequence[Guess]) -> None:
-    """The fewest columns that tell all rows apart: such as are called so, then any, then with the instant."""
+    """Return the fewest columns that identify every row: by name first, then any, then with the event time."""
     rows = len(made.micros)
     can = [c for c in rest if c.type in ("string", "bigint", "int", "date", "boolean") and not c.nulls]
     named = [c for c in can if _ID.search(c.source)]
@@ -161,7 +161,7 @@ def _instants(made: Roles) -> Iterator[int]:
 
 
 def _disorder(made: Roles) -> int:
-    """How much later than a newer row a row came, rounded up; 0 if the rows are in order."""
+    """Return the largest lateness of a row, rounded up; 0 if the rows are in order."""
     newest, most = None, 0
     for m in _instants(made):
         newest = m if newest is None else max(newest, m)
@@ -175,7 +175,7 @@ def _disorder(made: Roles) -> int:
 
 
 def _span(made: Roles) -> int | None:
-    """A time that about ``_HELD`` rows fall into."""
+    """Return a duration that covers about ``_HELD`` rows."""
     there = sorted(_instants(made))
     if len(there) < 2 or there[0] == there[-1]:
         return None

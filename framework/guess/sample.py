@@ -1,4 +1,4 @@
-"""The first rows of a file, column by column, and how it has to be read."""
+"""Reads the first rows of a file, column by column, and finds the options to read it with."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from skyband.framework.sources.options import CSV
 from skyband.framework.sources.text.lines import COMPRESSED, lines_of, open_text, whole_text
 
 ROWS: Final = 10_000
-"""Rows that are looked at."""
+"""Most rows that are read."""
 _FILES: Final = 1_000
-"""Files of a directory that are looked at."""
+"""Most files of a directory that are read."""
 _SEPARATORS: Final = ",;\t|"
 _ENDINGS: Final = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _BINARY: Final = {".parquet": "parquet", ".orc": "orc"}
@@ -33,7 +33,7 @@ _BINARY: Final = {".parquet": "parquet", ".orc": "orc"}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``name`` in the source; ``values``: texts (CSV), JSON values, or of a typed file None; ``kind``: the Arrow type of a typed file;
+    """A column by its ``name`` in the source. ``values``: texts or JSON values; ``kind``: the Arrow type of a typed file;
     ``json``: they are JSON values."""
 
     name: str
@@ -44,7 +44,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``ending`` of the file's name, with that of what packs it (``.csv.gz``); ``whole``: there are no more rows.
+    """The first rows of a source. ``ending``: of the file's name, with its compression (``.csv.gz``); ``whole``: there are no more rows.
 
     ``files``: those looked at; ``of``: those of the directory, None if it is no directory."""
 
@@ -60,7 +60,7 @@ class Sample:
 
 
 def sample_of(path: Path, rows: int = ROWS) -> Sample:
-    """The first ``rows`` rows of the file (of the files of a directory, or of a Delta table) at ``path``.
+    """Return the first ``rows`` rows of the file, directory of files or Delta table at ``path``.
 
     SkybandError SKY-E201 if it is not there, has no rows, or is nothing that can be read. O(``rows``); of a JSON document O(its size).
     """
@@ -93,7 +93,7 @@ def sample_of(path: Path, rows: int = ROWS) -> Sample:
 
 
 def _files_of(path: Path) -> tuple[list[Path], list[tuple[str, str | bool]], list[str]]:
-    """(the files of a directory, the options to read them with, what is to be known)."""
+    """Return (the files of a directory, the options to read them with, notes)."""
     found = listing(SourceNode("csv", str(path), (), ()))
     assert found is not None
     if found.conflict or (found.unread and not found.files):
@@ -128,7 +128,7 @@ def _of_file(file: Path, rows: int) -> Sample:
 
 
 def _with_values(sample: Sample, root: Path, file: Path) -> Sample:
-    """With the columns that the directories of a partitioned directory hold."""
+    """Return the sample with the partition columns of its directory."""
     held = {} if sample.columns == () else partition_values(str(root.absolute()), str(file.absolute()))
     more = tuple(Column(n, (v,) * sample.rows) for n, v in held.items() if n not in {c.name for c in sample.columns})
     return replace(sample, columns=(*sample.columns, *more))
@@ -194,7 +194,7 @@ def _csv_in(file: Path, encoding: str, ending: str, most: int) -> Sample:
 
 
 def _plain_numbers(values: Sequence[str], marks: dict[str, str]) -> tuple[str, ...]:
-    """A column without the marks of its numbers, if all of it are numbers."""
+    """Return a column without marks if all its values are numbers, else unchanged."""
     made = tuple(csv_forms.plain_number(v, marks) for v in values)
     return made if all(not v.strip() or fits_text("double", v) for v in made) else tuple(values)
 
@@ -208,7 +208,7 @@ def _agreement(head: Sequence[str], separator: str) -> tuple[int, int]:
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """No cell of the first row is a number, a date or empty."""
+    """Return True if no cell of the first row is a number, a date or empty."""
     first = [c.strip() for c in rows[0]]
     plain = not any(fits_text("double", c) or (fits_text("timestamp", c) and "-" in c) for c in first if c)
     return plain and all(first)
@@ -237,7 +237,7 @@ def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]], json: bool = F
 
 
 def _array(file: Path) -> list[Any] | None:
-    """The elements of a file that is one array; None if it is not, but has several values."""
+    """Return the elements of a file that is one array; None if it holds several values."""
     text = whole_text(file)
     try:
         return list(syntax.value(text))
@@ -253,7 +253,7 @@ def _rows(value: Any) -> list[Any]:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """The members of objects as columns of their own: ``user.score``."""
+    """Return a row with the members of objects as columns: ``user.score``."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict) and value and "." not in name:
@@ -264,7 +264,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(path: Path, kind: str, ending: str, most: int) -> Sample:
-    """A Parquet or ORC file, or a Delta table."""
+    """Return the sample of a Parquet file, an ORC file or a Delta table."""
     try:
         file = opened(kind, str(path))
         rows = file.head(most + 1)
@@ -282,7 +282,7 @@ def _typed(path: Path, kind: str, ending: str, most: int) -> Sample:
 
 
 def _plain(column: Any) -> list[Any]:
-    """Values of a typed column as Python's; instants as whole microseconds."""
+    """Return the values of a typed column as Python objects, instants in microseconds."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

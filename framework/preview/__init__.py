@@ -1,1 +1,1 @@
-"""The first rows of a source as the job would see them, without Spark: what is accepted, what is rejected and why."""
+"""Shows the first rows of a source as the job would process them: which are accepted and which are rejected, and why."""

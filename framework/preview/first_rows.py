@@ -1,4 +1,4 @@
-"""The first rows of a source, typed as the spec says: read here as Spark would read them, where that is certain.
+"""Reads the first rows of a source without Spark, with the spec's types, where the result is certain to be the same.
 
 A cell counts as Spark's parser would take it (``quality.looks``). What it might read otherwise is not guessed at: such options and
 formats raise SKY-E531, and rows with such cells are counted (``doubtful``) and left out.
@@ -20,7 +20,7 @@ from skyband.framework.sources.registry import source_format
 
 
 def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None) -> FirstRows:
-    """The first ``most`` rows, file by file in the order of modification, or of ``files`` in their order. O(``most``).
+    """Return the first ``most`` rows, file by file in the order of modification, or of ``files`` in their order. O(``most``).
 
     SkybandError SKY-E531 where only Spark knows how they are read, SKY-E206 if there are none, SKY-E201 if a file cannot be read.
     """
@@ -56,7 +56,7 @@ def _by_age(source: SourceNode) -> list[str]:
 
 
 def texts_of(rows: FirstRows) -> Iterator[str]:
-    """What is wrong with rows that do not parse, each kind once, with how many there are of it."""
+    """Yield what is wrong with rows that do not parse, each kind once, with its number of rows."""
     kinds: dict[tuple[str, ...], list[Unparsed]] = {}
     for w in rows.why:
         kinds.setdefault(w.kind, []).append(w)

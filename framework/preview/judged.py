@@ -1,4 +1,4 @@
-"""What a job would make of the first rows of its source: each row with its columns and reason, and the results of these rows alone."""
+"""Processes the first rows of a source as a job would: each row with its columns and reason, and the results of these rows alone."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from skyband.framework.streaming.rows import reports, tokens
 from skyband.framework.tables.schemas import changes_name, now_name
 
 LOOKED: Final = 1_000
-"""Rows that are looked at."""
+"""Most rows that are read."""
 
 
 Read = Callable[[Plan, int], tuple[FirstRows, pa.Table]]
-"""(what there is to say of the first rows, at most so many, and the rows as the intake makes them)."""
+"""Read at most so many first rows, and return (the rows read, the rows after the intake)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """``rows``: all columns of the first rows and ``REASON``. ``rejected``: by reason, those whose id comes twice too.
+    """The processed first rows. ``rows``: all their columns and ``REASON``. ``rejected``: counts by reason, repeated ids included.
 
     ``tables``: every table of the job, as if these rows were all there is.
     """
@@ -41,12 +41,12 @@ class Judged:
 
     @property
     def percent(self) -> float:
-        """The share of the rows that are rejected, as ``quality.max_rejected`` counts it."""
+        """Return the percentage of rejected rows, as ``quality.max_rejected`` counts it."""
         return float(100 * sum(self.rejected.values()) / max(1, self.rows.num_rows))
 
 
 def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | None = None) -> Judged:
-    """The first ``most`` rows of the source and what becomes of them; without ``results`` their tables stay empty.
+    """Return the first ``most`` rows of the source, processed; without ``results`` the tables stay empty.
 
     ``read``: gives the rows as Spark's intake does (``streaming.first_rows``); else they are read without it.
 
@@ -59,8 +59,8 @@ def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | No
         job.take(taken)
         job.finish()
     tables = job.tables(results)
-    told = tables["rejected"]["reason"].to_pylist() if results else [r for r in rows[REASON].to_pylist() if r is not None]
-    rejected = Counter(r for r in told if r != FILTERED)
+    reasons = tables["rejected"]["reason"].to_pylist() if results else [r for r in rows[REASON].to_pylist() if r is not None]
+    rejected = Counter(r for r in reasons if r != FILTERED)
     return Judged(found, rows, rejected, rows[REASON].to_pylist().count(FILTERED), tables)
 
 
@@ -70,12 +70,12 @@ def _without_spark(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
 
 
 def of_intake(plan: Plan, found: FirstRows) -> pa.Table:
-    """The rows with all columns and the intake's reasons. SkybandError SKY-E531 for SQL that is not evaluated without Spark."""
+    """Return the rows with all columns and the intake's reasons. SkybandError SKY-E531 for SQL that is not evaluated without Spark."""
     return Rows(plan.intake).table(found.rows, found.reasons, found.texts)
 
 
 def with_reasons(plan: Plan, rows: pa.Table) -> pa.Table:
-    """All columns of ``rows``, and the reason of those that would not become rows of the stream (ids and lateness apart). O(rows)."""
+    """Return all columns of ``rows`` and the reasons of rejected rows, without checking ids and lateness. O(rows)."""
     for node in plan.intake.tokens:
         made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
         rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))
@@ -87,5 +87,5 @@ def _either(first: pa.ChunkedArray, second: pa.Array) -> pa.Array:
 
 
 def results_of(plan: Plan, found: Judged) -> list[tuple[str, pa.Table]]:
-    """(query, its current result, or of what is told once all that was told) of every query."""
+    """Return (query, its current result, or all its events for a query that only reports events) of every query."""
     return [(q.name, found.tables[now_name(q.name) if q.item.lasting else changes_name(q.name)]) for q in plan.queries]

@@ -1,4 +1,4 @@
-"""How many of the first rows of a source would be rejected, in words: what ``skyband validate --data`` says of it."""
+"""Reports how many of the first rows of a source would be rejected, for ``skyband validate --data``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyband.framework.sources.first_rows import FirstRows
 
 
 def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
-    """(SKY-E532 if it is more than ``quality.max_rejected`` allows, what is to be said if it is not).
+    """Return (SKY-E532 if that is more than ``quality.max_rejected`` allows, else a sentence about it).
 
     Ids that come twice and late rows are not seen here. Where only Spark can read the rows, or there are none yet, that is said.
     """
@@ -35,7 +35,7 @@ def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
 
 
 def _absent(plan: Plan, first: FirstRows) -> SkybandError:
-    """SKY-E206: columns that no row has."""
+    """Return SKY-E206 about columns that no row has."""
     names = [str(f.source_name) for f in plan.source.fields if f.name in first.absent]
     said = (
         f"none of the first {counted(len(first.rows), 'row')} has the column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"

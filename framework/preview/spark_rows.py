@@ -1,4 +1,4 @@
-"""The first rows of a source by Spark: whatever the format, options and SQL. Seconds, most of them Spark's start."""
+"""Reads the first rows of a source with Spark, for every format, option and SQL. Takes seconds, most of them to start Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skyband.framework.streaming.spark.log import first_cause
 
 
 def rows_by_spark(plan: Plan, most: int, spark: SparkSession) -> tuple[FirstRows, pa.Table]:
-    """(what there is to say of them, the table that ``Rows.table`` would be) of the first ``most`` rows or fewer.
+    """Read at most ``most`` first rows, and return (the rows read, the table that ``Rows.table`` would be).
 
     SkybandError SKY-E206 if there are none, SKY-E201 if they cannot be read; SKY-E301 as runs raise it.
     """

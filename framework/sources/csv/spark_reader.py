@@ -1,4 +1,4 @@
-"""CSV files read with Spark: cells as texts of their bytes, then values, so that nothing is made another value without a word.
+"""Reads CSV files with Spark: cells as texts of their bytes, then as values, so that no value changes silently.
 
 Spark reads files as ISO-8859-1, in which every byte is a character; ``text_values.decoded`` makes the texts of it. So bytes that are no
 text are seen. Files in UTF-16, and UTF-8 with ``multiLine`` (where Spark keeps a byte order mark otherwise), are read in their encoding.
@@ -59,10 +59,10 @@ def read(load: Load, source: SourceNode, columns: Sequence[str] | None) -> DataF
     mine = [names.index(n) for f in source.fields if (n := str(f.source_name)) not in held]
     torn = [values.undecodable(F.col(f"c{i}"), options, exactly) for i in dict.fromkeys(mine) if types[i] == "string"]
     # The text of the row as it was, or as its cells give it; with bytes that are no text, these are shown.
-    told = _decoded_text(F.col(CORRUPT), options, exactly)
+    text_of_row = _decoded_text(F.col(CORRUPT), options, exactly)
     line = _line([F.col(f"c{i}").cast("string") for i in range(len(names))], options)
     raw = _line([F.col(f"l{i}").cast("string") for i in range(len(names))], options)
-    corrupt = F.when(F.col(CORRUPT).isNotNull(), told)
+    corrupt = F.when(F.col(CORRUPT).isNotNull(), text_of_row)
     if torn:
         corrupt = corrupt.when(_any(torn), values.with_bytes(raw) if exactly else line)
     if bad:
@@ -242,7 +242,7 @@ class Untitled:
         self._need(file, headed, full)
 
     def _need(self, file: tuple[str, int] | None, headed: bool, full: bool) -> None:
-        """A file that ends among its titles has no row that could be told of."""
+        """Check the header of a file that ends within its titles, which has no row to report it with."""
         if file is not None and full and not headed:
             self._check(b"", file[0], dict(self.options))
 

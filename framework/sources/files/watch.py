@@ -38,7 +38,7 @@ class FileWatch:
         self.ledger = Ledger.load(home)
 
     def at_start(self, committed: bool) -> list[str]:
-        """What a run has to be told before it goes on: files that changed after they were read.
+        """Return warnings about files that changed after they were read.
 
         ``committed``: tables have rows of the unfinished batch already. Raises SkybandError SKY-E303 if the log of files is damaged,
         SKY-E301 if a file of the unfinished batch is gone, or has changed although ``committed``. O(files taken).
@@ -54,7 +54,7 @@ class FileWatch:
         if not again or self.source.on_bad_file == "stop":
             self._no_patterns([t.url for t in unfinished if _modified(t.url) is not None])
         if again:
-            # Renamed, as was asked for, or about to be set aside: the batch is planned anew.
+            # The file was renamed as the hint says, or will be set aside: plan the batch again.
             forget_plan(self.checkpoint, planned, upto)
             files, unfinished = [t for t in files if t.number <= upto], []
         patterns = self._patterns_aside(planned + (planned == done or committed), {local_path(t.url) for t in files})
