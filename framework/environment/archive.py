@@ -72,8 +72,8 @@ def _pack(environment: Environment, path: Path, say: Callable[[str], None]) -> N
     try:
         found = venv_pack.Env(str(environment.prefix))
     except (venv_pack.VenvPackException, ValueError) as e:
-        told = " ".join(str(e).split())
-        raise SkybandError("SKY-E615", f"{environment.prefix} cannot be packed: {told}", "install from wheels, into a venv") from e
+        reason = " ".join(str(e).split())
+        raise SkybandError("SKY-E615", f"{environment.prefix} cannot be packed: {reason}", "install from wheels, into a venv") from e
     unwanted = environment.unwanted()
     files = [f for f in found.files if needed(f.target) and f.target not in unwanted]
     _say_what(say, str(environment.prefix), [f.source for f in files])

@@ -21,7 +21,7 @@ REPORTED: Final[Mapping[str, str]] = {
     "IntervalStyle": "postgres", "integer_datetimes": "on", "standard_conforming_strings": "on", "is_superuser": "off",
     "session_authorization": USER, "in_hot_standby": "off", "default_transaction_read_only": "on", "application_name": "",
 }  # fmt: skip
-"""Settings whose values clients are told when they connect."""
+"""Settings that the server reports to clients when they connect."""
 _OTHERS: Final[Mapping[str, str]] = {
     "search_path": "", "statement_timeout": "0", "extra_float_digits": "1", "bytea_output": "hex", "client_min_messages": "notice",
     "lock_timeout": "0", "idle_in_transaction_session_timeout": "0", "idle_session_timeout": "0",
@@ -91,7 +91,7 @@ _LISTS: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True)
 class Done:
-    """A command that was carried out: its tag, and what the client is told besides."""
+    """An executed command: its tag, and further messages for the client."""
 
     tag: str
     changed: dict[str, str] = field(default_factory=dict)

@@ -83,7 +83,7 @@ class Handshake:
         said = dict(zip(words[::2], words[1::2], strict=False))
         self._startup = said
         if code != wire.PROTOCOL:
-            # A later minor version: the client is told the one that is spoken here.
+            # A later minor version: report the version that this server supports.
             self.sock.sendall(wire.message(b"v", struct.pack("!ii", wire.PROTOCOL, 0)))
         self._exchange = scram.Exchange(self._verifier)
         self.sock.sendall(wire.authentication(10, wire.string(scram.MECHANISM) + b"\0"))

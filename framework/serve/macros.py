@@ -11,7 +11,7 @@ from skyband.framework.serve.types import TYPES
 _NEEDS: Final = ("pg_class", "pg_namespace", "pg_description", "pg_settings", "pg_rewrite")
 """The tables that the macros read."""
 VERSION: Final = "16.0"
-"""PostgreSQL's version that clients are told, who choose their questions by it."""
+"""The PostgreSQL version reported to clients, which choose their catalog queries by it."""
 
 _FALSE: Final = """
     pg_is_other_temp_schema(a) pg_is_in_recovery() pg_relation_is_publishable(a) row_security_active(a) pg_cancel_backend(a)

@@ -83,8 +83,8 @@ class Session:
 
     def greet(self, process: int, secret: int) -> None:
         """Tell the client the settings, how to cancel a statement, and that it may ask."""
-        told = b"".join(wire.parameter_status(n, self._client.settings[n.lower()]) for n in REPORTED)
-        self._send(told + wire.key_data(process, secret) + wire.ready(b"I"))
+        head = b"".join(wire.parameter_status(n, self._client.settings[n.lower()]) for n in REPORTED)
+        self._send(head + wire.key_data(process, secret) + wire.ready(b"I"))
 
     def serve(self) -> None:
         """Answer messages until the client ends the connection. Raises WireError for what is no message."""
@@ -207,13 +207,13 @@ class Session:
         if prepared is None:
             raise Refused("26000", f"there is no prepared statement {name!r}")
         # A parameter without a type is a text, as in PostgreSQL where nothing else decides.
-        told = wire.parameter_description([oid or 25 for oid in prepared.oids])
+        head = wire.parameter_description([oid or 25 for oid in prepared.oids])
         schema = None
         if prepared.sql and not _only_done(prepared.sql):
             portal = Portal(prepared, [literal(None, oid, 0) for oid in prepared.oids], ())
             self._run(portal, empty=True)
             schema = None if portal.rows is None else portal.rows.schema
-        self._send(told + (wire.message(b"n") if schema is None else self._described(schema, ())))
+        self._send(head + (wire.message(b"n") if schema is None else self._described(schema, ())))
 
     def _described(self, schema: pa.Schema, formats: Sequence[int]) -> bytes:
         columns = columns_of(schema)
@@ -272,7 +272,7 @@ class Session:
     def _finish(self, portal: Portal, count: int) -> None:
         """Send the rows of ``portal``, at most ``count`` of them if that is not 0, and how it ended."""
         if portal.done is not None:
-            self._send(b"".join(_told(portal.done)))
+            self._send(b"".join(_command_messages(portal.done)))
             if portal.done.forget:
                 self._prepared.clear()
             return
@@ -296,7 +296,7 @@ def _only_done(sql: str) -> bool:
     return not sql or sql.split(None, 1)[0].lower() in words
 
 
-def _told(done: Done) -> Iterator[bytes]:
+def _command_messages(done: Done) -> Iterator[bytes]:
     if done.notice:
         yield wire.notice(done.notice)
     for name, value in done.changed.items():

@@ -30,7 +30,7 @@ def alarm(seconds: float) -> None:
 
 
 class Watch:
-    """A thread beside the statement, which interrupts it. ``lost``: what the client is told if the process has to end."""
+    """A thread beside the statement, which interrupts it. ``lost``: the message to the client if the process has to end."""
 
     def __init__(self, control: socket.socket, lost: Callable[[Refused], None]) -> None:
         self._control, self._lost = control, lost

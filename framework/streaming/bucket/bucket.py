@@ -60,11 +60,11 @@ class Bucket:
         return self.sequencer.until
 
     def due(self) -> int | None:
-        """The earliest instant at which something waits: a pending row, an expiry of a result item, a boundary."""
+        """Return the earliest time at which something is due: a pending row, an expiry of a result item, a boundary."""
         return min([*self.host.wakes(), *self.sequencer.waiting()], default=None)
 
     def save(self) -> tuple[dict[str, bytes], list[str]]:
-        """(values to write, names to drop). Small values come every time; chunks of the window once."""
+        """Return (values to write, names to delete). Small values are written every time, chunks of the window once."""
         core: dict[str, Any] = {}
         values = self.sequencer.save(core)
         kept, dropped = self.host.save(core, self.sequencer.keys.next_seq, self.sequencer.until)
@@ -72,7 +72,7 @@ class Bucket:
 
     @classmethod
     def restore(cls, config: HostConfig, number: int, read: Callable[[str], bytes | None]) -> Bucket:
-        """The bucket whose values ``read`` gives by name (None: there is no such value)."""
+        """Return the bucket whose values ``read`` returns by name (None: no such value)."""
         value = read("core")
         if value is None:
             return cls(config, number)

@@ -1,4 +1,4 @@
-"""Rows that delete (``deletes:`` of a spec): which rows they are, and which objects of the window are gone before their time.
+"""Deletion rows (``deletes:`` of a spec): find them, and track the objects that they remove from the window early.
 
 A deletion takes no number and moves no other expiry. At equal time it comes where ``tie_break`` puts it, and without one after the
 insertions of its id (docs/semantics 10).
@@ -42,11 +42,11 @@ class Deletions:
         return rows.append_column(DELETES, pa.array(self.predicate.passes(columns, rows.num_rows)))
 
     def of(self, rows: pa.Table) -> Bool | None:
-        """Which of the marked rows are deletions."""
+        """Return which of the marked rows are deletions."""
         return None if self.predicate is None else rows[DELETES].to_numpy().astype(np.bool_)
 
     def add(self, key: I64, time: I64, target: I64) -> None:
-        """Notes accepted deletions: rows with a target >= 0."""
+        """Note accepted deletions: rows with a target >= 0."""
         if self.predicate is not None:
             gone = target >= 0
             self.at = np.append(self.at, address(key[gone], target[gone]))

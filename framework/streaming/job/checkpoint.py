@@ -69,7 +69,7 @@ def _control(checkpoint: Path, control: Path, planned: int, finishes: Sequence[S
     there = {p.name for p in control.glob("finish-*.json")}
     if there - known:
         return "job.json is older than the checkpoint: it does not know of a finish that was ordered"
-    # The last one may have been declared and not ordered yet.
+    # The last finish may have been declared without its row in the control source yet.
     lacking = [f"finish-{frontier}.json" for _, frontier in list(finishes)[:-1] if f"finish-{frontier}.json" not in there]
     if lacking:
         return f"{control / lacking[0]} is gone"

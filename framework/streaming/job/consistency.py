@@ -1,8 +1,8 @@
-"""What a job's tables must hold, by their own commits, the last row of ``runs`` and the checkpoint: nothing lost goes unnoticed.
+"""Consistency check of a job's tables by their commits, the last row of ``runs`` and the checkpoint, so that no loss goes unnoticed.
 
-``runs`` has a commit of every batch and says in each which was the last batch that the other tables have rows of. A table that ends before
-that has lost commits; one that is past the checkpoint's last batch shows that the checkpoint is the older one. The derived tables are made
-from the changes: one that is behind is brought up as after every run, one that is gone or ahead of them has to be made anew.
+``runs`` has a commit for every batch, which states the last batch with rows in each other table. A table that ends before that has lost
+commits. A table that is past the checkpoint's last batch shows that the checkpoint is older. Derived tables are made from the changes: one
+that is behind is updated as after every run, one that is missing or ahead is made anew.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from skyband.framework.tables.schemas import batch_tables, derived_tables
 from skyband.framework.tables.writing.published import PUBLISHED, broken_versions
 
 Kind = Literal["derived", "checks", "truth", "stranger"]
-"""What becomes of a table that lacks something; ``stranger``: what is there is not proven to be the job's."""
+"""What to do about a damaged table; ``stranger``: the table is not proven to be the job's."""
 COMMITTED = "committed"
-"""Column of ``runs``: JSON, table -> the last batch it has rows of."""
+"""Column of ``runs``: JSON, table -> the last batch with rows in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A table that lacks what was committed to it: ``what`` in words. ``changed``: it can be read, but another writer has changed it."""
+    """A table that lacks committed data: ``what`` says so in words. ``changed``: it can be read, but another writer has changed it."""
 
     table: str
     what: str
@@ -49,7 +49,7 @@ class Loss:
 
 @dataclass(slots=True)
 class Found:
-    """What the tables hold. ``versions``: table -> its last batch (of derived ones: up to which they are derived)."""
+    """The contents of the tables. ``versions``: table -> its last batch (of derived tables: the batch up to which they are derived)."""
 
     planned: int
     done: int
@@ -59,12 +59,12 @@ class Found:
 
     @property
     def unfinished_committed(self) -> bool:
-        """Tables have rows of a batch that Spark has not marked done."""
+        """True if tables have rows of a batch that Spark has not marked done."""
         return self.planned > self.done and self.planned in self.versions.values()
 
 
 def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
-    """Compares every table of the job with what it must hold. O(data files). Safe beside a run: looks are in the order of writing."""
+    """Compare every table of the job with what was committed. O(data files). Safe beside a run: it reads in the order of writing."""
     done = last_batch(layout.checkpoint / "commits")
     # Without that of runs: the next one makes it where it is not.
     named = [t.name for t in batch_tables(plan)]
@@ -121,9 +121,9 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
 def check(
     plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False, coming: Collection[str] = (), found: Found | None = None
 ) -> Found:
-    """What the tables hold: ``found``, if somebody has looked since the job's lock was taken.
+    """Return the contents of the tables: ``found``, if they were checked since the job's lock was taken.
 
-    Raises SkybandError SKY-E304 if one has lost something, SKY-E303 if the checkpoint is older than the tables, SKY-E205 if one is not
+    Raise SkybandError SKY-E304 if one has lost data, SKY-E303 if the checkpoint is older than the tables, SKY-E205 if one is not
     proven to be the job's.
 
     ``rebuild``: the derived tables (and ``checks``, if it is damaged) are removed instead, to be made anew; with them ``published``, which
@@ -140,7 +140,7 @@ def check(
     if missed:
         raise SkybandError("SKY-E304", losses_text(missed), hint=advice(layout, missed))
     if rebuild:
-        # Removing is not fenced: who stood still could remove what another run has made since.
+        # Removing is not fenced: a paused process could remove tables that another run has made since.
         require_local(layout.root, "--rebuild-results")
         checks = {x.table for x in found.losses if x.kind == "checks"}
         derived = derived_tables(plan)
@@ -152,13 +152,13 @@ def check(
 
 
 def losses_text(losses: list[Loss]) -> str:
-    """The losses in one sentence."""
+    """Return the losses in one sentence."""
     own = "is not proven to be the job's: its directory "
     return "; ".join(f"table {x.table!r} {own if x.kind == 'stranger' else ''}{x.what}" for x in losses)
 
 
 def advice(layout: Layout, losses: list[Loss]) -> str:
-    """What to do about the losses."""
+    """Return what to do about the losses."""
     kinds = {x.kind for x in losses}
     if kinds == {"derived"}:
         return "skyband run SPEC --rebuild-results makes the tables of results anew from the changes"

@@ -1,7 +1,8 @@
-"""States in files that are to take the place of those in Spark's store, since queries have come: taken up by the job's next batch.
+"""Replace states in the state store by files of a backfill, in the job's next batch.
 
-The job file names them. A row in the control source makes every bucket run; each takes up its file, in the store's own transaction, before
-anything else. When the batch with that row is done they all have, and the files go. Until then a batch that is repeated does so again.
+The job file names the files. A row in the control source makes every bucket run; each bucket first loads its file, in the state store's
+transaction. When the batch with that row is done, all buckets have loaded theirs, and the files are removed. A repeated batch loads them
+again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from skyband.framework.streaming.rows.config import Filling
 
 
 def filling(layout: Layout, job: JobFile) -> Filling | None:
-    """What is to be taken up, None if nothing is."""
+    """Return the states to load, None if there are none."""
     return None if job.filling is None else Filling(str(layout.filling), job.filling.token, job.fill_buckets)
 
 

@@ -33,13 +33,13 @@ from skyband.framework.tables.delta.ownership import Owner, is_link
 from skyband.framework.tables.schemas import tables
 
 RUNNING = "run.json"
-"""File of ``_skyband`` that says which run is going on (``run_records``)."""
+"""File of ``_skyband`` about the active run (``run_records``)."""
 NEXT: Final = "next"
 """Directory of ``_skyband`` in which a new generation of the job is built: a sink of its own, until it is swapped in (``generations``)."""
 
 
 ADDED: Final = "added"
-"""Directory of ``_skyband`` in which tables and states of queries that have come are made, until they are swapped in (``generations``)."""
+"""Directory of ``_skyband`` in which tables and states of added queries are made, until they are swapped in (``generations``)."""
 
 
 def _shaped(fingerprint: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class JobFile:
-    """``job.json``: what ties the tables, the checkpoint and the spec together.
+    """The contents of ``job.json``, which ties the tables, the checkpoint and the spec together.
 
     ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [Spark's watermark in ms, F in
     microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch, ``stopping`` the names of
@@ -100,7 +100,7 @@ class JobFile:
 
     @property
     def fill_buckets(self) -> tuple[int, ...]:
-        """The buckets whose states wait in files to be taken up."""
+        """Return the buckets whose states wait in files to be loaded."""
         return () if self.filling is None else tuple(self.filling.buckets)
 
 

@@ -1,4 +1,4 @@
-"""What a sink knows of mended rows that were put back: a record of every file, in ``_skyband/replayed/``, written before the file appears.
+"""Records of fixed rows that were put back: one per file, in ``_skyband/replayed/``, written before the file appears.
 
 With it, and with the rows of ``rejected`` whose origin is that file, ``rejected`` can be reconciled.
 """
@@ -28,7 +28,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What became of a file of mended rows.
+    """The result of putting back a file of fixed rows.
 
     ``name``: that of the file in the source, which holds ``placed`` of its ``rows``; ``left_out``: reason -> rows that are not in it;
     ``late_by``: how long before the watermark the latest and the earliest of the late ones are, in microseconds. ``after_batch``: the
@@ -57,7 +57,7 @@ _RECORD: Final = TypeAdapter(Replay)
 
 
 def records(layout: Layout) -> list[Replay]:
-    """Every file that was put back, the earliest first. Raises SkybandError SKY-E303 for a record that cannot be read."""
+    """Return the record of every file that was put back, oldest first. Raise SkybandError SKY-E303 for a record that cannot be read."""
     found = []
     for path in (layout.home / DIRECTORY).glob("*.json"):
         try:
@@ -83,7 +83,7 @@ def directory_of(plan: Plan) -> Path:
 
 
 def said(found: Replay) -> Iterator[str]:
-    """What became of it, in words."""
+    """Return the result in words."""
     yield f"{found.placed:,} of {counted(found.rows, 'row')} of {found.mended} put back, as {found.name}: the next batch takes them"
     if found.filtered:
         yield f"{found.filtered:,} of them the spec's filters will drop"

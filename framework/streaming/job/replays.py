@@ -1,7 +1,7 @@
-"""Mended rows put back into the source: a new file in its directory, which the next batch takes like any other.
+"""Put fixed rows back into the source: as a new file in its directory, which the next batch reads like any other.
 
-Before that every row is looked at by the run's own reading and rules, and by the watermark: what would be rejected again is left out and
-told.
+Before that every row is checked by the run's reader and rules, and against the watermark. Rows that would be rejected again are left out
+and reported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: Path, last: dict[str, Any], even_late: bool) -> Replay:
-    """Puts the rows of the file at ``path`` back into the source. ``last``: the newest row of ``runs``; ``even_late``: late ones too.
+    """Put the rows of the file at ``path`` back into the source. ``last``: the newest row of ``runs``; ``even_late``: late ones too.
 
     Raises SkybandError SKY-E201 (the source takes no files, or not this one), SKY-E202 (the same file was put back before), SKY-E301 (it
     cannot be read), SKY-E203 (the directory cannot be written). O(its rows).
@@ -76,7 +76,7 @@ def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: 
 
 
 def next_frontier(layout: Layout, job: JobFile, last: dict[str, Any]) -> int | None:
-    """F of the next batch, in microseconds: rows before it are late. None if nothing is late yet. ``last``: the last row of ``runs``.
+    """Return F of the next batch, in microseconds: earlier rows are late. None if nothing is late yet. ``last``: the last row of ``runs``.
 
     That row has F as it was in that batch, whose rows have moved Spark's watermark on.
     """
@@ -87,7 +87,7 @@ def next_frontier(layout: Layout, job: JobFile, last: dict[str, Any]) -> int | N
 
 
 def _fits(source: SourceNode, name: str) -> None:
-    """Raises SkybandError SKY-E201 if the source would pass over a file of that name."""
+    """Raise SkybandError SKY-E201 if the source ignores files of that name."""
     pattern = {k.lower(): v for k, v in source.options}.get("pathglobfilter")
     if pattern is not None and not fnmatchcase(name, pattern):
         hint = "give the mended file the ending of the source's files"

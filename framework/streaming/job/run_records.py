@@ -1,8 +1,7 @@
-"""Table ``job_runs``: a row for every run of a job, however it ended. One that was killed is recorded by the next.
+"""Write the table ``job_runs``: a row for every run of a job, however it ended. The next run records one that was killed.
 
-While a run goes on, what is known of it is in ``_skyband/run.json``; at its end, whatever that is, what it did is added there (a signal's
-handler does no more), and then it becomes a row of the table. Who holds the job's lock and finds that file makes a row of it: without
-an end it is that of a run that was killed.
+During a run its data are in ``_skyband/run.json``. At its end the results are added to the file (a signal handler does no more), and then
+it becomes a row of the table. A later holder of the job's lock makes a row of a file that it finds; without an end, that run was killed.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ SHOWN: Final = (
     "run_id", "command", "started_at", "ended_at", "status", "error_code", "batches", "rows_in", "rejected", "changes", "spec_hash",
     "skyband_version", "run_by", "host_name",
 )  # fmt: skip
-"""Columns that ``skyband history`` shows: tables of earlier versions have them, too."""
+"""Columns that ``skyband history`` shows; tables of earlier versions have them too."""
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class _Mark(TypedDict):
-    """What must be known of a run; what else its end adds is held to the table's types."""
+    """The required fields of a run; further fields must have the table's types."""
 
     run_id: Annotated[int, Field(ge=1, lt=2**62)]
     process_id: Annotated[int, Field(ge=0, lt=2**31)]
@@ -63,14 +62,14 @@ _MARK: Final = TypeAdapter(_Mark)
 
 
 class RunRecord:
-    """One run's. For who holds the job's lock."""
+    """The record of one run. The caller holds the job's lock."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._row: dict[str, Any] | None = None
 
     def begin(self, command: str, path: str) -> None:
-        """Records the run before, if it was killed, and that this one has begun; once. ``path``: the spec's file.
+        """Record the run before, if it was killed, and the start of this one; once. ``path``: the spec's file.
 
         Raises SkybandError, or OSError, if that cannot be written: then nothing is recorded of this run.
         """
@@ -88,20 +87,20 @@ class RunRecord:
         self._row = row
 
     def mark(self, ended: Mapping[str, Any]) -> None:
-        """Notes the end. Standard library only, since a signal's handler calls it."""
+        """Note the end. Standard library only, because a signal handler calls it."""
         if self._row is not None:
             durable.replace(self._layout.home / RUNNING, json.dumps({**self._row, "ended_at": _now(), **ended}))
             self._row = None
 
     def end(self, ended: Mapping[str, Any]) -> None:
-        """The run is over: its row is in the table. Raises SkybandError or OSError; then the next run adds the row."""
+        """Add the row of the ended run to the table. Raise SkybandError or OSError; then the next run adds the row."""
         if self._row is not None:
             self.mark(ended)
             settle(self._layout)
 
 
 def settle(layout: Layout) -> None:
-    """Makes a row of the mark that is there, if one is. For who holds the job's lock; once, whenever it is repeated."""
+    """Make a row of the file of an earlier run, if there is one; repeating it adds no second row. The caller holds the job's lock."""
     said = _said(layout)
     if said is None:
         return
@@ -113,7 +112,7 @@ def settle(layout: Layout) -> None:
 
 
 def history(layout: Layout, limit: int | None = None) -> list[dict[str, Any]]:
-    """The newest runs, newest first, with the one that is going on or was killed since. O(runs). Takes no lock."""
+    """Return the newest runs, newest first, with one that is active or was killed since. O(runs). Takes no lock."""
     require_readable(layout.root)
     known: list[dict[str, Any]] = []
     if delta_read.exists(layout.root, JOB_RUNS):
@@ -129,7 +128,7 @@ def history(layout: Layout, limit: int | None = None) -> list[dict[str, Any]]:
 
 
 def spec_hash(path: str) -> str | None:
-    """SHA-256 of the file's bytes, as ``sha256sum`` has it; None if it cannot be read."""
+    """Return the SHA-256 of the file's bytes, as ``sha256sum`` prints it; None if it cannot be read."""
     with suppress(OSError):
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return None
@@ -158,7 +157,7 @@ def _said(layout: Layout) -> dict[str, Any] | None:
 
 
 def _alive(said: Mapping[str, Any]) -> bool:
-    """Whether the run that has not ended still goes on; a guess if it is on another machine."""
+    """Return True if the run is still active; a guess if it is on another machine."""
     return said["host_name"] != socket.gethostname() or alive(int(said["process_id"]))
 
 
@@ -173,7 +172,7 @@ def _version(package: str) -> str | None:
 
 
 def _user() -> str | None:
-    """The user's name; the number of one who has none (in containers)."""
+    """Return the user's name, or the user id if it has none (in containers)."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

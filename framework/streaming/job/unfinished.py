@@ -1,8 +1,7 @@
-"""What of a spec may change while a batch has begun and is not done: what decides which of its rows are accepted.
+"""Decide whether a spec's rules may change while a batch is incomplete.
 
-A batch of which a table has rows is repeated as it was, so that what is there already stays true. Of one that no table has rows of (it was
-killed early, or a row stopped the run) nothing has to be repeated: it is planned anew, with what it takes and how far that moves the
-watermark.
+A batch with rows in a table is repeated with the same rules, so that these rows stay correct. A batch without rows in any table (it was
+killed early, or a row stopped the run) is planned anew, with its files and its watermark.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from skyband.framework.streaming.job.layout import JobFile, Layout, rules_of, st
 
 
 def settle(plan: Plan, layout: Layout, job: JobFile, found: Found) -> None:
-    """Makes the unfinished batch, if there is one, fit rules that have changed since; ``found``: what the tables hold.
+    """Adapt the incomplete batch, if there is one, to changed rules; ``found``: the contents of the tables.
 
-    Raises SpecErrors of SKY-E150 if it has to be repeated with the former ones.
+    Raise SpecErrors of SKY-E150 if it has to be repeated with the former rules.
     """
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if planned <= done:
