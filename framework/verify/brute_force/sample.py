@@ -23,8 +23,14 @@ from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify.brute_force import instants
 from skyband.framework.verify.brute_force.accepted import accepted, source_rows, with_deletions, without_late
-from skyband.framework.verify.brute_force.compare_changes import compare_result, compare_scores, compare_steps, compare_values
-from skyband.framework.verify.brute_force.compare_items import compare_head, compare_items
+from skyband.framework.verify.brute_force.compare_changes import (
+    compare_head,
+    compare_items,
+    compare_result,
+    compare_scores,
+    compare_steps,
+    compare_values,
+)
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, Room, Work, objects
 from skyband.framework.verify.brute_force.rejected_rows import RejectedRows
 from skyband.framework.verify.brute_force.results import Reports, Results
