@@ -82,7 +82,7 @@ def test_the_file_is_the_callers_and_never_the_specs(directory: Path, monkeypatc
     assert "SKY-E610" in refused(SKYBAND_CONFIG="gone.toml")
     # One that others may write counts only if it is named.
     (directory / "skyband.toml").chmod(0o666)
-    assert "may be written by all" in refused()
+    assert "all users may write it" in refused()
     assert spark_settings(SparkOptions(), {"SKYBAND_CONFIG": "skyband.toml"}).master == "local[1]"
     (directory / "skyband.toml").unlink()
     os.mkfifo(directory / "skyband.toml")

@@ -59,11 +59,11 @@ def test_files_that_are_not_there_or_not_whole_are_found(directory: str, tmp_pat
     for root in (location(directory), tmp_path):
         (root / "t").mkdir(exist_ok=True)
         whole, cut, gone, last = (data_files.write(root, "t", ROWS) for _ in range(4))
-        assert data_files.unseen(root, "t", [whole, cut, gone, last]) == data_files.unseen(root, "t", []) == []
+        assert data_files.missing_files(root, "t", [whole, cut, gone, last]) == data_files.missing_files(root, "t", []) == []
         (root / "t" / cut.path).write_bytes((root / "t" / cut.path).read_bytes()[:-1])
         (root / "t" / gone.path).unlink()
-        assert data_files.unseen(root, "t", [whole, cut, gone, last]) == [cut, gone]
-        assert data_files.unseen(root, "t", [gone]) == [gone] and data_files.unseen(root, "t", [whole]) == []
+        assert data_files.missing_files(root, "t", [whole, cut, gone, last]) == [cut, gone]
+        assert data_files.missing_files(root, "t", [gone]) == [gone] and data_files.missing_files(root, "t", [whole]) == []
 
 
 @pytest.mark.parametrize("least", [0, 600])
