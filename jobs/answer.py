@@ -1,7 +1,7 @@
-"""What a command answers, once as data and once as text, and the one place that prints it.
+"""The answer of a command, as data and as text, and the one function that prints it.
 
-``--format json``: stdout has one JSON document and nothing else, whatever the exit code (docs/reference/commands.md). Text for people goes
-to stderr.
+With ``--format json``, stdout has exactly one JSON document, whatever the exit code (docs/reference/commands.md). Text for people goes to
+stderr.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class Job:
         key: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> Answer:
-        """Return a query's result ``at`` an instant (default: the last complete one), or its best ``k`` within ``window`` at the end.
+        """Return a query's result ``at`` an instant (default: the last complete), or its best ``k`` within ``window`` at the last batch.
 
         The answer has its ``rows``, the instant they stand for (``as_of``), a ``note``, and the ``sql`` that gives them in DuckDB. ``at``
         without a time zone is UTC; ``window`` is ``"2 days"``, ``"500 rows"`` or both; ``key`` the values of ``partition_by``. Without

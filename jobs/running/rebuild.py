@@ -94,7 +94,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     from skyband.framework.streaming.job.idle import waiting
     from skyband.framework.streaming.job.layout import NEXT
 
-    told: Lines = args.lines
+    lines: Lines = args.lines
     outcome: Outcome = args.recorded
     new = staged(plan, layout)
     if not args.partial:
@@ -103,11 +103,11 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     if not on:
         drop(layout, NEXT)
         built.home.mkdir(parents=True)
-    CheckSource(plan.source, True, told).run()
+    CheckSource(plan.source, True, lines).run()
     record.begin()
     if not args.quiet:
         how = "continuing the interrupted rebuild of" if on else "rebuilding"
-        told.tell("info", "starting", f"{how} {summary(plan)}; its tables stay unchanged meanwhile")
+        lines.tell("info", "starting", f"{how} {summary(plan)}; its tables stay unchanged meanwhile")
     watch_tables(outcome, plan, layout)
     swapped = False
     try:
@@ -117,12 +117,12 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
             swapped = True
             outcome.anew()
             kept = bytes_in(layout.home / OLD) / 1e6
-            told.tell(
+            lines.tell(
                 "info", "swapped", f"swapped in; the previous tables are in {layout.home / OLD} ({kept:,.1f} MB) until the next rebuild"
             )
         elif code in (1, 4):
             hint = "skyband rebuild SPEC --anyway swaps it in nevertheless"
-            told.errors([SkybandError("SKY-E511", "the new generation did not pass: the tables are unchanged", hint=hint)])
+            lines.errors([SkybandError("SKY-E511", "the new generation did not pass: the tables are unchanged", hint=hint)])
         return code
     finally:
         outcome.look(lambda: newest_checks(layout.root if swapped else built.root))
@@ -150,7 +150,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.session import get_session
 
-    told: Lines = args.lines
+    lines: Lines = args.lines
     job = layout.known()
     found = addable(plan, layout, job)
     CheckSource(plan.source, False).run()
@@ -159,7 +159,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     try:
         if found is not None:
             names = ", ".join(found.queries)
-            told.tell("info", "starting", f"backfilling {names}; the tables of job {plan.job} stay unchanged meanwhile")
+            lines.tell("info", "starting", f"backfilling {names}; the tables of job {plan.job} stay unchanged meanwhile")
             spark = get_session(plan.job, packages=packages(plan), home=layout.home)
             from skyband.framework.streaming.job.locks import jvm_lock
             from skyband.framework.streaming.job.sent import Sent
@@ -169,7 +169,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
             Sent(layout, job).forget(found.queries)
             with jvm_lock(spark, layout):
                 rows = add(spark, plan, layout, job, found)
-            told.tell("info", "added", f"{names}: {counted(rows, 'row')} backfilled; swapped in", rows=rows)
+            lines.tell("info", "added", f"{names}: {counted(rows, 'row')} backfilled; swapped in", rows=rows)
         return StreamJob(args, plan, layout, layout.home, began, found is not None).run()
     finally:
         args.recorded.look(lambda: newest_checks(layout.root))

@@ -99,9 +99,9 @@ def _train(args: argparse.Namespace, directory: Path) -> None:
 
 
 def compile_modules(package: Path) -> None:
-    """Leaves Python's compiled form of all modules of ``package``, if it may be written there.
+    """Write the compiled form of all modules of ``package``, if it may be written there.
 
-    A run has four processes, each of which would compile them anew where Python is told to write none, as often in images
+    A run has four processes. Each compiles the modules again where Python may not write compiled files, as often in images
     (PYTHONDONTWRITEBYTECODE).
     """
     for part in PARTS:

@@ -43,7 +43,7 @@ def test_reasons_are_listed_with_examples_and_replayed_rows(plan: Plan, capsys: 
     assert "\x1b" not in out and "\x07" not in out
     lines = out.splitlines()
     assert [line.split(":")[0] for line in lines if not line.startswith(" ")][:3] == ["late", "parse", "rule"]
-    assert "4 mended rows were put back as replayed-1.csv at 2026-01-01T00:00:00+00:00; rejected again: 1" in lines
+    assert "4 fixed rows were put back as replayed-1.csv at 2026-01-01T00:00:00+00:00; rejected again: 1" in lines
     assert main(["rejected", "spec.yaml", "--format", "json", "--reason", "rule"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [(r["reason"], r["rows"], r["last_batch"]) for r in found["reasons"]] == [("rule:sane", 1, 0), ("rule:sane,other", 1, 0)]

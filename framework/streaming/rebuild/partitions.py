@@ -38,13 +38,13 @@ def move_state(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, wa
     """
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if job.moving is None:
-        wanted = requested_tasks()
-        if wanted in (None, job.partitions) or done < 0:
+        requested = requested_tasks()
+        if requested in (None, job.partitions) or done < 0:
             return job
         if planned > done:
-            warn(f"batch {planned} is unfinished: this run has {counted(job.partitions, 'task')} for the state, the next one {wanted}")
+            warn(f"batch {planned} is unfinished: this run has {counted(job.partitions, 'task')} for the state, the next one {requested}")
             return job
-        job = replace(job, moving=wanted)
+        job = replace(job, moving=requested)
         layout.save(job)
     to = job.moving
     assert to is not None

@@ -84,7 +84,7 @@ class Totals:
     def add(self, batch: Batch, passed: Callable[[], list[int]]) -> None:
         """Set the totals of ``batch`` from those of the batch before: a repeated batch gets the same figures.
 
-        ``passed``: the frontiers that rows of the control source asked for and that Spark's watermark has reached.
+        ``passed``: returns the frontiers of rows of the control source that Spark's watermark has reached.
         """
         earlier = [b for b in self._after if b < batch.number]
         pending, newest, frontier, controlled = self._after[max(earlier)] if earlier else _Total()
