@@ -20,7 +20,7 @@ _STATES: Final[tuple[tuple[str, str, str], ...]] = (
     ("ParserException", "42601", "the statement is not understood"),
     ("SyntaxException", "42601", "the statement is not understood"),
     ("BinderException", "42703", "the statement does not fit the tables"),
-    ("CatalogException", "42704", "the statement names what there is not"),
+    ("CatalogException", "42704", "the statement names something that does not exist"),
     ("ConversionException", "22P02", "a value cannot be converted"),
     ("OutOfRangeException", "22003", "a value is out of range"),
     ("TypeMismatchException", "42804", "the types do not fit"),

@@ -29,7 +29,7 @@ _FIXED: Final = {
     "spark.sql.catalog": STARTS_SPARK,
     "spark.sql.adaptive.": "the tasks of the stateful step would be others from batch to batch",
     "spark.sql.streaming.": "what is kept between batches would be lost or read otherwise",
-    "spark.sql.": "what Spark makes of rows must not depend on who runs the job",
+    "spark.sql.": "the values that Spark computes must not depend on who runs the job",
     "spark.databricks.": "commits of tables must not depend on who runs the job",
     "spark.jars.excludes": STARTS_SPARK,
     "spark.master": "--master says it",

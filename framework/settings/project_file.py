@@ -1,4 +1,4 @@
-"""Read ``skyband.toml``: Spark settings of the user who runs jobs, with profiles. Standard library only.
+"""Read ``skyband.toml``: the user's Spark settings, with profiles. Standard library only.
 
 It is the file that ``SKYBAND_CONFIG`` names, else the one in the working directory; never one beside a spec, whose author must not decide
 how Spark is started (docs/explanation/security.md).

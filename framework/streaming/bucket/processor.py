@@ -146,8 +146,8 @@ class HostProcessor(StatefulProcessor):
 
     def _set_timer(self, bucket: Bucket, before: int | None, token: str, watermark_ms: int) -> None:
         due = bucket.due()
-        # Something at instant e is due once the watermark is past e; timers fire at <= the watermark. What is still due now waits
-        # for a later watermark than this one (F of a finish lies within its millisecond).
+        # An event at e is due once the watermark is past e; timers fire at <= the watermark. Whatever is still due now waits
+        # for a later watermark than this one (F of a finish is within its millisecond).
         timer = None if due is None else max(due // 1000 + 1, watermark_ms + 1)
         if timer != before:
             timers = list(self.handle.listTimers())

@@ -1,4 +1,4 @@
-"""Tables that are asked with another spec than that of the last run: what does not fit is said to be that."""
+"""Report errors of reading tables as an edited spec, if the spec differs from that of the last run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from skyband.framework.tables.delta.expected_columns import OtherColumns
 
 @contextmanager
 def tables_of(plan: Plan) -> Iterator[None]:
-    """Inside, the tables of ``plan``'s sink are read. A failure that says nothing to the user is SKY-E150 if the spec was edited.
+    """Raise SKY-E150 for an unclear failure to read the tables of ``plan``'s sink inside the block, if the spec was edited.
 
-    The tables then lack columns that the spec has, or have others: which ones, every library says in its own way.
+    The tables then have other columns than the spec, and each library reports this in its own way.
     """
     try:
         yield

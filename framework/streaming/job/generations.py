@@ -94,7 +94,7 @@ def staged(plan: Plan, layout: Layout) -> Plan:
 
 
 def job_of(home: Path) -> str | None:
-    """The job whose generation ``home`` (``_skyband``) is of, None if that cannot be told."""
+    """Return the job to which the generation ``home`` (``_skyband``) belongs, None if that is unknown."""
     return _said(home).job
 
 
@@ -249,7 +249,7 @@ def _checked(layout: Layout) -> Journal:
         for (here, there, away), leaving, coming in zip(_places(layout, journal), journal.leaving, journal.coming, strict=True):
             invalid = [n for n in (*leaving, *coming) if (n not in tables if here == layout.root else n in STAYING)]
             if invalid:
-                raise InvalidRecord(f"{invalid[0]!r} is no name that a swap moves")
+                raise InvalidRecord(f"{invalid[0]!r} is not a name that a swap moves")
             lost = [n for n in coming if not os.path.lexists(there / n) and not (os.path.lexists(here / n) and _left(n, leaving, away))]
             lost += [n for n in leaving if n not in coming and not os.path.lexists(here / n) and not os.path.lexists(away / n)]
             if lost:
@@ -337,7 +337,7 @@ def _carry_out(layout: Layout, journal: Journal) -> None:
         away.mkdir(parents=True, exist_ok=True)
         for name in dict.fromkeys([*leaving, *coming]):
             failpoint("swap.step")
-            # Nothing else ever makes the one, or the other again: what is done can be told from what is there.
+            # Nothing else recreates these directories, so their existence shows which steps are done.
             if name in leaving and not (away / name).exists():
                 (here / name).rename(away / name)
                 failpoint("swap.between")

@@ -74,7 +74,7 @@ def directory_of(plan: Plan) -> Path:
     machine."""
     source = plan.source
     local = None if source.path is None else local_path(source.path)
-    hint = "write the mended rows as the source's other rows are written; `skyband rejected SPEC --export FILE` has them as they came"
+    hint = "write the fixed rows in the source's format; `skyband rejected SPEC --export FILE` writes them as they were received"
     if local is None or source_format(source.format).backlog(source, None, Path()) is None:
         raise SkybandError("SKY-E201", f"a {source.format} source is no directory of files that rows can be put back into", hint=hint)
     if not Path(local).is_dir() or any("=" in p.name and p.is_dir() for p in Path(local).iterdir() if not p.name.startswith((".", "_"))):

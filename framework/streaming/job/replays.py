@@ -53,7 +53,7 @@ def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: 
     _fits(plan.source, name)
     record = layout.home / DIRECTORY / f"{name}.json"
     if record.exists() or (directory / name).exists():
-        hint = "its rows would come twice; what still is to be mended goes into a file of its own"
+        hint = "its rows would be read twice; put further fixed rows into a file of their own"
         raise SkybandError("SKY-E202", f"{path.name} was put back before, as {name}", hint=hint)
     frontier = next_frontier(layout, job, last)
     reasons, late_by = _looked_at(spark, plan, layout, job, path, frontier)
@@ -90,7 +90,7 @@ def _fits(source: SourceNode, name: str) -> None:
     """Raise SkybandError SKY-E201 if the source ignores files of that name."""
     pattern = {k.lower(): v for k, v in source.options}.get("pathglobfilter")
     if pattern is not None and not fnmatchcase(name, pattern):
-        hint = "give the mended file the ending of the source's files"
+        hint = "give the file the extension of the source's files"
         raise SkybandError("SKY-E201", f"the source reads files named {pattern}, and would pass over {name}", hint=hint)
 
 
@@ -106,7 +106,7 @@ def _looked_at(
         found = rows.select(REASON, F.unix_micros(F.col(f"`{plan.intake.event_time}`")).alias("at")).toArrow()
     except SkybandError:
         raise
-    except Exception as e:  # whatever Spark says of this one file, by whatever class, is the answer
+    except Exception as e:  # any error of Spark's about this one file is the answer
         said = str(e)
         text = f"{path.name} cannot be read as the source's files are: {first_cause(redact_values(said))}"
         failed = SkybandError("SKY-E301", text, hint="write it as the source's files are, with the same columns and options")
@@ -119,7 +119,7 @@ def _looked_at(
 
 
 def _without(source: SourceNode, header: bool, path: Path, data: bytes, keep: Sequence[bool]) -> bytes:
-    """Return the file without the rows that are not kept. Raises SkybandError SKY-E201 if its rows cannot be told apart."""
+    """Return the file without the rows that are not kept. Raise SkybandError SKY-E201 if its rows cannot be identified."""
     kept = source_format(source.format).without_rows(source, header, path, data, keep)
     if kept is None:
         hint = "leave them out of the file yourself: `skyband rejected` explains the reasons"

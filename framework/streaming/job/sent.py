@@ -16,7 +16,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.writing.sink import FILLED_BATCH
 
 NOTHING: Final = FILLED_BATCH - 1
-"""Before all batches, and what was told of the time before them."""
+"""The position before all batches."""
 
 
 class Sent:

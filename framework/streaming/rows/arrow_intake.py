@@ -45,7 +45,7 @@ def unsupported_file(message: str) -> tuple[str, bool] | None:
 
 
 def said(why: str) -> str:
-    """The message of an error for which the job is handed over for good: see ``unsupported_file``."""
+    """The message of an error after which Spark reads the job's files permanently: see ``unsupported_file``."""
     return f"{_LASTING}: {why}"
 
 

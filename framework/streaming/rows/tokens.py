@@ -112,7 +112,7 @@ def _apart(text: pa.Array, words: str) -> pa.Array:
         return pc.replace_substring_regex(text, _BETWEEN_WORDS, _END)
     run = _RUN.fullmatch(words)
     if run is not None:
-        # What lies between runs of a class is runs of all else: no group to be captured, ten times faster.
+        # Match the separators instead of the tokens: without a capturing group this is ten times faster.
         between = f"[{'' if run['not'] else '^'}{run['of']}]+"
         return pc.replace_substring_regex(text, between, _END)
     return pc.replace_substring_regex(text, f"(?s)({words})|.", f"\\1{_END}")
