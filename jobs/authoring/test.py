@@ -116,7 +116,7 @@ def _spec(path: str, args: argparse.Namespace, play: Play) -> list[dict[str, Any
 
 
 def _failures(plan: Plan, test: SpecTest, play: Play) -> list[str]:
-    """What is wrong, in lines; none if the test passes."""
+    """Return the lines that describe the differences; none if the test passes."""
     from skyband.framework.spec_tests.comparison import compare_tables
 
     if not test.expect:

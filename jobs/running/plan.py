@@ -47,25 +47,25 @@ def _lines(found: Edit, spec: str) -> list[str]:
     lines = [f"job {found.job}: {SAYS[found.verdict]}"]
     lines += [f"  {d}" for d in found.differences]
     if found.moves is not None:
-        lines.append(f"that moves {found.moves / 1e6:,.1f} MB of state, once")
+        lines.append(f"the next run moves {found.moves / 1e6:,.1f} MB of state, once")
     if found.fits:
         return lines
     if found.verdict == "added":
         return [*lines, *_added(found, spec)]
     if found.cost is not None:
         rows = f"{counted(found.cost.rows, 'row')} {agree(found.cost.rows, 'was', 'were')} read"
-        batches = f"{counted(found.cost.batches, 'batch', 'batches')} of {found.cost.seconds:,.1f} s altogether"
-        lines.append(f"all again means: so far {rows}, in {batches}")
-    lines.append(f"to make all again from what the source still has: skyband rebuild {spec}; to keep the old tables: another sink.path")
+        batches = f"{counted(found.cost.batches, 'batch', 'batches')} that took {found.cost.seconds:,.1f} s in total"
+        lines.append(f"a rebuild reads everything again: so far {rows}, in {batches}")
+    lines.append(f"to rebuild from what the source still has: skyband rebuild {spec}; to keep the old tables, use another sink.path")
     return lines
 
 
 def _added(found: Edit, spec: str) -> list[str]:
     many = f"{counted(len(found.states), 'state')} ({', '.join(found.states)})"
     rows = f" {counted(found.cost.rows, 'row')}" if found.cost is not None else ""
-    lines = [f"that means: to read{rows} once again, and run {many} over those accepted; no other query's"]
+    lines = [f"backfilling reads{rows} again, and runs {many} over the accepted rows; other queries are not affected"]
     if found.again:
-        lines.append(f"  shared with {', '.join(found.again)}, whose tables stay as they are")
+        lines.append(f"  shared with {', '.join(found.again)}, whose tables stay unchanged")
     if found.stands_in_the_way is not None:
-        return [*lines, f"  not now: {found.stands_in_the_way}"]
-    return [*lines, f"to do so: skyband rebuild {spec} --added; to make all again: skyband rebuild {spec}"]
+        return [*lines, f"  not possible now: {found.stands_in_the_way}"]
+    return [*lines, f"to backfill: skyband rebuild {spec} --added; to rebuild everything: skyband rebuild {spec}"]

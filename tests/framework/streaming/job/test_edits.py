@@ -78,7 +78,10 @@ def test_the_command_says_what_to_do(spec: Path, tmp_path: Path, capsys: pytest.
     assert main(["plan", str(changed)]) == 1
     head, difference, cost, do = capsys.readouterr().out.splitlines()
     assert head == f"job small: {SAYS['state']}" and difference == "  queries.near.k was 3, now 4"
-    assert re.fullmatch(rf"all again means: so far {ROWS} rows were read, in {small.BATCHES + 1} batches of [\d.,]+ s altogether", cost)
+    assert re.fullmatch(
+        rf"a rebuild reads everything again: so far {ROWS} rows were read, in {small.BATCHES + 1} batches that took [\d.,]+ s in total",
+        cost,
+    )
     assert f"skyband rebuild {changed}" in do
     assert main(["plan", str(changed), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["verdict"] == "state"
@@ -93,8 +96,8 @@ def test_a_query_that_comes_is_made_alone_if_nothing_stands_in_the_way(
     assert main(["plan", str(changed)]) == 1
     head, difference, cost, shared, do = capsys.readouterr().out.splitlines()
     assert head == f"job small: {SAYS['added']}" and difference.startswith("  queries.close is new")
-    assert cost == f"that means: to read {ROWS} rows once again, and run 1 state (near) over those accepted; no other query's"
-    assert shared == "  shared with near, whose tables stay as they are" and f"skyband rebuild {changed} --added" in do
+    assert cost == f"backfilling reads {ROWS} rows again, and runs 1 state (near) over the accepted rows; other queries are not affected"
+    assert shared == "  shared with near, whose tables stay unchanged" and f"skyband rebuild {changed} --added" in do
     plan = load_plan(str(changed))
     layout = Layout(plan.sink)
     monkeypatch.setattr(edits, "last_batch", lambda log: 4 if log.name == "offsets" else 3)
