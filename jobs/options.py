@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from skyband.framework.settings.spark import SparkOptions, take
+from skyband.framework.settings.spark import SparkOptions, set_process_options
 from skyband.jobs.parser import Parser
 
 
@@ -20,7 +20,7 @@ def add_spark_options(p: argparse.ArgumentParser) -> None:
 
 def choose_spark(args: argparse.Namespace) -> None:
     """Set the Spark settings of the process from the arguments. Raises SkybandError SKY-E610 or SKY-E611."""
-    take(SparkOptions(args.master, tuple(args.conf), getattr(args, "spark_alone", False)))
+    set_process_options(SparkOptions(args.master, tuple(args.conf), getattr(args, "spark_alone", False)))
 
 
 class SpecParser(Parser):

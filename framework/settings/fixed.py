@@ -44,7 +44,7 @@ _FIXED: Final = {
 """Setting, or prefix if it ends with a dot -> why it is fixed. The first match counts."""
 
 
-def refusal(name: str) -> str | None:
+def fixed_reason(name: str) -> str | None:
     """Return why the setting ``name`` may not be changed; None if it may."""
     if name in _OPEN:
         return None

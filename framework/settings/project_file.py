@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
-from skyband.framework.settings.fixed import refusal
+from skyband.framework.settings.fixed import fixed_reason
 
 CONFIG: Final = "SKYBAND_CONFIG"
 """The environment variable that names the file; empty: use no file."""
@@ -108,7 +108,7 @@ class _File:
                 continue
             if not isinstance(value, (str, int, float)):
                 raise self._wrong("SKY-E610", f"{name} takes a text, a number, true or false", at)
-            if wrong := unusable(name):
+            if wrong := setting_problem(name):
                 raise self._wrong("SKY-E611", wrong, at)
             yield name, str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -142,9 +142,9 @@ class _File:
         return 1
 
 
-def unusable(name: str) -> str | None:
+def setting_problem(name: str) -> str | None:
     """Return why the user may not set ``name``; None if the user may."""
     if not re.fullmatch(r"spark\.[A-Za-z0-9_.\-]{1,300}", name):
         return f"{name!r} is not a Spark setting: their names begin with spark."
-    why = refusal(name)
+    why = fixed_reason(name)
     return None if why is None else f"{name} may not be changed: {why}"

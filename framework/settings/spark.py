@@ -13,7 +13,7 @@ from typing import Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import conceal
-from skyband.framework.settings.project_file import read, unusable
+from skyband.framework.settings.project_file import read, setting_problem
 from skyband.framework.spec.parsing.positions import is_secret
 
 MASTER: Final = "SKYBAND_MASTER"
@@ -53,32 +53,32 @@ class SparkOptions:
     alone: bool = False
 
 
-_asked = SparkOptions()
+_process_options = SparkOptions()
 
 
-def take(asked: SparkOptions) -> None:
-    """Make ``asked`` the options of this process. Raise as ``spark_settings``, so that mistakes are reported at once."""
-    global _asked
-    spark_settings(asked)
-    _asked = asked
+def set_process_options(options: SparkOptions) -> None:
+    """Make ``options`` the options of this process. Raise as ``spark_settings``, so that mistakes are reported at once."""
+    global _process_options
+    spark_settings(options)
+    _process_options = options
 
 
-def spark_settings(asked: SparkOptions | None = None, env: Mapping[str, str] = os.environ) -> SparkSettings:
+def spark_settings(options: SparkOptions | None = None, env: Mapping[str, str] = os.environ) -> SparkSettings:
     """Return the effective settings, and conceal the values of secrets from now on.
 
     Raise SkybandError SKY-E610 or SKY-E611 (see ``project_file.read``); SKY-E611 for an option or a variable that may not be given.
     """
-    asked = asked or _asked
+    options = options or _process_options
     memory = {_MEMORY: env["SKYBAND_DRIVER_MEMORY"]} if "SKYBAND_DRIVER_MEMORY" in env else {}
-    if asked.alone:
+    if options.alone:
         return SparkSettings(env[MASTER] if _LOCAL.fullmatch(env.get(MASTER, "")) else DEFAULT, memory)
     master, conf = read(env, env.get(PROFILE))
     lines = (line.strip() for line in env.get(CONF, "").splitlines())
-    conf |= memory | _pairs(CONF, (line for line in lines if line)) | _pairs("--conf", asked.conf)
+    conf |= memory | _pairs(CONF, (line for line in lines if line)) | _pairs("--conf", options.conf)
     for name, value in conf.items():
         if is_secret((name,)):
             conceal(name, value)
-    chosen = asked.master or env.get(MASTER) or master or DEFAULT
+    chosen = options.master or env.get(MASTER) or master or DEFAULT
     if not (_LOCAL.fullmatch(chosen) or _MASTER.fullmatch(chosen)):
         hint = "use local[N], spark://HOST:PORT, yarn or k8s://...; for several masters spark://HOST:PORT,HOST:PORT"
         raise SkybandError("SKY-E611", f"{chosen!r} is not a master", hint)
@@ -100,7 +100,7 @@ def _pairs(origin: str, given: Iterable[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals:
             raise SkybandError("SKY-E611", f"{origin} takes NAME=VALUE", "such as spark.executor.memory=4g")
-        if wrong := unusable(name.strip()):
+        if wrong := setting_problem(name.strip()):
             raise SkybandError("SKY-E611", f"{origin}: {wrong}")
         found[name.strip()] = value.strip()
     return found

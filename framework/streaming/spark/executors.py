@@ -105,7 +105,7 @@ def check(spark: SparkSession, home: Path | None) -> None:
         if home is not None and reached_by_tasks(str(home)):
             with contextlib.suppress(OSError, SkybandError):
                 mark = stack.enter_context(_marked(home))
-        found = _ask(spark, [] if mark is None else [mark])
+        found = _reports(spark, [] if mark is None else [mark])
     own = versions()
     for host, theirs, unseen in found:
         if other := _differences(theirs, own):
@@ -119,7 +119,7 @@ def see(spark: SparkSession, path: str) -> None:
     local = local_path(path)
     if local is None or not os.path.exists(local):
         return
-    for host, _, unseen in _ask(spark, [local]):
+    for host, _, unseen in _reports(spark, [local]):
         if unseen:
             _refuse_unseen("the source", path, host)
 
@@ -179,7 +179,7 @@ def _await(spark: SparkSession) -> None:
         clock.sleep(_STEP)
 
 
-def _ask(spark: SparkSession, paths: Sequence[str]) -> list[Found]:
+def _reports(spark: SparkSession, paths: Sequence[str]) -> list[Found]:
     context = spark.sparkContext
     many = max(4, 2 * context.defaultParallelism)
     task = _report_of(list(paths))

@@ -195,7 +195,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_REGION", "AWS_DEFAULT_REGION", CONF, MASTER):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(spark, "_asked", SparkOptions())
+    monkeypatch.setattr(spark, "_process_options", SparkOptions())
     return monkeypatch
 
 
@@ -206,11 +206,11 @@ def test_workers_reach_the_store_by_the_settings_that_count_for_the_command(aske
     assert workers_env() == {}
     (tmp_path / "skyband.toml").write_text(f'[engine.conf]\n"{S3A}endpoint" = "http://file"\n"{S3A}access.key" = "of file"\n')
     asked.setenv(CONF, f"{S3A}endpoint=http://variable\nspark.executor.memory=3g")
-    asked.setattr(spark, "_asked", SparkOptions(conf=(f"{S3A}endpoint=http://option", f"{S3A}secret.key={KEY}")))
+    asked.setattr(spark, "_process_options", SparkOptions(conf=(f"{S3A}endpoint=http://option", f"{S3A}secret.key={KEY}")))
     mine, env = store_options("s3://b/x"), workers_env()
     assert mine is not None and mine["aws_endpoint"] == "http://option" and mine["aws_secret_access_key"] == KEY
     # A worker has the variables, and does not know the options.
-    asked.setattr(spark, "_asked", SparkOptions())
+    asked.setattr(spark, "_process_options", SparkOptions())
     assert list(env) == [CONF] and store_options("s3://b/x", env) == mine
     assert spark.spark_settings(env=env).conf["spark.executor.memory"] == "3g"
 
