@@ -5,6 +5,8 @@ Only arrivals with a candidate that reaches the list, expiries of list members a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from skyband.operators.base import I64, NEVER
@@ -28,6 +30,17 @@ from skyband.operators.pair_rows.kernels.tables import (
 from skyband.operators.windows import UNBOUNDED
 
 
+class Moment(NamedTuple):
+    """The next event of one query's list."""
+
+    next_in: int
+    """int64: the index of the next arrival that changes the list, or the batch's size."""
+    at: int
+    """int64: the event's instant, or the batch's limit if there is none."""
+    expires: bool
+    """Whether the event is an expiry by time; otherwise it is the arrival."""
+
+
 @inner
 def copy_pairs(source: Pairs, length: int, target: Pairs) -> None:
     """Copy the first ``length`` pairs."""
@@ -44,6 +57,41 @@ def next_arrival(batch: SubBatch, arrived: int, bar: float, first_out: int, coun
     while i < batch.size and not (best[i] <= bar or start + i > first_out):
         i += 1
     return i
+
+
+@inner
+def next_moment(batch: SubBatch, history: History, arrived: int, bar: float, first_out: int, count: int, micros: int) -> Moment:
+    """Return the next event; ``first_out`` is the oldest member's older seq, or ``NEVER``. The others as in ``next_arrival``."""
+    times, first_stored = history.times, history.first_stored
+    next_in = next_arrival(batch, arrived, bar, first_out, count)
+    at = times[batch.first_seq + next_in - first_stored] if next_in < batch.size else batch.limit
+    expiry = np.int64(NEVER)
+    if micros < UNBOUNDED and first_out < NEVER:
+        expiry = times[first_out - first_stored] + micros
+    expires = expiry < at or (expiry == at and (next_in < batch.size or not batch.last))
+    return Moment(next_in, int(expiry if expires else at), bool(expires))
+
+
+@inner
+def arrived_by(batch: SubBatch, history: History, arrived: int, moment: Moment) -> int:
+    """Return how many arrivals have been processed after the event at ``moment``, of which ``arrived`` were before."""
+    if not moment.expires:
+        return moment.next_in + 1
+    first = batch.first_seq - history.first_stored
+    return max(arrived, first_after(history.times, first + arrived, first + batch.size, moment.at - 1) - first)
+
+
+@inner
+def report(query: int, key: int, every: int, at: int, written: int, end: int, progress: Progress) -> int:
+    """Count change rows [``written``, ``end``) as a step, or mark the next boundary as due; return the next free row."""
+    if end == written:
+        return written
+    if every > 0:
+        if progress.due[query, key] == NEVER:
+            progress.due[query, key] = -((-at) // every) * every
+        return written
+    progress.step[query, key] += 1
+    return end
 
 
 @inner
@@ -91,33 +139,22 @@ def replay(
     worst, start, room = queries.worst[query], queries.list_start[query], queries.list_room[query]
     best, before = part(lists.best, start, room), part(lists.before, start, k)
     length, whole = lists.length[query], lists.whole[query] == 1
-    batch, times, first_stored = sources.batch, history.times, history.first_stored
+    batch = sources.batch
     done = False
     while written + 2 * k <= len(rows.score):
         first_out = oldest(best.older, min(length, k))
         bar = worst if whole else best.score[length - 1]
-        next_in = next_arrival(batch, arrived, bar, first_out, count)
-        at = times[batch.first_seq + next_in - first_stored] if next_in < batch.size else batch.limit
-        expiry = np.int64(NEVER)
-        if micros < UNBOUNDED and length > 0:
-            expiry = times[first_out - first_stored] + micros
-        expires = expiry < at or (expiry == at and (next_in < batch.size or not batch.last))
-        if expires:
-            at = expiry
+        moment = next_moment(batch, history, arrived, bar, first_out, count, micros)
+        next_in, at = moment.next_in, moment.at
         if every > 0 and progress.due[query, key] < at:
             newest = batch.first_seq + batch.size
             written = write_boundary(query, key, queries, newest, history, best, min(length, k), progress, rows, written)
             continue
-        if next_in == batch.size and not expires:
+        if next_in == batch.size and not moment.expires:
             done = True
             break
-        if expires:
-            position = batch.first_seq - first_stored
-            arrived = max(arrived, first_after(times, position + arrived, position + batch.size, at - 1) - position)
-            arriving = -1
-        else:
-            arrived = next_in + 1
-            arriving = batch.first_seq + next_in
+        arrived = arrived_by(batch, history, arrived, moment)
+        arriving = -1 if moment.expires else batch.first_seq + next_in
         first_alive = alive_from(history, batch.first_seq + arrived, at, count, micros)
         if arriving >= 0 and length >= k and first_alive <= first_out and not batch.best[next_in] <= best.score[k - 1]:
             length = arrive(best, length, whole, worst, first_alive, next_in, sources)  # only behind the result
@@ -136,11 +173,6 @@ def replay(
         whole = whole and length < room
         event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False)
         end = difference(rows, written, event, before, length_before, best, min(length, k))
-        if end > written and every > 0:
-            if progress.due[query, key] == NEVER:
-                progress.due[query, key] = -((-at) // every) * every
-        elif end > written:
-            progress.step[query, key] += 1
-            written = end
+        written = report(query, key, every, at, written, end, progress)
     lists.length[query], lists.whole[query] = length, 1 if whole else 0
     return arrived, written, done

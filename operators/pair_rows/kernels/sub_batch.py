@@ -19,6 +19,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     IS_A,
     IS_B,
     IS_NEITHER,
+    NEXT_SEQ,
     REGION_START,
     SKYBAND_LENGTH,
     Candidates,
@@ -35,6 +36,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     SubBatch,
     new_pairs,
     new_skyband,
+    next_batch,
     own_scores,
 )
 from skyband.operators.windows import UNBOUNDED
@@ -103,6 +105,23 @@ def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, o
             batch.side[i] = IS_B if code == settings.code_b else (IS_A if code == settings.code_a else IS_NEITHER)
             batch.newer[i] += 1 if code == settings.code_a else 0
     return first_alive
+
+
+@maker
+def next_sub_batch(
+    settings: Settings, keys: I64, key: int, seq: int, until: int, objects: Objects, batch: SubBatch
+) -> tuple[SubBatch, int]:  # fmt: skip
+    """Return the key's next arrivals, from ``seq`` on, in the arrays of ``batch``; and the first seq alive after them.
+
+    The key's last sub-batch of an ``advance`` goes on to ``until``.
+    """
+    size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
+    last = seq + size == keys[key, NEXT_SEQ]
+    first_alive = gather(settings, keys, key, seq, size, objects, batch)
+    limit = until
+    if not last:
+        limit = objects.times[keys[key, REGION_START] + seq + size - 1 - keys[key, FIRST_STORED]]
+    return next_batch(batch, seq, size, limit, last), first_alive
 
 
 @inner

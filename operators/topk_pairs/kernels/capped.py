@@ -11,10 +11,9 @@ from skyband.operators.pair_rows.capped.kernels.replay import fill_lists, replay
 from skyband.operators.pair_rows.capped.kernels.sub_batch import merge_sub_batch, pairs_of
 from skyband.operators.pair_rows.capped.kernels.tables import ensure_buffers, new_buffers
 from skyband.operators.pair_rows.capped.limits import Limits
-from skyband.operators.pair_rows.kernels.sub_batch import gather, no_changes, no_lists, wake_times
+from skyband.operators.pair_rows.kernels.sub_batch import next_sub_batch, no_changes, no_lists, wake_times
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_STORED,
-    NEXT_SEQ,
     REGION_START,
     Advance,
     Bucket,
@@ -28,7 +27,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     history_of,
     new_candidates,
     new_sub_batch,
-    next_batch,
     skyband_of,
 )
 from skyband.operators.topk_pairs.kernels.partners import new_blocks, scan
@@ -54,19 +52,16 @@ def drive_capped(
         buffers = ensure_buffers(buffers, limits, settings.sub_batch, len(skyband.score), len(history.times))
         fill_lists(limits, queries, history, seq, advance.since - 1, skyband, lists, buffers)
         while True:
-            size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
-            last = seq + size == keys[key, NEXT_SEQ]
-            first_alive = gather(settings, keys, key, seq, size, objects, batch)
-            batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
+            batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
             skyband = skyband_of(keys, key, arena)
             candidates = scan(scoring, objects, offset, batch, skyband, np.inf, candidates, blocks, work)
             sources = Sources(batch, candidates, skyband)
             buffers = ensure_buffers(buffers, limits, settings.sub_batch, pairs_of(sources), len(history.times))
             changes = replay_queries(key, limits, queries, history, sources, lists, buffers, progress, changes)
-            if size > 0:
+            if batch.size > 0:
                 arena, end = merge_sub_batch(limits, keys, key, first_alive, sources, arena, end, buffers)
-            seq += size
-            if last:
+            seq += batch.size
+            if batch.last:
                 break
         wake_times(key, queries, history, lists, progress)
     return changes.rows, changes.written, arena, end

@@ -14,9 +14,9 @@ from skyband.operators.pair_rows.kernels.lists import enough, fill_lists
 from skyband.operators.pair_rows.kernels.sub_batch import (
     ChangeBuffer,
     Skybands,
-    gather,
     merge_sub_batch,
     new_scratch,
+    next_sub_batch,
     no_changes,
     no_lists,
     replay_queries,
@@ -24,7 +24,6 @@ from skyband.operators.pair_rows.kernels.sub_batch import (
 )
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_STORED,
-    NEXT_SEQ,
     REGION_START,
     SHORT,
     Advance,
@@ -40,7 +39,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_candidates,
     new_skyband,
     new_sub_batch,
-    next_batch,
     skyband_of,
 )
 from skyband.operators.topk_pairs.kernels.partners import LARGEST, new_blocks, scan
@@ -75,10 +73,7 @@ def drive(
         offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
         fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, skybands.skyband), lists)
         while enough(queries, lists):
-            size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
-            last = seq + size == keys[key, NEXT_SEQ]
-            first_alive = gather(settings, keys, key, seq, size, objects, batch)
-            batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
+            batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
             skyband = skyband_of(keys, key, skybands.skyband)
             candidates = scan(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work)
             if candidates.found < 0:
@@ -89,10 +84,10 @@ def drive(
             if work[SHORT] > short:
                 progress.step[:, key], changes = steps, ChangeBuffer(changes.rows, written)
                 break
-            if size > 0:
+            if batch.size > 0:
                 skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
-            seq += size
-            if last:
+            seq += batch.size
+            if batch.last:
                 break
         wake_times(key, queries, history, lists, progress)
     return changes.rows, changes.written, skybands.skyband, skybands.end, seq

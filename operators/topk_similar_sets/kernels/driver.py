@@ -11,9 +11,9 @@ from skyband.operators.base import I64
 from skyband.operators.pair_rows.kernels.lists import fill_lists
 from skyband.operators.pair_rows.kernels.sub_batch import (
     Skybands,
-    gather,
     merge_sub_batch,
     new_scratch,
+    next_sub_batch,
     no_changes,
     no_lists,
     replay_queries,
@@ -21,7 +21,6 @@ from skyband.operators.pair_rows.kernels.sub_batch import (
 )
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_STORED,
-    NEXT_SEQ,
     REGION_START,
     Advance,
     Bucket,
@@ -35,7 +34,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_candidates,
     new_skyband,
     new_sub_batch,
-    next_batch,
     skyband_of,
 )
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup, new_staircase
@@ -65,19 +63,16 @@ def drive(
         offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
         fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, skybands.skyband), lists)
         while True:
-            size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
-            last = seq + size == keys[key, NEXT_SEQ]
-            first_alive = gather(settings, keys, key, seq, size, objects, batch)
-            batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
+            batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
             skyband = skyband_of(keys, key, skybands.skyband)
             position = BatchPosition(key, sets.first_row[g] + seq - advance.first_new[g], offset, advance.since - 1)
             tables = search(test_as_a, test_as_b, reads, position, batch, skyband, tables, work, counters)
             sources = Sources(batch, tables.candidates, skyband)
             changes = replay_queries(key, queries, history, sources, lists, progress, changes, work)
-            if size > 0:
+            if batch.size > 0:
                 skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
-            seq += size
-            if last:
+            seq += batch.size
+            if batch.last:
                 break
         wake_times(key, queries, history, lists, progress)
     return changes.rows, changes.written, skybands.skyband, skybands.end, tables.inverted_index

@@ -7,20 +7,16 @@ walked anew: one change at the front can let others in and out all the way down.
 
 from __future__ import annotations
 
-import numpy as np
-
-from skyband.operators.base import NEVER
 from skyband.operators.jit import inner, maker
 from skyband.operators.pair_rows.capped.kernels.tables import Buffers
 from skyband.operators.pair_rows.capped.kernels.walk import collect, collect_stored, walk
 from skyband.operators.pair_rows.capped.limits import Limits
-from skyband.operators.pair_rows.kernels.arena import alive_from, first_after
+from skyband.operators.pair_rows.kernels.arena import alive_from
 from skyband.operators.pair_rows.kernels.changes import Event, difference, ensure_capacity
 from skyband.operators.pair_rows.kernels.lists import oldest, ranks_before
-from skyband.operators.pair_rows.kernels.replay import copy_pairs, next_arrival, write_boundary
+from skyband.operators.pair_rows.kernels.replay import arrived_by, copy_pairs, next_moment, report, write_boundary
 from skyband.operators.pair_rows.kernels.sub_batch import ChangeBuffer, group_by_arrival
 from skyband.operators.pair_rows.kernels.tables import ChangeRows, History, Lists, Pairs, Progress, Queries, Skyband, Sources, part
-from skyband.operators.windows import UNBOUNDED
 
 
 @inner
@@ -74,32 +70,21 @@ def replay(
     worst, start = queries.worst[query], queries.list_start[query]
     best, before = part(lists.best, start, k), part(lists.before, start, k)
     length = lists.length[query]
-    batch, times, first_stored = sources.batch, history.times, history.first_stored
+    batch, first_stored = sources.batch, history.first_stored
     done = False
     while written + 2 * k <= len(rows.score):
         first_out = oldest(best.older, length)
         bar = worst if length < k else best.score[k - 1]
-        next_in = next_arrival(batch, arrived, bar, first_out, count)
-        at = times[batch.first_seq + next_in - first_stored] if next_in < batch.size else batch.limit
-        expiry = np.int64(NEVER)
-        if micros < UNBOUNDED and length > 0:
-            expiry = times[first_out - first_stored] + micros
-        expires = expiry < at or (expiry == at and (next_in < batch.size or not batch.last))
-        if expires:
-            at = expiry
+        moment = next_moment(batch, history, arrived, bar, first_out, count, micros)
+        next_in, at = moment.next_in, moment.at
         if every > 0 and progress.due[query, key] < at:
             written = write_boundary(query, key, queries, batch.first_seq + batch.size, history, best, length, progress, rows, written)
             continue
-        if next_in == batch.size and not expires:
+        if next_in == batch.size and not moment.expires:
             done = True
             break
-        if expires:
-            position = batch.first_seq - first_stored
-            arrived = max(arrived, first_after(times, position + arrived, position + batch.size, at - 1) - position)
-            arriving = -1
-        else:
-            arrived = next_in + 1
-            arriving = batch.first_seq + next_in
+        arrived = arrived_by(batch, history, arrived, moment)
+        arriving = -1 if moment.expires else batch.first_seq + next_in
         first_alive = alive_from(history, batch.first_seq + arrived, at, count, micros)
         if arriving >= 0 and first_alive <= first_out and not enters(best, length, limits.cap, bar, first_alive, next_in, sources):
             continue
@@ -110,12 +95,7 @@ def replay(
         )
         event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False)
         end = difference(rows, written, event, before, length_before, best, length)
-        if end > written and every > 0:
-            if progress.due[query, key] == NEVER:
-                progress.due[query, key] = -((-at) // every) * every
-        elif end > written:
-            progress.step[query, key] += 1
-            written = end
+        written = report(query, key, every, at, written, end, progress)
     lists.length[query] = length
     return arrived, written, done
 
