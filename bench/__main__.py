@@ -1,11 +1,11 @@
-"""Runs benchmarks: ``python -m bench [name ...]``, or ``make bench`` and ``make bench only=topk_pairs``.
+"""Run benchmarks: ``python -m bench [name ...]``, or ``make bench`` and ``make bench only=topk_pairs``.
 
 A benchmark is a module of this directory with a function ``run()`` that yields or returns measurements, each a flat-ish dictionary::
 
     {"operator": str, "params": {...}, "cpu_ns_per_event": float, "wall_ns_per_event": float, "peers": {name: cpu_ns_per_event}}
 
-and whatever else it has to tell (``ms``: parts of a time; ``says``: texts by name, in a row without figures). Each is a line of
-``build/bench/<name>.jsonl`` as soon as it is made, and a row of the table printed.
+and further fields (``ms``: parts of a time; ``says``: texts by name, in a row without figures). Each measurement becomes a line of
+``build/bench/<name>.jsonl`` at once, and a row of the printed table.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ OUT = HERE.parent / "build" / "bench"
 
 
 def benchmarks() -> list[str]:
-    """Names of the modules of this directory that define ``run()``."""
+    """Return the names of the modules of this directory that define ``run()``."""
     return sorted(p.stem for p in HERE.glob("*.py") if not p.stem.startswith("_") and "\ndef run(" in p.read_text(encoding="utf-8"))
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it."""
+    """Format a value for the table."""
     if isinstance(value, Mapping):
         return " ".join(f"{k}={cell(v)}" for k, v in value.items()) or "-"
     if isinstance(value, float):
@@ -39,7 +39,7 @@ def cell(value: object) -> str:
 
 
 def parts(rows: list[dict[str, Any]]) -> str:
-    """The parts of rows that have some, a line each: of a time (``ms``: name to milliseconds), or what a row ``says`` (name to text)."""
+    """Format the parts of rows, a line each: milliseconds by name (``ms``), or texts by name (``says``)."""
     lines = []
     for row in rows:
         if "ms" in row:
@@ -52,7 +52,7 @@ def parts(rows: list[dict[str, Any]]) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Rows under the names of their fields, numbers to the right."""
+    """Format rows under the names of their fields, numbers to the right."""
     rows = [row for row in rows if "says" not in row]
     names = list(dict.fromkeys(name for row in rows for name in row if name != "ms"))
     cells = [[cell(row[n]) if n in row else "" for n in names] for row in rows]
@@ -65,7 +65,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def run(name: str) -> list[dict[str, Any]]:
-    """Run one benchmark, writing each measurement to its file as it comes."""
+    """Run one benchmark, writing each measurement to its file at once."""
     OUT.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     with (OUT / f"{name}.jsonl").open("w", encoding="utf-8") as out:
@@ -77,12 +77,12 @@ def run(name: str) -> list[dict[str, Any]]:
 
 
 def main(names: list[str]) -> int:
-    """Run the benchmarks named, or all; 2 if a name is not one of them."""
+    """Run the named benchmarks, or all. Return 2 if a name is unknown."""
     known = benchmarks()
     names = [n for name in names for n in name.split(",") if n] or known
     unknown = [n for n in names if n not in known]
     if unknown:
-        print(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known) or 'none'}", file=sys.stderr)
+        print(f"unknown benchmark: {', '.join(unknown)}; choose from {', '.join(known) or 'none'}", file=sys.stderr)
         return 2
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
     for name in names:

@@ -100,9 +100,9 @@ def _continuous(query: str, cut: Batches) -> dict[str, Any]:
     directory = WORK / f"{query}-continuous-{cut.size}"
     with ours.continuous(query, directory) as take:
         stamps = _stamped(cut, take)
-    told, there = (ours.changes(sink, cut.ends[0], cut.ends[-1]) for sink in (directory / "out", WORK / f"{query}-drop" / "out"))
+    in_batches, in_one_run = (ours.changes(sink, cut.ends[0], cut.ends[-1]) for sink in (directory / "out", WORK / f"{query}-drop" / "out"))
     row = _row("Skyband, continuous", query, cut, stamps, WARM_CONTINUOUS)
-    return row | {"changes": len(there), "missed": len(there) - len(told), "same": told.equals(there)}
+    return row | {"changes": len(in_one_run), "missed": len(in_one_run) - len(in_batches), "same": in_batches.equals(in_one_run)}
 
 
 def _stamped(cut: Batches, batch: Callable[[Path], None]) -> list[Stamp]:
@@ -133,6 +133,6 @@ def _compared(query: str, out: Path, cut: Batches, exact: ours.Exact) -> dict[st
     said = [answer(query, DeltaTable(out, version=v).to_pyarrow_table()) for v in range(len(cut.ends))]
     items = [unranked(query, s) for s in said]
     seen = sum(len(a ^ b) for a, b in itertools.pairwise(items))
-    there = exact.changes(cut.ends[0], cut.ends[-1])
+    in_one_run = exact.changes(cut.ends[0], cut.ends[-1])
     same = all(s == exact.answer(at) for s, at in zip(said, cut.ends, strict=True))
-    return {"changes": there, "missed": there - seen, "same": same}
+    return {"changes": in_one_run, "missed": in_one_run - seen, "same": same}

@@ -1,9 +1,9 @@
-"""What the gate at the end of a run costs, over 1,000 runs simulated at the level of tables (no engine), and invariants of a derivation.
+"""The cost of the quality gate over 1,000 runs, simulated on the tables without Spark, and of the invariants of a derivation.
 
-A run is one batch of some 60 changes, results derived, and the gate: expectations on tables that are only added to (what is new), on the
-current results, and rules over runs. A row is a point in time: the median over the last 50 runs of the milliseconds of the gate and of the
-derivation (of the CPU; a check's are by the clock), and the share of the latter that looking at what always holds took; the last row
-derives 1,000,000 changes at once. ``SKYBAND_CHECKS_RUNS`` makes it shorter.
+A run is one batch of about 60 changes, a derivation of results, and the gate: expectations on append-only tables (new rows only), on the
+current results, and rules over runs. A row is a point in time: the median, over the last 50 runs, of the CPU milliseconds of gate and
+derivation (wall time for a single check), and the share of the derivation that its invariants took. The last row derives 1,000,000
+changes at once. ``SKYBAND_CHECKS_RUNS`` makes it shorter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Many keys on a cluster: a master and two workers of a core each (processes on loopback) against ``local[2]``, in one run.
+"""Many keys on a cluster against ``local[2]``, in one run. The cluster is a master and two one-core workers on loopback.
 
-``python -m bench cluster``; SKYBAND_BENCH_ROWS and SKYBAND_BENCH_KEYS make it smaller. Per job: rows a second, the driver's memory
-(peaks of its Python and of its JVM, and of the heap's use), what tasks send it (bytes of all messages, and per 100,000 changes), and where
-the seconds go (``processors``: of all processes, Spark's start among them).
+``python -m bench cluster``; SKYBAND_BENCH_ROWS and SKYBAND_BENCH_KEYS make it smaller. Per job it reports
+rows per second, the driver's peak memory (Python, JVM, heap), the bytes that tasks send to the driver (in all, and per 100,000 changes),
+and processor seconds (``processors``: of all processes, including Spark's start).
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ def _driver(spec: str) -> dict[str, Any]:
     parts = {"deriving": 0.0, "in batches": 0.0}
 
     def counting(messages: Any) -> Received:
-        held = list(messages)
-        sent.append(sum(len(kind) + len(data) for kind, data in held))
-        return of(held)
+        received = list(messages)
+        sent.append(sum(len(kind) + len(data) for kind, data in received))
+        return of(received)
 
     def timed(*args: Any) -> None:
         before = time.perf_counter()

@@ -1,8 +1,7 @@
-"""What a job leaves on disk: 2,000 batches of one small file each, and after some of them the files and bytes of its tables and checkpoint.
+"""Growth on disk: the files and bytes of a job's tables and checkpoint over 2,000 batches of one small file each.
 
-One run with two queries, as ``--once`` runs it over a directory that is full; ``SKYBAND_GROWTH_BATCHES`` makes it shorter. A row is a
-point in
-time: files and KB in all and by what holds them, seconds a batch (median of the last 50), and milliseconds to open ``runs`` and read it.
+One run with ``--once`` and two queries over a full directory; ``SKYBAND_GROWTH_BATCHES`` makes it shorter. A row is a point in time: files
+and KB in all and by owner, seconds per batch (median of the last 50), and milliseconds to open ``runs`` and read it.
 """
 
 from __future__ import annotations

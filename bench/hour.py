@@ -1,8 +1,8 @@
-"""A continuous run for an hour, as ``skyband run`` does it: what a batch costs at its end beside its beginning, and the memory held.
+"""A continuous run for an hour: how the cost of a batch and the memory change from beginning to end.
 
-``python -m bench hour``; SKYBAND_BENCH_SECONDS makes it shorter. A batch of 900 rows every two seconds, made up by Spark, to
-all tables. A row is a tenth of the time: batches, processor milliseconds a batch of all processes (upkeep and results, which come by the
-minute, among them), the median of what a batch took by the clock, and the memory of each kind of process in megabytes at its end.
+``python -m bench hour``; SKYBAND_BENCH_SECONDS makes it shorter. Spark generates a batch of 900 rows every two
+seconds. A row of the output is a tenth of the time: batches, processor milliseconds per batch of all processes (including upkeep and
+results, once a minute), the median wall time of a batch, and the memory of each kind of process in megabytes.
 """
 
 from __future__ import annotations

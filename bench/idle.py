@@ -1,4 +1,4 @@
-"""An operator that does nothing: the pipeline's own cost, against which a real operator is held."""
+"""An operator that does nothing: it measures the cost of the pipeline alone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A topic as a source beside files, and what it costs to send changes to topics: all in one warm session, in turn.
+"""Kafka as a source compared with files, and the cost of a Kafka sink, by turns in one warm session.
 
-The same rows as CSV files, as records in CSV and as records in JSON, each read with a finish into fresh tables by the same top-k job. Then
-small batches (a file of 200 rows each), with their changes sent to a topic and without. The broker is a single node on this machine; its
-processor time does not count. SKYBAND_BENCH_ROWS makes it smaller.
+The same top-k job reads the same rows as CSV files, as CSV records and as JSON records, into fresh tables. Then small batches (a file of
+200 rows each) run with and without a Kafka sink. The broker is a single node on this machine; its processor time does not count.
+SKYBAND_BENCH_ROWS makes it smaller.
 """
 
 from __future__ import annotations

@@ -82,10 +82,10 @@ def ours(rows: Any, objects: int, window: int, k: int, first: int, end: int, bat
     for lo, hi in pairwise([*edges.tolist(), end]):
         given, until = block(rows, lo, hi, known), int(rows[hi, 0]) if hi < len(rows) else int(rows[-1, 0]) + 1
         c, w = time.process_time(), time.perf_counter()
-        told = logic.advance(given, until)
+        found = logic.advance(given, until)
         if lo >= first:
             cpu, wall = cpu + time.process_time() - c, wall + time.perf_counter() - w
-            changes, points = changes + len(told), points + len(told.traces or ())
+            changes, points = changes + len(found), points + len(found.traces or ())
     n = end - first
     return {"cpu": cpu / n * 1e9, "wall": wall / n * 1e9, "changes": changes / n, "points": points / n}
 
@@ -136,14 +136,14 @@ def measured(name: str, rows: Any, objects: int, window: int, k: int, file: Path
     events = {"lq": end - first, "lqpr": end - first}
     ours(rows, objects, window, k, first, min(end, first + 2 * BATCH), BATCH)  # compiles
     before = anchors(file, objects, window, k, {**events, "sweep": some})
-    told = ours(rows, objects, window, k, first, end, BATCH)
+    found = ours(rows, objects, window, k, first, end, BATCH)
     after = anchors(file, objects, window, k, events)
     peers = {algo: min(before[algo], after.get(algo, before[algo])) for algo in before}
     peers["sweep-numba"] = swept(rows, objects, window, first, first + some)
     return {
         "operator": "loyalty", "params": {"data": name, "n": objects, "t": window, "k": k, "updates": end - first, "batch": BATCH},
-        "cpu_ns_per_event": told["cpu"], "wall_ns_per_event": told["wall"], "changes": told["changes"], "points": told["points"],
-        "one_row_us": one_row(rows, objects, window, k), "updates_per_s": 1e9 / told["cpu"], "peers": peers,
+        "cpu_ns_per_event": found["cpu"], "wall_ns_per_event": found["wall"], "changes": found["changes"], "points": found["points"],
+        "one_row_us": one_row(rows, objects, window, k), "updates_per_s": 1e9 / found["cpu"], "peers": peers,
     }  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """End to end: the demo job against the same pipeline with an operator that does nothing.
 
-``demo`` and ``idle`` take the whole year in one run, with a finish, into fresh tables, alternating in one warm session; the median of each
-counts.
+``demo`` and ``idle`` process the whole year in one run into fresh tables, by turns in one warm session; the median of each counts.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def _once(spark: Any, plan: Any) -> dict[str, float]:
-    """One run over everything with a finish into fresh tables: rows, seconds, CPU seconds of the driver, Spark and the workers."""
+    """Run a plan over all rows into fresh tables; return rows, seconds, and CPU seconds of driver, JVM and workers."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
@@ -72,7 +71,7 @@ def _once(spark: Any, plan: Any) -> dict[str, float]:
 
 
 def tree_cpu() -> float:
-    """CPU seconds used so far by this process and everything it started (Linux; elsewhere, by this process and its ended children)."""
+    """Return the CPU seconds of this process and all it started (Linux; elsewhere, of this process and its ended children)."""
     if not Path("/proc/self/stat").exists():
         return sum(os.times()[:4])
     parent: dict[int, int] = {}

@@ -1,8 +1,8 @@
 """Tables of a thousand queries through Spark into Delta: rows per second, against the same job with an operator that does nothing.
 
 Three million rows of four independent columns, a window of a million rows: 1,000 linear top-k queries (k = 20) of one table, 1,000 linear
-threshold queries that about 20 rows of the window pass each, and one top-k query, each a job of its own. Every event's changes of every
-query are written. SKYBAND_BENCH_ROWS makes it smaller.
+threshold queries that about 20 rows of the window pass each, and one top-k query, each a job of its own. Jobs write the changes of every
+query after every event. SKYBAND_BENCH_ROWS makes it smaller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same rows read by Spark and by Arrow, end to end: CSV and Parquet, pairs and top-k, in one warm session, taking turns.
+"""Reading by Spark against reading by Arrow, end to end: CSV and Parquet, pairs and top-k, by turns in one warm session.
 
 Processor time of all processes, nanoseconds a row; ``SKYBAND_BENCH_ROWS`` (1,500,000) rows of five columns in files of 250,000.
 """
@@ -47,14 +47,14 @@ def run() -> Iterator[dict[str, Any]]:
         for query in SCORES:
             _job(spark, kind, query, 200_000, arrow=False)  # starts workers, compiles
             took = {arrow: _job(spark, kind, query, ROWS, arrow) for arrow in (False, True)}
-            (engine, _), (cpu, seconds) = took[False], took[True]
+            (by_spark, _), (cpu, seconds) = took[False], took[True]
             yield {
                 "operator": query,
                 "params": {"format": kind, "rows": ROWS},
                 "cpu_ns_per_event": 1e9 * cpu / ROWS,
                 "wall_ns_per_event": 1e9 * seconds / ROWS,
-                "peers": {"read by Spark": 1e9 * engine / ROWS},
-                "times_less": engine / cpu,
+                "peers": {"read by Spark": 1e9 * by_spark / ROWS},
+                "times_less": by_spark / cpu,
                 "rows_per_second": ROWS / seconds,
             }
 

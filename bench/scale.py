@@ -1,5 +1,5 @@
-"""Size: ten million rows in one drop, of Parquet and of CSV, pairs and top-k, and a hundred thousand keys against one, with the memory of
-every process watched.
+"""Scale: a backlog of ten million rows in Parquet and CSV, pairs and top-k, and a hundred thousand keys against one; with the memory of
+every process.
 
 ``python -m bench scale``; SKYBAND_BENCH_ROWS and SKYBAND_BENCH_KEYS make it smaller.
 """

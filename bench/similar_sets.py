@@ -129,13 +129,13 @@ def ours(rows: Rows, k: int, window: int, events: int, batch: int) -> dict[str, 
         hi = min(lo + batch, window + events)
         logic.advance(rows.block(lo, hi), hi)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    told = logic.counters()
-    looked = {name: told[name] / events for name in ("read", "weighed", "counted", "candidates")}
+    found = logic.counters()
+    looked = {name: found[name] / events for name in ("read", "weighed", "counted", "candidates")}
     return {"cpu": cpu / events * 1e9, "wall": wall / events * 1e9, "skyband": len(logic.skyband()), **looked}
 
 
 def scase(rows: Rows, k: int, window: int, events: int) -> float:
-    """CPU ns a set of SCase in Numba; the window is filled with ours (only its cost is asked here)."""
+    """CPU ns a set of SCase in Numba; the window is filled with ours (this measures only the cost of SCase)."""
     logic = logic_of(k, window)
     logic.advance(rows.block(0, window), window)
     band = logic.skyband()
@@ -152,7 +152,7 @@ def scase(rows: Rows, k: int, window: int, events: int) -> float:
 
 
 def joined(sets: list[list[int]], window: int, at_least: float) -> dict[str, float]:
-    """CPU ns a set of a join of the whole window for every ``EVERY`` sets, told the worst score of the result beforehand."""
+    """CPU ns a set of a join of the whole window for every ``EVERY`` sets, given the worst score of the result beforehand."""
     if importlib.util.find_spec("SetSimilaritySearch") is None:
         return {}
     from SetSimilaritySearch import all_pairs
@@ -189,7 +189,7 @@ def run() -> Iterator[dict[str, Any]]:
                     if events < 1000:
                         continue
                     before = anchors(file, k, window, events)
-                    told = ours(rows, k, window, events, 4000)
+                    found = ours(rows, k, window, events, 4000)
                     after = anchors(file, k, window, events)
                     peers = {algo: min(before[algo], after[algo]) for algo in before}
                     peers["scase-numba"] = scase(rows, k, window, 50 if window > 10_000 else 200)
@@ -197,8 +197,8 @@ def run() -> Iterator[dict[str, Any]]:
                         peers |= joined(sets, window, 0.9)
                     yield {
                         "operator": "topk_similar_sets",
-                        "params": {"data": name, "n": window, "k": k, "events": events, "skyband": told["skyband"]},
-                        "cpu_ns_per_event": told["cpu"], "wall_ns_per_event": told["wall"],
-                        "read": told["read"], "weighed": told["weighed"], "counted": told["counted"], "candidates": told["candidates"],
-                        "sets_per_s": 1e9 / told["cpu"], "peers": peers,
+                        "params": {"data": name, "n": window, "k": k, "events": events, "skyband": found["skyband"]},
+                        "cpu_ns_per_event": found["cpu"], "wall_ns_per_event": found["wall"],
+                        "read": found["read"], "weighed": found["weighed"], "counted": found["counted"], "candidates": found["candidates"],
+                        "sets_per_s": 1e9 / found["cpu"], "peers": peers,
                     }  # fmt: skip

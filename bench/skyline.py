@@ -98,8 +98,8 @@ def anchors(x: AnyArray, window: int, events: int) -> dict[str, tuple[float, str
         return {}
     with tempfile.NamedTemporaryFile(suffix=".f8") as file:
         np.ascontiguousarray(x, "<f8").tofile(file.name)
-        asked = ["--data", file.name, "--d", str(x.shape[1]), "--w", str(window), "--events", str(events), "--algo", "all"]
-        printed = subprocess.run([str(program), *asked], capture_output=True, text=True, check=True).stdout
+        command = ["--data", file.name, "--d", str(x.shape[1]), "--w", str(window), "--events", str(events), "--algo", "all"]
+        printed = subprocess.run([str(program), *command], capture_output=True, text=True, check=True).stdout
     found = {}
     for line in printed.splitlines():
         fields = dict(re.findall(r"(\w+)=(\S+)", line))

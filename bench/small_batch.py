@@ -1,8 +1,8 @@
-"""What a batch of one small file costs, whatever it holds, beside batches of Spark's that do nothing, in one session.
+"""The fixed cost of a batch of one small file, compared with Spark batches that do nothing, in one session.
 
-``reads``: Spark lists and reads the same file and hands the rows to nobody. ``steps``: the same files through the same kinds of steps
-as a job's (a Python function over Arrow, a shuffle, a stateful Python step, rows to the driver), none of which does anything. The job and
-these take turns; times are medians of milliseconds, the first batches, which start workers and compile, left out; CPU is of all processes.
+``reads``: Spark lists and reads the same file and discards the rows. ``steps``: the same files through the kinds of steps that a job has
+(a Python function over Arrow, a shuffle, a stateful Python step, rows to the driver), all of them empty. The job and these take turns.
+Times are medians in milliseconds without the first batches, which start workers and compile; CPU is that of all processes.
 """
 
 from __future__ import annotations

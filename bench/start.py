@@ -1,8 +1,8 @@
-"""How long a short run takes, and what it costs: the first one of a job, one with a new file, one with nothing new.
+"""Start-up: the time and cost of short runs. The first run of a job, a run with a new file, and a run without new files.
 
-``script``: Spark is started by Spark's script; ``java``: by ``java`` with what is known of earlier starts; ``archive``: that, with its
-classes from the archive that ``skyband warm`` makes (made here anew). A row is a run: seconds from start to end, and seconds
-of processor time of all its processes.
+``script``: Spark's script starts the JVM; ``java``: ``java`` starts it with arguments recorded earlier; ``archive``: likewise, with
+classes from the archive of ``skyband warm`` (rebuilt here). A row is a run: seconds from start to end, and processor seconds of all its
+processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WORK = ROOT / "build" / "bench" / "start"
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """A row a run; ``nothing new`` starts no engine, in whatever way."""
+    """Measure each run; a run with ``nothing new`` never starts Spark."""
     subprocess.run([sys.executable, "-m", "skyband.jobs.cli", "warm", "--quiet"], check=True, capture_output=True)
     ways = {"script": {"SPARK_SUBMIT_OPTS": "-Dskyband.bench=start"}, "java": {"SKYBAND_CACHE": str(_without_archive())}, "archive": {}}
     for way, environment in ways.items():
@@ -40,7 +40,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def _without_archive() -> Path:
-    """A cache like the machine's own, but for the archive."""
+    """Return a copy of this machine's cache without the archive."""
     directory = WORK / "cache"
     shutil.rmtree(directory, ignore_errors=True)
     shutil.copytree(cache_directory(), directory, ignore=shutil.ignore_patterns("*.jsa"))

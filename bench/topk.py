@@ -133,7 +133,7 @@ def run() -> Iterator[dict[str, Any]]:
             for g in grids:
                 for name, ns in peers(file, n, q, k, r, n + warm + (events if not drift else 100_000), "sma,tma", g, warm).items():
                     found[name] = min(ns, found.get(name, np.inf))
-            if not warm:  # slow: a few cycles tell enough, but drifting data change with every arrival
+            if not warm:  # slow: a few cycles suffice, but drifting data change with every arrival
                 found.update(peers(file, n, q, k, r, n + (100_000 if drift else 20 * r), "tsl", None))
             yield {
                 "operator": "topk", "params": {"data": kind, "N": n, "Q": q, "k": k, "d": D, "peer_cycle": r, "warm": warm},

@@ -54,7 +54,7 @@ def ours(x: Any, fn: str, n: int, events: int, batch: int) -> tuple[float, float
 
 
 def scase(x: Any, fn: str, n: int, events: int) -> float:
-    """CPU ns an event of SCase in Numba; the window is filled with ours (only its cost is asked here)."""
+    """CPU ns an event of SCase in Numba; the window is filled with ours (this measures only the cost of SCase)."""
     code = FUNCTIONS[fn][2]
     text, direction, _ = FUNCTIONS[fn]
     tree = parse(text, {f"x{i}": "float" for i in range(D)})
@@ -73,7 +73,7 @@ def scase(x: Any, fn: str, n: int, events: int) -> float:
 
 
 def anchors(x: Any, fn: str, n: int) -> dict[str, float]:
-    """CPU ns an event of the C++ peers, as they print it; nothing where they are not built."""
+    """CPU ns an event of the C++ peers, as they print it; nothing if they are not built."""
     binary = peer("pairs")
     if binary is None:
         return {}

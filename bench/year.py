@@ -1,9 +1,8 @@
 """A year of hourly runs on the tables, without Spark: 8,760 times commit a batch, derive the results, do the upkeep.
 
-Every hour is a batch of its own, with its commits, its derivation and its upkeep by the code of a run. At ``POINTS`` along the year
-``SAMPLE`` hours in a row are runs of their own besides: a new writer, as a new process has it, that opens the tables and asks for the
-result. Between them one writer stays open, which spares half of the time and leaves the same tables. The clock is the machine's, so what
-a table keeps for an hour or three days is kept for none: an hour lies between two runs.
+Every hour is a batch with its commits, its derivation and its upkeep, by the code of a run. At each of ``POINTS`` along the year,
+``SAMPLE`` consecutive hours are separate runs: a new writer, as in a new process, opens the tables and queries the result. Between them
+one writer stays open, which saves half of the time and leaves the same tables. Retention is off, because the clock is the machine's.
 
 A row is a point: medians of its ``SAMPLE`` hours of the milliseconds to open the tables and find the last run (``open``), to write a
 batch (``commit``), to bring the results up to it and do the upkeep (``derive``; ``slowest`` of them), to ask for the current result and

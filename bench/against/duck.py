@@ -44,7 +44,7 @@ SKYLINE = f"select market, id from recent a where not exists (from recent b wher
 
 
 class Duck:
-    """One question asked after every batch; the answer's table is ``out``."""
+    """One query after every batch; the answer's table is ``out``."""
 
     def __init__(self, query: str, out: Path) -> None:
         self.query, self.out = query, out
@@ -64,5 +64,5 @@ class Duck:
             db.execute(BEST_PAIRS, low)
         elif self.query == "skyline":
             db.execute(FORGET_BEATEN)
-        asked = {"topk": TOPK, "topk_pairs": TOPK_PAIRS, "skyline": SKYLINE}[self.query]
-        write_deltalake(self.out, db.sql(asked).to_arrow_table(), mode="overwrite")
+        sql = {"topk": TOPK, "topk_pairs": TOPK_PAIRS, "skyline": SKYLINE}[self.query]
+        write_deltalake(self.out, db.sql(sql).to_arrow_table(), mode="overwrite")

@@ -1,7 +1,7 @@
-"""Flink SQL, in an environment of its own that is made here when it is asked for: the nearest it has to a sliding window is a hopping one.
+"""Flink SQL, in an environment of its own that this module creates. Its nearest equivalent of a sliding window is a hopping window.
 
-A hop is a batch to the others. Input and answers are CSV, all that Flink reads and writes as it is installed. A job's start and what is
-still open at its end are taken out of the figures: each job runs twice, over the rows that fill a window and over more.
+A hop corresponds to a batch. Input and answers are CSV, which Flink reads and writes without further packages. Each job runs twice, over
+the rows that fill a window and over more, and the difference counts: so the figures exclude a job's start and the windows open at its end.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def run(directory: Path, table: pa.Table, window: int, exact: Mapping[str, Exact
     files = {
         rows: _write(table.slice(0, rows), directory / f"flink-{rows}.csv") for rows in {window, *(_rows(window, *job) for job in jobs)}
     }
-    asked: list[tuple[str, int, str, str]] = [("topk", 1200, str(files[window]), str(directory / "flink-warm"))]
+    jobs_to_run: list[tuple[str, int, str, str]] = [("topk", 1200, str(files[window]), str(directory / "flink-warm"))]
     for form, n in jobs:
         for rows in (window, _rows(window, form, n)):
-            asked.append(
+            jobs_to_run.append(
                 (form, 3600 // n, str(files[rows]), str(directory / f"flink-{form.replace(', ', '-').replace(' ', '-')}-{n}-{rows}"))
             )
-    stamps = _stamps(asked)
+    stamps = _stamps(jobs_to_run)
     last = next(stamps)
     for i, (form, n) in enumerate(jobs):
         start, cpu0, _ = last
@@ -74,7 +74,7 @@ def run(directory: Path, table: pa.Table, window: int, exact: Mapping[str, Exact
             "operator": form, "params": {"way": "Flink SQL", "batch": window // n}, "rows_per_second": rows / seconds,
             "delay": 2 * (window // n) * seconds / rows, "cpu_us_per_row": 1e6 * cpu / rows,
         }  # fmt: skip
-        yield row | (_compared(form, n, Path(asked[2 * i + 2][3]), exact[form]) if form in QUERIES else {})
+        yield row | (_compared(form, n, Path(jobs_to_run[2 * i + 2][3]), exact[form]) if form in QUERIES else {})
 
 
 def _rows(window: int, form: str, n: int) -> int:

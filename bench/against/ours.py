@@ -44,9 +44,9 @@ class Exact:
 
     def answer(self, at: int) -> Answer:
         """After all events with time <= ``at`` (microseconds)."""
-        held = self.by_rank[((self.start <= at) & (at < self.end))[self.by_rank]]
+        alive = self.by_rank[((self.start <= at) & (at < self.end))[self.by_rank]]
         said: list[tuple[int, ...]] = []
-        for i in held:
+        for i in alive:
             market, *item = (int(v) for v in self.items[:, i])
             rank = said[-1][1] + 1 if said and said[-1][0] == market else 1
             said.append((market, *([] if self.query == "skyline" else [rank]), *item))
@@ -54,13 +54,13 @@ class Exact:
         return frozenset(said)
 
     def changes(self, after: int, until: int) -> int:
-        """Changes with ``after`` < time <= ``until``."""
+        """Count the changes with ``after`` < time <= ``until``."""
         first, last = np.searchsorted(self.changed_at, [after, until], side="right")
         return int(last - first)
 
 
 def changes(sink: Path, after: int, before: int) -> pa.Table:
-    """The changes with ``after`` < time < ``before`` (microseconds), in order, without the batch that told them."""
+    """The changes with ``after`` < time < ``before`` (microseconds), in order, without their batch numbers."""
     table = DeltaTable(sink / "answer_changes").to_pyarrow_table()
     at = table["changed_at"].cast(pa.int64())
     there = table.filter(pc.and_(pc.greater(at, after), pc.less(at, before)))

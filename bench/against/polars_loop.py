@@ -19,7 +19,7 @@ ATTRIBUTES = ("amount", "fee", "wait")
 
 
 class Polars:
-    """One question asked after every batch; the answer's table is ``out``."""
+    """One query after every batch; the answer's table is ``out``."""
 
     def __init__(self, query: str, out: Path) -> None:
         self.query, self.out = query, out

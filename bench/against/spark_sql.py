@@ -42,7 +42,7 @@ SKYLINE = f"select a.market, a.id from {{recent}} a where not exists (select 1 f
 
 
 class SparkSql:
-    """One question asked after every batch; the answer's table is ``out``, what is kept lies beside it."""
+    """One query after every batch; the answer's table is ``out``, what is kept lies beside it."""
 
     def __init__(self, spark: SparkSession, query: str, out: Path) -> None:
         self.spark, self.query, self.out = spark, query, out
