@@ -226,21 +226,21 @@ def test_environments_that_are_none_are_refused(tmp_path: Path, monkeypatch: pyt
     assert e.value.code == "SKY-E615"
 
 
-def test_a_directory_that_cannot_be_written_is_told(made: _Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_directory_is_reported(made: _Made, monkeypatch: pytest.MonkeyPatch) -> None:
     (made.cache / "environments").write_text("in the way")
     with pytest.raises(SkybandError, match="cannot be packed into") as e:
         made.pack()
     assert e.value.code == "SKY-E203"
 
 
-def test_without_venv_pack_it_is_told_what_to_install(made: _Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_venv_pack_the_hint_says_what_to_install(made: _Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "venv_pack", None)
     with pytest.raises(SkybandError, match="venv_pack") as e:
         made.pack()
     assert e.value.code == "SKY-E200" and e.value.hint == "pip install 'skyband[cluster]'"
 
 
-def test_the_engine_stands_where_the_executors_path_leads_to_this_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_jvm_runs_where_the_executors_path_leads_to_this_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -274,7 +274,7 @@ def test_what_submit_refuses(
     assert "SKY-E611" in told and said in told and "skyband run" in told
 
 
-def test_a_master_that_does_not_answer_and_a_bad_spec_are_told_before_anything_is_packed(
+def test_a_silent_master_and_a_bad_spec_are_reported_before_packing(
     made: _Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["submit", str(tmp_path / "none.yaml"), "--master", "spark://127.0.0.1:9"]) == 2

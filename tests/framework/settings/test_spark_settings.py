@@ -212,7 +212,7 @@ def test_the_driver_listens_where_the_master_can_reach_it() -> None:
 @pytest.mark.parametrize(
     "command", [["run"], ["rebuild"], ["verify"], ["preview", "--engine"], ["why", "q", "1"], ["replay-rejected", "f.csv"]]
 )
-def test_commands_that_start_an_engine_refuse_settings_before_anything(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_start_spark_reject_settings_first(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     name, *rest = command
     assert main([name, "--conf", "spark.sql.ansi.enabled=true", "gone.yaml", *rest]) == 2
     told = capsys.readouterr().err

@@ -98,7 +98,7 @@ def test_the_control_sources_log_must_reach_the_last_batch(home: Path) -> None:
     looked_at(home)
 
 
-def test_the_engines_word_on_the_checkpoint_is_told_by_name(home: Path) -> None:
+def test_sparks_errors_about_the_checkpoint_are_reported_by_file_name(home: Path) -> None:
     checkpoint = home / "checkpoint"
     said = f"query failed\nCaused by: java.io.FileNotFoundException: File file:{checkpoint}/state/0/0/17.changelog does not exist\n"
     for text in (said, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."):

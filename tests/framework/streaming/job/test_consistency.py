@@ -116,7 +116,7 @@ def test_a_data_file_that_is_gone_is_missed(job: Job) -> None:
     assert "table 'near_changes' has lost 1 of its " in told.message and path.name in told.message
 
 
-def test_a_log_that_cannot_be_read_is_told(job: Job) -> None:
+def test_an_unreadable_log_is_reported(job: Job) -> None:
     min((job.root / "heads" / "_delta_log").glob("*.json")).write_text("{")
     assert "table 'heads' cannot be opened" in job.error().message
 
@@ -128,7 +128,7 @@ def test_a_checkpoint_older_than_the_tables_is_refused(job: Job) -> None:
     assert told.code == "SKY-E303" and "older than the tables" in told.message
 
 
-def test_results_ahead_of_their_changes_are_told(tmp_path: Path) -> None:
+def test_results_ahead_of_their_changes_are_reported(tmp_path: Path) -> None:
     """All but the derived tables were restored from an older backup."""
     older = Job(tmp_path)
     older.run(BATCHES - 1, BATCHES - 1)
@@ -151,7 +151,7 @@ def test_results_that_a_kill_left_behind_are_brought_up(job: Job) -> None:
     assert check(job.plan, job.layout, HEAD).versions["near_now"] == BATCHES
 
 
-def test_results_that_have_lost_a_commit_are_told_and_made_anew(job: Job) -> None:
+def test_results_that_have_lost_a_commit_are_reported_and_made_anew(job: Job) -> None:
     before = job.rows("near_now")
     max((job.root / "near_now" / "_delta_log").glob("*.json")).unlink()
     told = job.error()

@@ -123,7 +123,7 @@ def test_not_at_rest_while_an_end_is_declared_and_not_ordered(job: tuple[Plan, L
 
 
 @pytest.mark.parametrize("name", [".hidden.csv", "_half.csv", "a.csv._COPYING_"])
-def test_what_the_engine_passes_over_does_not_wait(job: tuple[Plan, Layout], name: str) -> None:
+def test_files_that_spark_ignores_are_not_waiting(job: tuple[Plan, Layout], name: str) -> None:
     plan, layout = job
     (layout.root.parent / "in" / name).write_text("id\n")
     assert rests(plan, layout, JOB, finish=False)

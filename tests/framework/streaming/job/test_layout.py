@@ -133,7 +133,7 @@ def test_a_sink_whose_table_is_another_jobs_sink_is_refused(plan: Plan, tmp_path
     assert "into the sink of another job" in refused(replace(plan, sink=str(tmp_path / "all")), tmp_path)
 
 
-def test_a_link_does_not_hide_where_a_sink_lies(plan: Plan, tmp_path: Path) -> None:
+def test_a_link_does_not_hide_the_location_of_a_sink(plan: Plan, tmp_path: Path) -> None:
     assert plan.source.path is not None
     Path(plan.source.path).mkdir(parents=True, exist_ok=True)
     (tmp_path / "link").symlink_to(plan.source.path)
@@ -188,7 +188,7 @@ def test_what_came_from_the_environment_since_is_not_kept_in_the_clear(plan: Pla
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"job": "small"}', "[]"])
-def test_a_job_file_that_cannot_be_read_is_told(plan: Plan, text: str) -> None:
+def test_an_unreadable_job_file_is_reported(plan: Plan, text: str) -> None:
     layout = after_a_run(plan)
     layout.file.write_text(text)
     with pytest.raises(SkybandError) as e:

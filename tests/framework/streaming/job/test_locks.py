@@ -63,7 +63,7 @@ def test_who_holds_the_sink_may_ask_again_and_nobody_else(tmp_path: Path) -> Non
     assert code_elsewhere(layout) is None
 
 
-def test_a_second_run_learns_of_the_first_before_it_starts_an_engine(
+def test_a_second_run_detects_the_first_before_it_starts_a_jvm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = write_spec(tmp_path)
@@ -92,7 +92,7 @@ def test_a_second_run_learns_of_the_first_before_it_starts_an_engine(
     assert started == []
 
 
-def test_an_engine_that_outlived_its_driver_is_waited_for(tmp_path: Path) -> None:
+def test_a_run_waits_for_a_jvm_that_outlived_its_driver(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path / "out"))
     orphan = holder(layout, "4711")
     said: list[str] = []
@@ -107,7 +107,7 @@ def test_an_engine_that_outlived_its_driver_is_waited_for(tmp_path: Path) -> Non
     assert said == ["waiting for Spark of an earlier run of job 'j' to end (process 4711)"]
 
 
-def test_an_engine_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_jvm_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv(WAIT, "0.5")
     spec = write_spec(tmp_path)
     (tmp_path / "in").mkdir()
@@ -123,14 +123,14 @@ def test_an_engine_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytes
     assert refused["code"] == "SKY-E302" and "(process 4711)" in refused["message"] and "0.5 s" in refused["message"]
 
 
-def test_a_wait_that_is_no_number_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_that_is_not_a_number_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WAIT, "long")
     with pytest.raises(SkybandError, match="SKYBAND_ENGINE_WAIT"), one_run(Layout(str(tmp_path / "out")), "j"):
         pass
 
 
 @pytest.mark.spark
-def test_the_engine_holds_its_lock_while_a_run_lasts(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_jvm_holds_its_lock_during_a_run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WAIT, "0")
     layout, other = Layout(str(tmp_path / "out")), Layout(str(tmp_path / "other"))
     pid = spark._jvm.java.lang.ProcessHandle.current().pid()

@@ -36,7 +36,7 @@ def everything(root: Path) -> dict[str, tuple[int, int]]:
     return {path: (os.stat(path).st_mtime_ns, os.path.getsize(path)) for path in found}
 
 
-def test_what_lies_there(tmp_path: Path) -> None:
+def test_contents_of_a_sink(tmp_path: Path) -> None:
     job = Known(tmp_path)
     job.run(BATCHES, BATCHES)
     before = everything(tmp_path)
@@ -52,7 +52,7 @@ def test_what_lies_there(tmp_path: Path) -> None:
     assert found.since == pc.min(runs["batch_time"]).as_py()
 
 
-def test_other_generations_are_told_apart(tmp_path: Path) -> None:
+def test_other_generations_are_counted_apart(tmp_path: Path) -> None:
     job = Known(tmp_path)
     job.run(BATCHES, BATCHES)
     assert (status_of(job.plan).next_bytes, status_of(job.plan).old_bytes) == (0, 0)
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     assert "table 'rejected' is gone" in said
 
 
-def test_an_engine_at_work_is_seen_and_left_alone(tmp_path: Path) -> None:
+def test_an_active_jvm_is_detected_and_left_alone(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path / "out"))
     assert jvm_pid(layout) is None
     engine = holder(layout, "4711")

@@ -68,7 +68,7 @@ def test_caps_bound_what_counts_for_the_watermark(tmp_path: Path) -> None:
     assert int(out[-1][WATERMARK].timestamp() * 1e6) == 9
 
 
-def test_files_that_only_the_engine_may_read(tmp_path: Path) -> None:
+def test_files_that_only_spark_may_read(tmp_path: Path) -> None:
     inside = write(tmp_path / "day=1" / "a.parquet", [1], [1])
     summed = write(tmp_path / "b.parquet", [1], [1])
     (tmp_path / ".b.parquet.crc").write_bytes(b"crc")
@@ -81,7 +81,7 @@ def test_files_that_only_the_engine_may_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "empty"])
-def test_what_cannot_be_read_is_for_the_engine_to_tell(tmp_path: Path, damage: str) -> None:
+def test_spark_reports_unreadable_files(tmp_path: Path, damage: str) -> None:
     url = write(tmp_path / "a.parquet", [1], [1])
     path = tmp_path / "a.parquet"
     if damage == "gone":
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_for_the_engine_to_tell(tmp_path: Path, damage: s
     assert unsupported_file("anything else") is None
 
 
-def test_hashes_are_the_engines() -> None:
+def test_hashes_equal_sparks() -> None:
     """Values that Spark gives, for every length of text that its hash tells apart, and chained."""
     assert xxhash64([pa.array(["Spark"]), pa.array([[123]]).flatten().cast(pa.int32()), pa.array([2], pa.int32())], 1).tolist() == [
         5602566077635097486

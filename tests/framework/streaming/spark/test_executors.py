@@ -63,7 +63,7 @@ def test_an_executor_that_is_not_says_so_and_the_driver_hears_it(monkeypatch: py
         ),
     ],
 )
-def test_what_the_engine_says_of_another_python(said: str, told: str) -> None:
+def test_sparks_errors_about_another_python(said: str, told: str) -> None:
     found = executors._python_error(f"Job aborted due to stage failure:\n{said}\n\tat x")
     assert found is not None and found.code == "SKY-E612" and found.message == told
     assert executors._python_error("Job aborted: disk full") is None
@@ -95,7 +95,7 @@ def test_no_executor_for_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         executors.Watch(session("spark://head:7077", [1], stopped=True)).look()
 
 
-def test_one_machine_is_not_asked_for_executors() -> None:
+def test_a_local_master_needs_no_executors() -> None:
     assert executors.Watch(session("local[2]", [])).look()
 
 

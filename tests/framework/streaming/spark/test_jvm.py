@@ -47,11 +47,11 @@ def test_ends(code: str, told: str, hint: str) -> None:
     assert hint in died.hint
 
 
-def test_an_engine_that_refused_to_start_did_not_die() -> None:
+def test_a_jvm_that_refused_to_start_did_not_die() -> None:
     assert ended("raise SystemExit(1)").death(SkybandError("SKY-E300", "Spark did not start")) is None
 
 
-def test_an_engine_that_lives_or_never_was_did_not_die() -> None:
+def test_a_jvm_that_lives_or_never_started_did_not_die() -> None:
     assert SparkJvm().death(ConnectionRefusedError()) is None
     living = ended("input()", wait=False)
     assert living.death(ValueError("a mistake of ours")) is None
@@ -68,7 +68,7 @@ def test_one_that_does_not_answer_any_more_is_waited_for() -> None:
     assert died is not None and died.message.endswith("SIGKILL")
 
 
-def test_an_engine_is_ended_by_the_end_of_its_input_or_else_killed() -> None:
+def test_a_jvm_ends_with_its_input_or_is_killed() -> None:
     for code in ("import sys; sys.stdin.read()", "import time; print('up', flush=True); time.sleep(600)"):
         engine = ended(code, wait=False)
         process = engine.process
@@ -78,7 +78,7 @@ def test_an_engine_is_ended_by_the_end_of_its_input_or_else_killed() -> None:
         assert engine.process is None
 
 
-def test_an_engine_of_this_machine_alone_is_killed_and_what_it_kept_goes(tmp_path: Path) -> None:
+def test_a_local_jvm_is_killed_and_its_scratch_directory_removed(tmp_path: Path) -> None:
     engine = ended("import sys, time; sys.stdin.read(); time.sleep(600)", wait=False)
     process, engine.scratch = engine.process, tmp_path / "scratch"
     (engine.scratch / "blocks").mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_what_is_done_meanwhile_is_done_beside_the_process(monkeypatch: pytest.M
     assert process.returncode == 0
 
 
-def test_the_engine_is_started_before_pyspark_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_jvm_starts_before_pyspark_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its process says how it is reached in a file of our choice, and PySpark finds that where it looks itself."""
     monkeypatch.setattr(spark_process, "SPARK_JVM", engine := SparkJvm())
     monkeypatch.setattr(spark_process, "has_gateway", lambda: False)
@@ -136,7 +136,7 @@ def test_the_engine_is_started_before_pyspark_is_imported(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("why", ["unknown", "there is one", "another's"])
-def test_no_second_engine_is_started(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_second_jvm_is_started(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_process, "SPARK_JVM", engine := SparkJvm())
     monkeypatch.setattr(spark_process, "has_gateway", lambda: why == "another's")
     monkeypatch.setattr(spark_process, "Popen", lambda *a, **k: pytest.fail("started"))
@@ -158,14 +158,14 @@ def test_where_spark_is_is_found_without_importing_it(monkeypatch: pytest.Monkey
     assert launch.spark_home() == Path("/another")
 
 
-def test_a_dead_worker_is_told_from_other_failures() -> None:
+def test_a_dead_worker_is_distinguished_from_other_failures() -> None:
     died = worker_failed("SparkException: Python worker exited unexpectedly (crashed): EOF", Path("engine.log"))
     assert died is not None and died.code == "SKY-E305" and "run again" in str(died.hint)
     assert worker_failed("Caused by: java.io.IOException: Stream closed", None) is not None
     assert worker_failed("ArithmeticException: divide by zero", None) is None
 
 
-def test_what_libraries_print_goes_to_the_log_once_there_is_an_engine(tmp_path: Path) -> None:
+def test_output_of_libraries_goes_to_the_log_once_there_is_a_jvm(tmp_path: Path) -> None:
     out, engine = io.StringIO(), SparkJvm()
     stray = Stray(out, engine)
     print("before", file=stray)
@@ -180,7 +180,7 @@ def test_what_libraries_print_goes_to_the_log_once_there_is_an_engine(tmp_path: 
 
 
 @pytest.mark.spark
-def test_an_engine_that_runs_takes_no_more_packages(spark: SparkSession) -> None:
+def test_a_running_jvm_takes_no_more_packages(spark: SparkSession) -> None:
     assert session.get_session() is spark
     with pytest.raises(SkybandError, match=r"runs in this process was started for another job, without of\.a:jar:1") as refused:
         session.get_session(packages=("of.a:jar:1",))

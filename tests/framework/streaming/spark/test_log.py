@@ -42,7 +42,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_it_lies_below_the_sink_for_its_owner_only(write: Write, tmp_path: Path) -> None:
+def test_it_is_below_the_sink_for_its_owner_only(write: Write, tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         path = write(tmp_path / "out" / "_skyband", b"said\n")
@@ -85,7 +85,7 @@ def test_a_link_in_its_place_is_not_followed(write: Write, tmp_path: Path) -> No
     assert mode(path.parent) == 0o700 and path.read_bytes() == b"said\n"
 
 
-def test_without_a_sink_it_lies_in_a_directory_nobody_can_foresee(write: Write) -> None:
+def test_without_a_sink_it_is_in_an_unpredictable_directory(write: Write) -> None:
     path = write(None, b"said\n")
     assert (mode(path), mode(path.parent)) == (0o600, 0o700) and str(os.getpid()) not in path.parent.name
     path.unlink()
@@ -121,13 +121,13 @@ def test_what_is_no_file_of_the_users_own_is_refused(write: Write, tmp_path: Pat
     assert other.exists() == (kind != "dangling") and (kind == "dangling" or other.read_text() == "kept")
 
 
-def test_a_full_disk_does_not_hold_up_the_engine(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_does_not_block_the_jvm(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     with open("/dev/full", "wb", buffering=0) as full:
         monkeypatch.setattr(log, "_log", log._Log(Path("/dev/full"), full.fileno()))
         write(None, b"x\n" * 1_000_000)
 
 
-def test_an_engine_outlives_its_driver(tmp_path: Path) -> None:
+def test_a_jvm_outlives_its_driver(tmp_path: Path) -> None:
     """What a child says after the driver was killed fails, and neither blocks nor kills the child."""
     child = (
         "import os, sys\nsys.stdin.read()\nsaid = 'nothing'\n"
@@ -149,7 +149,7 @@ def test_an_engine_outlives_its_driver(tmp_path: Path) -> None:
     assert (tmp_path / "said").read_text() == "refused"
 
 
-def test_what_the_engine_prints_and_a_closed_descriptor(tmp_path: Path) -> None:
+def test_output_of_the_jvm_and_a_closed_descriptor(tmp_path: Path) -> None:
     """Spark's standard output goes to the log too; a closed descriptor takes nothing of it away."""
     driver = (
         "import os, subprocess\nfrom pathlib import Path\nfrom skyband.framework.streaming.spark.log import spark_log\n"

@@ -22,7 +22,7 @@ def told(there: set[str], asked: list[str]) -> Resolve:
     return resolve
 
 
-def test_the_engines_own_version_where_it_resolves() -> None:
+def test_sparks_own_version_where_it_resolves() -> None:
     asked: list[str] = []
     said: list[str] = []
     assert with_provider(SETTINGS, told({OWN, f"{PROVIDER}:{OLDER}"}, asked), said.append) == SETTINGS
@@ -38,7 +38,7 @@ def test_the_older_one_where_it_does_not() -> None:
     assert mine["spark.jars"] == "/own.jar,/cache/it.jar"
 
 
-def test_nothing_is_asked_without_kafka_and_nothing_changed_where_neither_resolves() -> None:
+def test_nothing_is_resolved_without_kafka_and_nothing_changed_where_neither_resolves() -> None:
     asked: list[str] = []
     without = {**SETTINGS, "spark.jars.packages": "io.delta:x:1"}
     assert with_provider(without, told(set(), asked), asked.append) == without and asked == []
@@ -47,7 +47,7 @@ def test_nothing_is_asked_without_kafka_and_nothing_changed_where_neither_resolv
     assert with_provider(SETTINGS, told(set(), []), said.append) == SETTINGS and said == []
 
 
-def test_a_resolver_that_cannot_be_asked_has_nothing(tmp_path: Path) -> None:
+def test_a_resolver_that_cannot_run_has_nothing(tmp_path: Path) -> None:
     java = find_java_home()
     assert java is not None
     assert resolver(tmp_path, tmp_path)(OWN) is None

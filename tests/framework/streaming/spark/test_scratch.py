@@ -90,6 +90,6 @@ def test_one_that_has_gone_is_made_again_unless_somebody_else_made_it(temp: Path
     assert other != made and other.is_dir() and not any((temp / "theirs").iterdir())
 
 
-def test_the_warehouse_of_the_engine_is_in_it(temp: Path) -> None:
+def test_the_warehouse_is_in_it(temp: Path) -> None:
     wanted = session._request("t", None, "local[1]", (), None, True, None, True, lambda: None)
     assert Path(wanted.start.settings["spark.sql.warehouse.dir"]).parent == wanted.scratch == scratch_directory()

@@ -117,7 +117,7 @@ def own_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return scratch_directory()
 
 
-def test_the_one_that_is_asked_for_is_kept(own_scratch: Path, no_spark: None) -> None:
+def test_the_requested_jvm_is_kept(own_scratch: Path, no_spark: None) -> None:
     start().ahead()
     before = pid()
     asked = start()
@@ -148,7 +148,7 @@ def test_one_that_has_ended_meanwhile_is_started_again(own_scratch: Path, no_spa
     assert pid() != process.pid and asked._early is not None
 
 
-def test_one_that_is_not_asked_for_goes_with_the_command(own_scratch: Path, no_spark: None) -> None:
+def test_an_unused_jvm_ends_with_the_command(own_scratch: Path, no_spark: None) -> None:
     start().ahead()
     before = pid()
     SPARK_JVM.end()

@@ -27,5 +27,5 @@ def test_pools(conf: dict[str, str], one: bool) -> None:
 
 
 @pytest.mark.spark
-def test_an_engine_that_is_not_said_to_be_soon_over_has_two(spark: Any) -> None:
+def test_a_long_run_has_two_pools(spark: Any) -> None:
     assert pools(spark.sparkContext) == (INTAKE, HOST)
