@@ -1,4 +1,4 @@
-"""A spec as it counts: what it says, with the defaults of everything it does not say. Of the environment only what is asked for by name."""
+"""Render a spec in full, with all defaults. Environment variables stay as written unless they are requested by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The annotations of the models taken apart: what a value is made of, whether it is good, and what stands in for one that is not.
+"""Interpret the annotations of the models: the shape of a value, its validation, and a stand-in for an invalid one.
 
 Everything here is read off the models themselves (annotations, aliases, discriminators, descriptions); nothing is said about a particular
 section, type or field.

@@ -1,4 +1,4 @@
-"""What every model of a spec is."""
+"""The base class of the models of a spec."""
 
 from __future__ import annotations
 

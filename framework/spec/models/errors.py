@@ -1,4 +1,4 @@
-"""From the data of a document to a `Job`: what `model_walk` finds wrong, as errors with places and plain words.
+"""Turn the data of a document into a `Job`, and the problems that `walk` finds into errors with positions.
 
 What is wrong is reported and marked as poisoned; the job that comes back has nothing, or something hollow, in its place, so that the rest
 of the spec can still be checked in the same run.
@@ -29,7 +29,7 @@ _TYPES_ELSEWHERE: Final[dict[str, str]] = {
 
 
 def read_job(doc: Document) -> models.Job | None:
-    """The job of ``doc``. Errors are added to it; hollow values stand in for what is wrong; None if nothing can be said."""
+    """Return the job of ``doc`` with stand-ins for wrong values, or None if there is none. Errors are added to ``doc``."""
     if doc.bad(()):
         return None
     lost = {name for name in fields_of(models.Job) if (name,) in doc.poisoned}
@@ -41,7 +41,7 @@ def read_job(doc: Document) -> models.Job | None:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A problem, and the words that messages about it share."""
+    """A problem, with the words that its messages share."""
 
     doc: Document
     problem: Problem
@@ -76,7 +76,7 @@ class _Told:
 
     @property
     def description(self) -> str | None:
-        """What the model says about the field, for a hint."""
+        """Return the model's description of the field for a hint."""
         info = self.problem.info
         return f"{self.name}: {info.description}" if info is not None and info.description else None
 
@@ -90,7 +90,7 @@ class _Told:
 
 
 def _report(told: list[_Told]) -> None:
-    """Tell of every problem, once, unless it follows from another mistake; all are poisoned then."""
+    """Report every problem once, unless it follows from another error, and poison all of them."""
     guesses = {t.path: _guess(t) for t in told if t.problem.kind == UNKNOWN}
     # A misspelled field is one mistake, not an unknown field and a missing one.
     meant = {(*path[:-1], guess) for path, guess in guesses.items() if guess}
@@ -156,7 +156,7 @@ def _known(model: type[BaseModel] | None) -> list[str]:
 
 
 def _guess(t: _Told) -> str | None:
-    """The field that an unknown one was probably meant to be."""
+    """Return the field that an unknown one probably means."""
     there = value_at(t.doc.data, t.path[:-1])
     return closest(t.name, [f for f in _known(t.problem.model) if f not in there])
 
@@ -312,14 +312,14 @@ _WORDS: Final = _by_kind(
 
 
 def path_name(path: Path) -> str:
-    """A path as a user reads it, such as ``queries.hot.k``."""
+    """Return a path in user notation, such as ``queries.hot.k``."""
     if not path:
         return "the spec"
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" if n else p for n, p in enumerate(path))
 
 
 def kind_name(value: Any) -> str:
-    """The kind of a value in plain words."""
+    """Return the kind of a value in words."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -332,7 +332,7 @@ def kind_name(value: Any) -> str:
 
 
 def value_at(data: Any, path: Path) -> Any:
-    """The value at a path of plain data, or None."""
+    """Return the value at a path of plain data, or None."""
     for part in path:
         if isinstance(data, dict):
             data = data.get(part)

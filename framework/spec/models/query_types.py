@@ -1,4 +1,4 @@
-"""The models of the query types of a spec, by the name their ``type`` gives."""
+"""The models of query types by their name in the field ``type``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from skyband.framework.queries.registry import QUERY_TYPES
 
 
 def query_type_names() -> Sequence[str]:
-    """The names of all query types, in the order a message lists them."""
+    """Return the names of all query types, in the order of messages."""
     return tuple(QUERY_TYPES.all())
 
 
 def model_of_query(type_name: str) -> type[BaseModel] | None:
-    """The model of queries of this type, or None if there is no such type."""
+    """Return the model of queries of this type, or None for an unknown type."""
     found = QUERY_TYPES.get(type_name)
     return None if found is None else found.model

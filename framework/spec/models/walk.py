@@ -1,4 +1,4 @@
-"""Walks the data of a spec along the models: a `Job` of what is good, and a `Problem` for everything that is not.
+"""Walk the data of a spec along the models: build a `Job` of the valid parts, and a `Problem` for every other one.
 
 Every section, query and field is judged on its own by pydantic, so one mistake hides no other. What is wrong is left out where the model
 has a default, else a hollow value stands in for it (``Shape.hollow``).

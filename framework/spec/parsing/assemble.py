@@ -1,4 +1,4 @@
-"""A spec's text to the document of one job: what it includes below it, the chosen profile over it, its parameters put in.
+"""Assemble the document of one job from a spec's text, its included files, the chosen profile and its parameters.
 
 All of that happens to YAML's nodes, before anything is read as a field of a job; each node knows the file it is from, so whatever is wrong
 later is told where it was said.
@@ -24,11 +24,11 @@ PROFILE: Final = "SKYBAND_PROFILE"
 PARAMETERS: Final = "parameters"
 RESOLVED: Final = (INCLUDE, PROFILES, PARAMETERS)
 _NAMED: Final = "use letters, digits and _, not a digit first"
-"""Fields of a spec that no job has: they are resolved before."""
+"""Fields of a spec that are resolved first, so that a job has none of them."""
 
 
 def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
-    """The document of ``text``; whatever is wrong is in ``errors``, nothing is raised. ``file`` is the name shown in messages.
+    """Return the document of ``text``. Errors are collected in it, never raised. ``file`` is the name in messages.
 
     Fragments are looked for below the directory of ``file``; ``env`` has the profile's name and the values of ``${NAME}``.
     """
@@ -37,7 +37,7 @@ def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
 
 
 class _Assembly:
-    """The parts of one spec. One use."""
+    """Assembles the parts of one spec. Use it once."""
 
     def __init__(self, main: Composed, env: Mapping[str, str]) -> None:
         self.main = main
@@ -62,13 +62,13 @@ class _Assembly:
             self.builder.build(root)
         doc.errors[:0] = [e for part in self.parts for e in part.errors]
         for part in self.parts:
-            bad = (p for p, q in doc.places.items() if part.mended and q.text is part.text and q.line in part.mended and "$(" in q.raw)
+            bad = (p for p, q in doc.places.items() if part.repaired and q.text is part.text and q.line in part.repaired and "$(" in q.raw)
             doc.poisoned.update(bad, ((name,) for name in part.lost))
         doc.included = tuple(part.text for part in self.parts[1:])
         return doc
 
     def _resolved(self, root: yaml.MappingNode, size: int) -> yaml.MappingNode:
-        """The root of the job alone. Where that cannot be told, the whole document is poisoned: nothing that follows from it is told."""
+        """Return the root of the job; if it cannot be determined, poison the document, which suppresses follow-up errors."""
         self.builder.mask(root)
         root, own = taken(root, RESOLVED)
         for name in RESOLVED:
@@ -87,7 +87,7 @@ class _Assembly:
         return rest
 
     def _mask_parameters(self) -> None:
-        """Masks the parameters of all parts, profiles with them, that a secret of any of them is made of."""
+        """Mask the parameters of all parts and profiles that a secret refers to."""
         roots = [part.root for part in self.parts if isinstance(part.root, yaml.MappingNode)]
         secret = {name for root in roots for node in self.builder.secrets(root) for name in names(node)}
         profiles = [_values(named) for root in roots for _, named in taken(root, (PROFILES,))[1][PROFILES]]
@@ -105,7 +105,7 @@ class _Assembly:
             self.doc.add("SKY-E102", said, self.builder.where(key), "rename or remove one of them")
 
     def _with_fragments(self, root: yaml.MappingNode, own: Mapping[str, list[Pair]], size: int) -> yaml.MappingNode:
-        """The fragments, each over those before it, and the spec over them all."""
+        """Merge the included files, each over the previous ones, and the spec over all of them."""
         text = self.main.text
         found, errors = included(self.main, own[INCLUDE][0][1], os.path.dirname(text.file) or ".", size)
         self.doc.errors += errors
@@ -122,7 +122,7 @@ class _Assembly:
         return self.overlay.over(whole, upper)
 
     def _with_profile(self, root: yaml.MappingNode, found: dict[str, list[Pair]]) -> tuple[yaml.MappingNode, list[Pair]]:
-        """(the root with the chosen profile over it, the parameters then)."""
+        """Return (the root merged with the chosen profile, the resulting parameters)."""
         doc, chosen = self.doc, self.env.get(PROFILE)
         named = found[PROFILES][0][1] if found[PROFILES] else None
         profiles = self._fields(named, PROFILES) if named is not None else {}
@@ -157,7 +157,7 @@ class _Assembly:
         return whole, own[PARAMETERS]
 
     def _fields(self, node: yaml.Node, name: str) -> dict[str, Pair]:
-        """The fields of a mapping by name, the first of each; others are told."""
+        """Return the fields of a mapping by name, and report repeated ones."""
         if not isinstance(node, yaml.MappingNode):
             self.doc.add("SKY-E112", f"'{name}' needs fields, such as {{name: value}}", self.builder.where(node))
             return {}
@@ -172,7 +172,7 @@ class _Assembly:
         return found
 
     def _fill(self, root: yaml.MappingNode, pair: Pair, elsewhere: set[str]) -> None:
-        """Puts the parameters in. One of the spec's own file that nothing uses, here or ``elsewhere``, is a mistake."""
+        """Insert the parameters. Report those of the spec's own file that nothing uses, here or ``elsewhere``."""
         doc, where = self.doc, self.builder.where
         if not isinstance(pair[1], yaml.MappingNode):
             doc.poisoned.add(())

@@ -1,4 +1,4 @@
-"""Values of rows as YAML writes them: what a column of a kind can hold."""
+"""Values of rows in YAML: convert and check them by the kind of their column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def cell(value: Any, kind: Kind) -> Any:
-    """The value as the column has it: an instant or a date in microseconds since 1970 (int). ValueError, with what is wrong, for others.
+    """Return the value as the column holds it; instants and dates as microseconds since 1970. Raises ValueError for invalid ones.
 
     The message goes on after the column's name.
     """
@@ -46,7 +46,7 @@ def cell(value: Any, kind: Kind) -> Any:
 
 
 def instant(value: Any) -> int:
-    """Microseconds since 1970 of ``2013-01-01 06:00`` (UTC), with or without seconds, their fraction and an offset, or of a date."""
+    """Return the microseconds since 1970 of ``2013-01-01 06:00`` (UTC), seconds, fraction and offset optional, or of a date."""
     if not isinstance(value, str) or _INSTANT.fullmatch(value.strip()) is None:
         raise ValueError("takes an instant, such as 2013-01-01 06:00:00 (UTC), or a date")
     try:
@@ -58,7 +58,7 @@ def instant(value: Any) -> int:
 
 
 def spelled(value: Any) -> str:
-    """A value of a table as YAML, such that ``cell`` reads the same. Instants as datetimes, dates as dates."""
+    """Return a value of a table in YAML such that ``cell`` reads the same value. Instants are datetimes, dates are dates."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -83,7 +83,7 @@ _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y
 
 
 def _text(value: str) -> str:
-    """Plain if YAML takes it for this very text, else in double quotes."""
+    """Return ``text`` plain if YAML reads it as the same text, else in double quotes."""
     if _PLAIN.fullmatch(value) and value.lower() not in _WORDS and not value.endswith(":") and ": " not in value:
         return value
     made = "".join(_escaped(c) for c in value.replace("${", "$${"))

@@ -1,4 +1,4 @@
-"""A YAML spec as plain data with a table of positions beside it.
+"""A YAML spec as plain data, with a table of positions.
 
 Only the safe composer reads the text: no tag ever becomes an object. Data is built here from the composed nodes, so that duplicate keys,
 alias bombs and YAML traps are seen, and so that every value's and key's place in the file is known (``Document.places``).
@@ -31,7 +31,7 @@ _TAG: Final = "tag:yaml.org,2002:"
 
 
 class Poisoned(set[Path]):
-    """Paths whose value is known to be wrong or missing; ``above`` holds them and all paths above them. It only grows."""
+    """Paths of values that are known to be wrong or missing; ``above`` holds them and their parents. Grows only."""
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class Poisoned(set[Path]):
         self.update(paths)
 
     def add(self, path: Path) -> None:
-        """Note a path. O(depth)."""
+        """Add a path. O(depth)."""
         super().add(path)
         self.above.update(path[:n] for n in range(len(path) + 1))
 
     def update(self, *paths: Iterable[Path]) -> None:
-        """Note several."""
+        """Add several paths."""
         for some in paths:
             for path in list(some):
                 self.add(path)
@@ -52,7 +52,7 @@ class Poisoned(set[Path]):
 
 @dataclass(slots=True)
 class Document:
-    """``data`` as plain dicts, lists and scalars; ``places[path]`` where it stands; ``errors`` what was wrong so far.
+    """A spec as ``data`` (plain dicts, lists and scalars), ``places`` (position by path) and the ``errors`` found so far.
 
     ``poisoned`` holds paths whose value is known to be wrong or missing: later checks keep quiet about them.
     """
@@ -63,12 +63,12 @@ class Document:
     errors: list[SkybandError]
     poisoned: Poisoned = field(default_factory=Poisoned)
     work: Work = field(default_factory=Work)
-    """What SQL and expressions may still cost."""
+    """The remaining budget of SQL and expressions."""
     included: tuple[SourceText, ...] = ()
-    """The texts of the files that the spec includes."""
+    """The texts of the included files."""
 
     def place(self, path: Path) -> Place | None:
-        """The place of ``path``, or of the nearest path above it that is in the file. O(depth)."""
+        """Return the place of ``path``, or of its nearest parent in the file. O(depth)."""
         for n in range(len(path), -1, -1):
             found = self.places.get(path[:n])
             if found is not None:
@@ -76,7 +76,7 @@ class Document:
         return None
 
     def where_value(self, path: Path) -> Where:
-        """Where the value at ``path`` is (nearest value above if it is missing: then its key)."""
+        """Return the position of the value at ``path``, or of the key of its nearest parent if it is missing."""
         place = self.place(path)
         if place is None:
             return self.source.where(0, 0)
@@ -85,14 +85,14 @@ class Document:
         return place.key.where
 
     def where_key(self, path: Path) -> Where:
-        """Where the key at ``path`` is (the value, for items of lists)."""
+        """Return the position of the key at ``path`` (of the value, for items of lists)."""
         place = self.place(path)
         if place is None:
             return self.source.where(0, 0)
         return place.key.where if place.key is not None else place.where
 
     def where_inside(self, path: Path, start: int, end: int) -> Where:
-        """Where characters ``start`` to ``end`` of the scalar at ``path`` are; the whole scalar if that cannot be told."""
+        """Return the position of characters ``start`` to ``end`` of the scalar at ``path``, or of the scalar if unknown."""
         place = self.places.get(path)
         if place is None or place.variables or place.filled:
             return self.where_value(path)
@@ -100,7 +100,7 @@ class Document:
         return place.text.where(*inside) if inside is not None else self.where_value(path)
 
     def shown(self, path: Path) -> str:
-        """The value as the file spells it, in quotes, for a message; ``***`` for a secret."""
+        """Return the value in quotes as the file spells it, for a message; ``***`` for a secret."""
         place = self.places.get(path)
         if place is None or place.secret:
             return "***"
@@ -108,35 +108,35 @@ class Document:
         return f"'{raw if len(raw) <= 60 else raw[:57] + '...'}'"
 
     def variables(self) -> dict[Path, str]:
-        """The values that have something of the environment in them: path -> as the spec writes it. O(values)."""
+        """Return the values with environment variables: path -> text in the spec. O(values)."""
         return {path: place.value for path, place in self.places.items() if place.variables}
 
     def bad(self, path: Path) -> bool:
-        """Whether the value at ``path`` or one above it is already known to be wrong."""
+        """Return True if the value at ``path`` or above it is known to be wrong."""
         return bool(self.poisoned) and any(path[:n] in self.poisoned for n in range(len(path) + 1))
 
     def bad_below(self, path: Path) -> bool:
-        """Whether ``path``, something above or something below it is known to be wrong."""
+        """Return True if the value at ``path``, above it or below it is known to be wrong."""
         return path in self.poisoned.above or self.bad(path)
 
     def too_much(self, path: Path) -> bool:
-        """Whether what SQL and expressions may cost is gone with the one at ``path``, which is noted."""
+        """Return True if the text at ``path`` exhausted the budget of SQL and expressions, and report it."""
         if self.work.gone:
             hint = "derive columns where the data is written, or make two jobs of it"
             self.add("SKY-E103", "with this, the SQL and the expressions of the spec are too much altogether", self.where_value(path), hint)
         return self.work.gone
 
     def add(self, code: str, message: str, where: Where | None, hint: str | None = None) -> None:
-        """Note an error."""
+        """Add an error."""
         self.errors.append(SkybandError(code, message, hint, where))
 
 
 class Filled(yaml.ScalarNode):
-    """A text that parameters were put into: its value is no longer as the file spells it."""
+    """A text with inserted parameters, so that its value differs from its spelling in the file."""
 
 
 class TooMuch(Exception):
-    """The spec expands to more than is read; ``node`` is where."""
+    """The spec expands beyond the limits, at ``node``."""
 
     def __init__(self, why: str, node: yaml.Node) -> None:
         super().__init__(why)
@@ -145,7 +145,7 @@ class TooMuch(Exception):
 
 
 class Builder:
-    """Builds data and places from composed nodes, whose marks name the text that they are of. One use each."""
+    """Builds data and places from composed nodes, whose marks name their text. Use it once."""
 
     def __init__(self, texts: dict[str, SourceText], source: SourceText, env: Mapping[str, str]) -> None:
         self.texts = texts
@@ -155,10 +155,10 @@ class Builder:
         self.count = 0
         self.active: set[int] = set()
         self.parameters: frozenset[str] | None = None
-        """Names of the spec's parameters, if it has such."""
+        """Names of the spec's parameters."""
 
     def build(self, root: yaml.Node | None) -> Document:
-        """The document of ``root``; errors are in it, never raised."""
+        """Return the document of ``root``. Errors are collected in it, never raised."""
         doc = self.doc
         if root is None or not isinstance(root, yaml.MappingNode):
             what = "the file is empty" if root is None else "a spec is a mapping of fields, like 'job: name'"
@@ -174,12 +174,12 @@ class Builder:
         return doc
 
     def mask(self, root: yaml.Node) -> None:
-        """Mask every secret below ``root`` before the first mistake is noted: it may stand on the same line."""
+        """Mask every secret below ``root`` before any error is reported, since an error may be on the same line."""
         for node in self.secrets(root):
             self.hide(node)
 
     def hide(self, node: yaml.ScalarNode) -> None:
-        """Never show this value where it is written."""
+        """Mask this value in the text of its file."""
         self._text(node).mask(self._place(node, None, True))
 
     def secrets(self, root: yaml.Node) -> Iterator[yaml.ScalarNode]:
@@ -204,7 +204,7 @@ class Builder:
         return self.texts[node.start_mark.name]
 
     def where(self, node: yaml.Node) -> Where:
-        """Where a node stands, for a message."""
+        """Return the position of a node for a message."""
         start, end = node.start_mark, node.end_mark
         length = end.column - start.column if end.line == start.line else 1
         return self._text(node).where(start.line, start.column, length)
@@ -277,7 +277,7 @@ class Builder:
         return value
 
     def _hint(self, problem: Problem, text: str, filled: bool) -> str | None:
-        """What to do about a reference: in a spec with parameters, one that is not set was more likely meant to be one of them."""
+        """Return the hint for an unset variable, which in a spec with parameters probably means one of them."""
         if problem.code != "SKY-E106" or self.parameters is None:
             return problem.hint
         name = text[problem.start + 2 : problem.end - 1]
@@ -322,7 +322,7 @@ class Builder:
         return result
 
     def _merge(self, node: yaml.Node, into: dict[str, Any], path: Path) -> None:
-        """YAML's ``<<``: fields of another mapping, unless they are already there."""
+        """Apply YAML's ``<<``: add the missing fields of another mapping."""
         for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(source, yaml.MappingNode):
                 self.doc.add("SKY-E112", "<< takes a mapping or a list of mappings", self.where(source))

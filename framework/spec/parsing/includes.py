@@ -1,5 +1,7 @@
-"""The files that a spec includes: parts of specs, below the spec's directory and of a bounded size. What they hold is laid under the
-spec."""
+"""Read the files that a spec includes: parts of specs, below the spec's directory and of bounded size.
+
+The spec overrides their fields.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ from skyband.framework.spec.parsing.recovery import MAX_BYTES, Composed, compose
 
 INCLUDE: Final = "include"
 MOST: Final = 20
-"""Files that a spec may include."""
+"""Maximum number of included files."""
 _HINT: Final = "a spec includes .yaml files below its own directory, named by their path from there"
 
 
 def included(main: Composed, listed: yaml.Node, directory: str, size: int) -> tuple[list[Composed], list[SkybandError]]:
-    """The files that ``listed`` (a path, or a list of paths) names, as far as they can be read, and what is wrong with the others.
+    """Return the readable files of ``listed`` (a path or a list of paths), and the errors of the others.
 
     All are read in full, so all their mistakes are told; ``size`` is what the spec itself has of ``MAX_BYTES``.
     """
@@ -53,7 +55,7 @@ def included(main: Composed, listed: yaml.Node, directory: str, size: int) -> tu
 
 
 def _read(path: str, directory: str, room: int) -> bytes:
-    """What a fragment holds. Raises ValueError with the reason if it may not be read, or cannot be; never waits for a writer."""
+    """Return the content of an included file. Raises ValueError with the reason if it cannot be read; never blocks on a pipe."""
     if "${" in path or "\0" in path:
         raise ValueError("the name of an included file is written out, without variables and parameters")
     if os.path.isabs(path) or "://" in path or not path.endswith((".yaml", ".yml")):
@@ -75,7 +77,7 @@ def _read(path: str, directory: str, room: int) -> bytes:
 
 
 def _composed(file: str, raw: bytes) -> Composed:
-    """A fragment's nodes: fields of a spec, and no files of its own."""
+    """Return the nodes of an included file, which may not include others."""
     try:
         part = compose(file, raw.decode("utf-8"))
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""How much the SQL and the expressions of a spec may hold: generous for people, and bounded for what a machine wrote.
+"""Limits of the SQL and the expressions of a spec: generous for people, and bounded for generated text.
 
 SQL is measured by its tokens before it is parsed, for a parser's time may grow faster than the text. sqlglot reads what stands in
 brackets after the name of a type twice (first as the type's arguments), so its time doubles with every level of ``struct(struct(...))``:
@@ -13,17 +13,17 @@ from typing import Any, Final
 
 MAX_TOKENS: Final = 4_000
 MAX_NESTING: Final = 20
-"""Brackets and ``case`` inside one another."""
+"""Maximum nesting of brackets and ``case``."""
 MAX_TYPE_NESTING: Final = 5
 """Calls such as ``struct(...)`` and ``date(...)``, whose name is a type's too, inside one another."""
 MAX_WORK: Final = 50_000
-"""What all SQL and expressions of a spec may cost, in tokens of SQL (about 40 us each)."""
+"""Maximum cost of all SQL and expressions of a spec, in tokens of SQL (about 40 us each)."""
 WORK_OF_ONE: Final = 25
-"""What each of them costs besides its tokens."""
+"""Cost of each text besides its tokens."""
 MAX_MISTAKES: Final = 25
-"""Mistakes that are told of one text."""
+"""Maximum number of reported errors of one text."""
 CHARACTERS_OF_A_TOKEN: Final = 4
-"""Characters of an expression that are read in the time of a token of SQL."""
+"""Number of characters of an expression that cost as much as one token of SQL."""
 
 _OPENS: Final = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE"})
 _WORK_OF_ANGLE: Final = 4
@@ -32,18 +32,18 @@ _CLOSES: Final = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 
 @dataclass(slots=True)
 class Work:
-    """What the SQL and the expressions of one spec may still cost."""
+    """The remaining budget of the SQL and the expressions of one spec."""
 
     left: int = MAX_WORK
 
     def take(self, tokens: int) -> bool:
-        """Take the cost of one more; False if it is too much, and from then on."""
+        """Subtract a cost; return False once the budget is exhausted."""
         self.left -= tokens + WORK_OF_ONE
         return self.left >= 0
 
     @property
     def gone(self) -> bool:
-        """Whether one was too much."""
+        """Return True if the budget is exhausted."""
         return self.left < 0
 
 

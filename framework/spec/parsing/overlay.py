@@ -1,4 +1,4 @@
-"""One mapping of YAML laid over another: fields of both are merged when both are mappings, else the upper one's value counts."""
+"""Merge one YAML mapping over another: mappings are merged field by field, other values of the upper one win."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Overlay:
 
 
 def _name(key: yaml.Node) -> str:
-    """What tells fields apart; names that are no text, and YAML's ``<<``, are never the same."""
+    """Return the identity of a field; names that are not text, and YAML's ``<<``, are never equal."""
     return str(key.value) if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE else f"\0{id(key)}"
 
 
 def taken(root: yaml.MappingNode, names: Iterable[str]) -> tuple[yaml.MappingNode, dict[str, list[Pair]]]:
-    """(the mapping without the fields of these names, these fields)."""
+    """Return (the mapping without the fields of these names, these fields)."""
     found: dict[str, list[Pair]] = {name: [] for name in names}
     rest: list[Pair] = []
     for key, value in root.value:

@@ -1,4 +1,4 @@
-"""``parameters:`` of a spec put in where its values say ``${name}``: text for text, or a whole value in the place of a whole value.
+"""Insert ``parameters:`` of a spec where its values say ``${name}``: as text within a text, or as a whole value.
 
 That is all a template is: a file of fields to include, with names in it that each job's own file gives values to. Nothing is computed,
 names of fields cannot be made, and parameters do not refer to each other. What is no parameter is a variable of the environment.
@@ -18,7 +18,7 @@ from skyband.framework.spec.parsing.document import Filled, TooMuch
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 MOST_CHARACTERS: Final = 1_000_000
-"""What all texts together may become."""
+"""Maximum total length of all texts after insertion."""
 
 
 @dataclass(slots=True)
@@ -77,17 +77,17 @@ class Filling:
 
 
 def names(root: yaml.Node) -> set[str]:
-    """All that values below ``root`` refer to. O(nodes + characters)."""
+    """Return all names that values below ``root`` refer to. O(nodes + characters)."""
     return {m.group(1) for node in scalars(root) for m in _REFERENCE.finditer(node.value) if m.group(1)}
 
 
 def scalars(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    """Every plain value below ``root``, once."""
+    """Yield every scalar below ``root`` once."""
     return (node for node in nodes(root) if isinstance(node, yaml.ScalarNode))
 
 
 def nodes(root: yaml.Node) -> Iterator[yaml.Node]:
-    """Every value below ``root``, and itself, once. Without recursion: how deep it may be is not known yet."""
+    """Yield ``root`` and every value below it once, without recursion, since the depth is unbounded."""
     left, seen = [root], {id(root)}
     while left:
         at = left.pop()

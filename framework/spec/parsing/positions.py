@@ -1,4 +1,4 @@
-"""Places in the text of a spec: lines, columns, and the way from a character of a value back to a character of the file."""
+"""Positions in the text of a spec: lines, columns, and the map from characters of a value to those of the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ESCAPE: Final = {"x": 4, "u": 6, "U": 10}
 
 
 def is_secret(path: tuple[str | int, ...]) -> bool:
-    """Whether the value at ``path`` is a secret by its name: like password, token, secret or key; columns of the schema never are."""
+    """Return True if the name of the value at ``path`` is that of a secret (password, token, key, ...); schema columns never are."""
     if not path or not isinstance(path[-1], str) or path[:2] == ("source", "schema") or path[0] == "transform":
         return False
     return _SECRET.search(path[-1]) is not None
@@ -36,7 +36,7 @@ class Key(NamedTuple):
 
     @property
     def where(self) -> Where:
-        """The place, for a message."""
+        """Return the position for a message."""
         return self.text.where(self.line, self.col, self.length)
 
 
@@ -62,7 +62,7 @@ class Place:
 
     @property
     def where(self) -> Where:
-        """The place, for a message."""
+        """Return the position for a message."""
         return self.text.where(self.line, self.col, self.length)
 
     @property
@@ -83,7 +83,7 @@ class SourceText:
         self._shown: dict[int, str] = {}
 
     def mask(self, place: Place) -> None:
-        """Never show the value at ``place``. O(its lines)."""
+        """Mask the value at ``place``. O(its lines)."""
         span = (place.line, place.col, place.end_line, place.end_col)
         if span not in self._masked:
             self._masked.add(span)
@@ -92,7 +92,7 @@ class SourceText:
                 self._shown.pop(line, None)
 
     def between(self, line: int, col: int, end_line: int, end_col: int) -> str:
-        """The text from one place to another, lines joined by newlines."""
+        """Return the text between two positions, lines joined by newlines."""
         if line >= len(self.lines):
             return ""
         if line == end_line:
@@ -102,10 +102,10 @@ class SourceText:
         return "\n".join([self.lines[line][col:], *middle, last])
 
     def shown(self, line: int) -> str | None:
-        """Line ``line`` (0-based) with secrets as ``*``, or None beyond the end."""
+        """Return line ``line`` (0-based) with secrets as ``*``, or None beyond the end."""
         if line >= len(self.lines):
             return None
-        if self.careful:  # lines are still being mended
+        if self.careful:  # recovery still edits lines
             return self._without_secrets(line)
         if line not in self._shown:
             self._shown[line] = self._without_secrets(line)

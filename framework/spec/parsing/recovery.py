@@ -1,7 +1,7 @@
-"""YAML syntax, with recovery, so that one slip does not hide the other mistakes of a file.
+"""Parse YAML with error recovery, so that one syntax error does not hide the other errors of a file.
 
 After a syntax error the top-level section it is in is set aside (``Composed.lost``) and the rest is read. The two slips that need
-no such loss, an unquoted ``${NAME}`` inside braces and a stray control character, are mended in place, keeping columns.
+no such loss, an unquoted ``${NAME}`` inside braces and a stray control character, are repaired in place, keeping columns.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _TooMany(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """Stops as soon as there are too many nodes."""
+    """A composer that stops at too many nodes."""
 
     composed = 0
 
@@ -76,7 +76,7 @@ class _Loader(yaml.SafeLoader):
 class Composed:
     """A file's nodes, and what was wrong. ``readable``: there are nodes to speak of; ``root`` is None if there are none.
 
-    ``lost`` are the sections that were set aside, ``mended`` the lines with a ``${NAME}`` that stands there as ``$(NAME)``.
+    ``lost`` are the sections that were set aside, ``repaired`` the lines with a ``${NAME}`` that stands there as ``$(NAME)``.
     """
 
     text: SourceText
@@ -84,11 +84,11 @@ class Composed:
     readable: bool = False
     errors: list[SkybandError] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
-    mended: set[int] = field(default_factory=set)
+    repaired: set[int] = field(default_factory=set)
 
 
 def compose(file: str, text: str) -> Composed:
-    """The nodes of ``text``, of at most ``MAX_BYTES``; nothing is raised. ``file`` is the name shown in messages, and that of the marks."""
+    """Return the nodes of ``text``, of at most ``MAX_BYTES``; never raises. ``file`` is the name in messages and marks."""
     source = SourceText(file, text, careful=True)
     made = Composed(SourceText(file, text))
     errors = made.errors
@@ -117,7 +117,7 @@ def compose(file: str, text: str) -> Composed:
         except yaml.MarkedYAMLError as e:
             mark = e.problem_mark or e.context_mark
             read += mark.index if mark is not None else 0
-            if not _mend(source, e, errors, made.lost, made.mended):
+            if not _repair(source, e, errors, made.lost, made.repaired):
                 break
         except (ValueError, yaml.YAMLError) as e:
             errors.append(SkybandError("SKY-E101", f"not YAML: {e}", None, source.where(0, 0)))
@@ -126,7 +126,7 @@ def compose(file: str, text: str) -> Composed:
 
 
 def _root(file: str, text: str) -> yaml.Node | None:
-    """As ``yaml.compose``, with marks that name the file."""
+    """Compose like ``yaml.compose``, with marks that name the file."""
     loader = _Loader(text)
     loader.name = file
     try:
@@ -154,7 +154,7 @@ def _mend_character(source: SourceText, e: yaml.reader.ReaderError, errors: list
     return False
 
 
-def _mend(source: SourceText, e: yaml.MarkedYAMLError, errors: list[SkybandError], lost: set[str], mended: set[int]) -> bool:
+def _repair(source: SourceText, e: yaml.MarkedYAMLError, errors: list[SkybandError], lost: set[str], repaired: set[int]) -> bool:
     mark = e.problem_mark or e.context_mark
     if mark is None:
         errors.append(SkybandError("SKY-E101", str(e.problem or e), None, source.where(0, 0)))
@@ -172,7 +172,7 @@ def _mend(source: SourceText, e: yaml.MarkedYAMLError, errors: list[SkybandError
                 message = f"inside braces, YAML reads {m.group()} without quotes as a mapping"
                 errors.append(SkybandError("SKY-E104", message, hint, source.where(line, col - 1, len(m.group()))))
                 source.lines[line] = text[: m.start()] + "$(" + m.group(1) + ")" + text[m.end() :]
-                mended.add(line)
+                repaired.add(line)
                 return True
     quote = _open_quote(source.lines, line)
     block = _block(source.lines, line if quote is None else quote[0])

@@ -1,4 +1,4 @@
-"""``${NAME}`` in string values, from the environment. Runs after parsing, so a value can never change the structure of a spec.
+"""Replace ``${NAME}`` in string values from the environment, after parsing, so that no value changes the structure of a spec.
 
 Every value that is put in is concealed from then on: no message, log or table shows it (``redaction``).
 """
@@ -17,7 +17,7 @@ _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]{0,200})\}|\$\{")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 ALLOWED: Final = "SKYBAND_VARIABLES"
-"""The environment variable with the names that specs may use, separated by commas; without it any but ``OPERATORS``."""
+"""Environment variable with the comma-separated names that specs may use; unset, they may use all but ``OPERATORS``."""
 OPERATORS: Final = (
     "SKYBAND_CONF", "SKYBAND_SERVE_TOKEN", "SKYBAND_NOTIFY_COMMAND", "SKYBAND_NOTIFY_WEBHOOK", "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
