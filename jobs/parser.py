@@ -16,7 +16,7 @@ EXIT_CODES: Final = (
 )
 """The default of commands without exit codes of their own."""
 _WIDTH: Final = 100
-_FILES: Final = {"spec", "specs", "file", "path", "folder", "data", "out", "outcome", "docs", "export", "dir"}
+_FILES: Final = {"spec", "specs", "file", "path", "directory", "data", "out", "outcome", "docs", "export", "dir"}
 """Arguments that name files or directories."""
 _COMPLETED: Final = {
     "bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f", "fish": "(__fish_complete_path (commandline -ct))",

@@ -37,11 +37,11 @@ def validated(path: str, env: Mapping[str, str] | None = None) -> Validated:
     return validated_file(path, os.environ if env is None else env, sys.stdin.buffer.read() if path == STDIN else None)
 
 
-def load_plan(path: str, env: Mapping[str, str] | None = None, anew: bool = False) -> Plan:
+def load_plan(path: str, env: Mapping[str, str] | None = None, rebuild: bool = False) -> Plan:
     """Return the compiled plan of the spec at ``path``. Raises SpecErrors with all of its mistakes.
 
     Only reads: it takes no lock and completes no interrupted swap of generations. Of source and sink it reads only the job file: a job
-    that a former version made keeps its rules (``plan.former``), unless it is made ``anew``.
+    that a former version made keeps its rules (``plan.former``), unless the caller makes a ``rebuild``.
     """
     from skyband.framework.plan.compile import compile_job
 
@@ -49,7 +49,7 @@ def load_plan(path: str, env: Mapping[str, str] | None = None, anew: bool = Fals
     if errors or job is None:
         raise SpecErrors(errors)
     plan = compile_job(job)
-    return plan if anew else _as_made(plan, job)
+    return plan if rebuild else _as_made(plan, job)
 
 
 def _as_made(plan: Plan, job: Job) -> Plan:

@@ -28,12 +28,12 @@ def begin(args: argparse.Namespace) -> None:
     choose_spark(args)
 
 
-def open_job(args: argparse.Namespace, anew: bool = False) -> tuple[Plan, Layout]:
+def open_job(args: argparse.Namespace, rebuild: bool = False) -> tuple[Plan, Layout]:
     """Return the plan of a command that streams rows, and the layout of its sink. SkybandError if the sink is not the job's own.
 
-    ``anew``: see ``load_plan``.
+    ``rebuild``: see ``load_plan``.
     """
-    plan = getattr(args, "plan", None) or load_plan(args.spec, anew=anew)
+    plan = getattr(args, "plan", None) or load_plan(args.spec, rebuild=rebuild)
     from skyband.framework.row_rules.rules import demoted
     from skyband.framework.streaming.job.generations import own_sink
     from skyband.framework.streaming.job.layout import Layout

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Return the exit code, as ``run`` does. Raises SkybandError SKY-E510 if the source lacks files that the job has read."""
     began = clock.monotonic()
     begin(args)
-    plan, layout = open_job(args, anew=not args.added)
+    plan, layout = open_job(args, rebuild=not args.added)
     require_local(plan.sink, "rebuild")
     from skyband.framework.streaming.job.generations import staged
     from skyband.framework.streaming.job.layout import Layout

@@ -1,4 +1,4 @@
-"""``skyband reset``: remove a job's state and tables, so that its next run starts anew. The source is not touched."""
+"""``skyband reset``: remove a job's state and tables, so that its next run starts over. The source is not touched."""
 
 from __future__ import annotations
 

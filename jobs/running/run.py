@@ -47,7 +47,7 @@ def add_arguments_of_runs(p: argparse.ArgumentParser) -> None:
     how = p.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="stop when the present input has been processed; overrides run.trigger")
     how.add_argument("--continuous", action="store_true", help="run until stopped (Ctrl-C); overrides run.trigger")
-    p.add_argument("--rebuild-results", action="store_true", help="first derive the tables of results anew from the tables of changes")
+    p.add_argument("--rebuild-results", action="store_true", help="first derive the tables of results again from the tables of changes")
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -83,7 +83,7 @@ def test_killed_before_and_after_sending_nothing_is_lost(kafka: Broker, tmp_path
     spec = spec_of(directory, "kills", f"servers: '{kafka.servers}'")
     for query in QUERIES:
         kafka.topic(f"kills.{query}.changes")
-    for part, failpoint in enumerate(("outlet.before", "outlet.sent", "sink.between:2")):
+    for part, failpoint in enumerate(("kafka.before", "kafka.sent", "sink.between:2")):
         write(directory, ROWS, 5, slice(part, part + 1))
         assert run_apart(spec, "--finish", failpoint=failpoint).returncode == -signal.SIGKILL
     write(directory, ROWS, 5, slice(3, 4))

@@ -58,7 +58,7 @@ class KafkaSink:
         behind = [q for q in queries if self.sent.upto(q) < batch]
         if not behind:
             return
-        failpoint("outlet.before")
+        failpoint("kafka.before")
         records = reduce(DataFrame.unionByName, (self._records(q, batch) for q in behind))
         # One task sends all records of a stream, in their order.
         ordered = records.repartition("key").sortWithinPartitions("key", "step", "pos").drop("step", "pos")
@@ -69,7 +69,7 @@ class KafkaSink:
             if failed is None:
                 raise
             raise failed from e
-        failpoint("outlet.sent")
+        failpoint("kafka.sent")
         self.sent.moved(self.queries, batch)
 
     def _records(self, name: str, batch: int) -> DataFrame:

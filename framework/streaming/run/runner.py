@@ -61,7 +61,7 @@ class Runner:
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None) -> Finished:
         """Stream over the present input (``once``) or until a signal; ``finish`` then declares the input complete.
 
-        ``rebuild``: first derive the tables of results anew. ``found``: see ``OpenJob``.
+        ``rebuild``: first derive the tables of results again. ``found``: see ``OpenJob``.
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
         run is active), SKY-E300 (Spark failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker

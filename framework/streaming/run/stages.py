@@ -41,7 +41,7 @@ FINISHING: Final = "finishing: rows that wait are processed"
 class OpenJob:
     """Open the job, or create it in a first run: check that the plan fits its state, and bring the state into the shape of the plan.
 
-    ``rebuild``: results are about to be derived anew. ``found``: the tables as a caller found them already (``consistency.check``).
+    ``rebuild``: results are about to be derived again. ``found``: the tables as a caller found them already (``consistency.check``).
     """
 
     context: RunContext

@@ -83,4 +83,4 @@ def test_commands_read_what_the_job_was_made_by_and_a_rebuild_does_not(tmp_path:
         (home / "job.json").write_text(text)
         assert bool(former_sets(load_plan(str(spec)))) == former, text
     (home / "job.json").write_text(made)
-    assert former_sets(load_plan(str(spec), anew=True)) == []
+    assert former_sets(load_plan(str(spec), rebuild=True)) == []
