@@ -1,4 +1,4 @@
-"""Small files that are replaced whole, also when the process or the machine stops in between. No more than the standard library."""
+"""Replace small files atomically, so that a crash leaves the old or the new content. Uses the standard library only."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from skyband.framework.storage.settings import scheme_of
 
 
 def replace(path: Path, content: str | bytes) -> None:
-    """The file holds ``content``, or what it held before; it is on the disk when this returns. Its directory must be there. Raises
-    OSError."""
+    """Replace the file's content atomically and durably. Its directory must exist. Raises OSError."""
     if scheme_of(str(path)) is not None:
-        # An object is written whole or not at all, and stays.
+        # Object storage writes are atomic and durable.
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return
     made, fd = create_temporary(path)
@@ -31,17 +30,16 @@ def replace(path: Path, content: str | bytes) -> None:
 
 
 def create_temporary(path: Path) -> tuple[Path, int]:
-    """Create a file beside ``path`` for what takes its place; its path and an open descriptor. Raises OSError.
+    """Create a temporary file beside ``path``; return its path and an open descriptor. Raises OSError.
 
-    Hidden: who lists the directory (Spark reads some) passes over it until it is complete. Nobody knows its name before, and no link leads
-    it elsewhere.
+    The file is hidden, so that readers of the directory such as Spark ignore it. Its name is random, so that no link can redirect it.
     """
     made = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     return made, os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
 def sync_directory(directory: Path) -> None:
-    """What has been renamed in ``directory`` is on the disk when this returns. Raises OSError."""
+    """Flush renames in ``directory`` to the disk. Raises OSError."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Which sinks on object storage this process holds the lock of, and under which number. Standard library only."""
+"""The locks of sinks on object storage that this process holds, and their epochs. Uses the standard library only."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings.spark import seconds
 
 LEASE_VARIABLE: Final = "SKYBAND_LEASE"
-"""Seconds for which a lock on object storage is its holder's after it was last written."""
+"""Environment variable: seconds for which a lock on object storage stays valid after its last renewal."""
 DEFAULT_LEASE: Final = "30"
 
 EPOCHS: Final[dict[str, int]] = {}
-"""Root of a sink -> the epoch under which this process holds it (``lease``)."""
+"""Root of a sink -> the epoch of this process's lock (``lease``)."""
 
 
 def epoch_of(root: object) -> int | None:
-    """The epoch under which this process holds the sink at ``root``; None if it does not hold it, or the sink needs none."""
+    """Return the epoch of this process's lock of the sink at ``root``, or None without a lock."""
     return EPOCHS.get(str(root))
 
 
 def lease_lost(root: object) -> SkybandError:
-    """SKY-E631: the lock of the sink is another run's now."""
+    """Return the error SKY-E631: another run holds the lock of the sink now."""
     said = f"this run stood still for longer than its lease, and another one has taken over the sink {root}: nothing more is written"
     return SkybandError(
         "SKY-E631", said, hint=f"nothing is lost; where runs stand still for long, {LEASE_VARIABLE} gives them more seconds"
@@ -33,7 +33,7 @@ def lease_lost(root: object) -> SkybandError:
 
 
 def lock_holder(lock: Path) -> int | None:
-    """The process that has the lock on object storage, wherever that is; None if nobody has it, or has written it for two leases."""
+    """Return the process id of the holder of a lock on object storage; None if it is free or was not renewed for two leases."""
     with suppress(FileNotFoundError, ValueError, KeyError, AttributeError):
         said = json.loads(lock.read_text())
         if not said.get("free") and clock.time() - lock.stat().st_mtime < 2 * seconds(LEASE_VARIABLE, DEFAULT_LEASE):

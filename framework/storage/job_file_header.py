@@ -1,4 +1,4 @@
-"""What is needed of a job file where nothing else of it is: by name and edition it may be one of another version."""
+"""The few fields of a job file that are read without the rest, also from files of other versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class JobFileHeader:
-    """``header``: the columns of CSV files, as the job's first run found them; ``escape``: what escapes a quote in them.
+    """The header of a job file. ``header``: the columns of CSV files in the first run; ``escape``: the escape character for quotes.
 
     A job file from before RFC 4180 became the default does not state ``escape``: a backslash. ``fingerprint``: of it the sets of tokens.
     """
@@ -35,7 +35,7 @@ _KEPT: Final = TypeAdapter(JobFileHeader)
 
 
 def read_job_file_header(home: Path) -> JobFileHeader | None:
-    """What the job file in ``home`` (``_skyband``) says, None if there is none that can be read."""
+    """Return the header of the job file in ``home`` (``_skyband``), or None if it is missing or invalid."""
     try:
         return read_record(home / "job.json", _KEPT)
     except InvalidRecord:

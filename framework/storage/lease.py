@@ -1,7 +1,7 @@
-"""The lock of a sink on object storage: an object that its holder writes anew every few seconds, each time only if nobody else has.
+"""The lock of a sink on object storage: an object that its holder renews every few seconds, by conditional writes.
 
-Who finds it unchanged for the whole of a lease takes it over. Every holder has a number of its own, its *epoch*, greater than all before:
-commits carry it (``tables.fence``), so that a holder which was paused for longer than its lease cannot commit when it wakes.
+Another run takes over a lock that was not renewed for a whole lease. Every holder has an *epoch*, greater than all before. Commits carry
+the epoch (``tables.fence``), so that a holder that was paused for longer than its lease cannot commit afterwards.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ with extra("s3", "object storage"):
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
 _BEATS: Final = 6
-"""How often it is written in that time."""
+"""Number of renewals per lease."""
 _SKEW: Final = 300.0
-"""Seconds by which a store's clock and ours may differ: an object so much older than its lease is nobody's, without a look at it change."""
+"""Maximum clock difference to the store in seconds: a lock older than its lease and this is free at once."""
 
 
 class Lease:
-    """The lock of the sink at ``root``. ``on_lost`` is called, by another thread, when it is another run's."""
+    """The lock of the sink at ``root``. Another thread calls ``on_lost`` when another run has taken it over."""
 
     def __init__(self, root: str | Path, on_lost: Callable[[], object] = lambda: None) -> None:
         self.root = str(root)
@@ -42,7 +42,7 @@ class Lease:
         self.epoch = 0
         self.lost = False
         self.after_crash = False
-        """Whether the one before has not given it back: it may still be there, paused."""
+        """True if the previous holder did not release the lock; it may still exist, paused."""
         self._me = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}"
         self._on_lost = on_lost
         self._tag: str | None = None
@@ -51,13 +51,13 @@ class Lease:
         self._thread = threading.Thread(target=self._keep, name="skyband-lease", daemon=True)
 
     def take(self, notice: Callable[[str], object] = lambda _: None) -> None:
-        """Takes the lock. Raises SkybandError SKY-E302 if another run has it; SKY-E630 if the store cannot be used for it."""
+        """Acquire the lock. Raises SkybandError SKY-E302 if another run has it; SKY-E630 if the store cannot be used for it."""
         said, tag = self._read()
-        since, told = clock.monotonic(), False
+        since, noticed = clock.monotonic(), False
         while not self._won(said, tag, clock.monotonic() - since):
-            if not told:
-                notice(f"another run has not given back this sink{_whose(said)}: waiting to see if it is alive, {self.seconds:g} s at most")
-                told = True
+            if not noticed:
+                notice(f"another run has not released this sink{_whose(said)}: waiting up to {self.seconds:g} s to see if it is alive")
+                noticed = True
             clock.sleep(self.seconds / _BEATS / 2)
             before = tag
             said, tag = self._read()
@@ -67,7 +67,7 @@ class Lease:
         self._thread.start()
 
     def give_back(self) -> None:
-        """The lock is free, if it still is ours."""
+        """Release the lock if this process still holds it."""
         self._ended.set()
         self._thread.join(self.seconds)
         EPOCHS.pop(self.root, None)
@@ -75,7 +75,7 @@ class Lease:
             self._put({**self._content(), "free": True}, self._tag)
 
     def _won(self, said: dict[str, Any] | None, tag: str | None, unchanged: float) -> bool:
-        """Whether the lock could be had, and is ours now."""
+        """Try to acquire the lock; return True on success."""
         free = said is None or bool(said.get("free"))
         if not free and unchanged < self.seconds and self._age() < self.seconds + _SKEW:
             return False
@@ -93,7 +93,7 @@ class Lease:
             try:
                 ours = self._put(self._content(), self._tag)
             except SkybandError:
-                # The store does not answer: ours until the lease is over, then nobody knows.
+                # The store does not answer: the lock is ours until the lease ends, then unknown.
                 ours = _now() - since < self.seconds
             else:
                 since = _now() if ours else since
@@ -103,7 +103,7 @@ class Lease:
                 return
 
     def _put(self, content: dict[str, Any], tag: str | None) -> bool:
-        """Writes the lock if it still is what it was (``tag``); whether it was."""
+        """Write the lock if it is unchanged since ``tag``; return True on success."""
         try:
             mode: Any = "create" if tag is None else {"e_tag": tag}
             self._tag = obstore.put(self.path.store, self.path.name_there, json.dumps(content).encode(), mode=mode)["e_tag"]
@@ -112,7 +112,7 @@ class Lease:
                 raise _unusable(self.path, e) from e
             return False
         except (AlreadyExistsError, PreconditionError):
-            # A request that was sent twice may have been heard the first time.
+            # A retried request may have succeeded the first time.
             said, self._tag = self._read()
             return said == content
         except (BaseError, OSError) as e:
@@ -139,12 +139,12 @@ class Lease:
 
 
 def _now() -> float:
-    """A clock that goes on while the machine sleeps."""
+    """Return a clock that also runs while the machine is suspended."""
     return clock.clock_gettime(clock.CLOCK_BOOTTIME)
 
 
 def _whose(said: dict[str, Any] | None) -> str:
-    """`` (process 123 on host)`` if the lock names one."""
+    """Return `` (process 123 on host)`` if the lock names its holder."""
     host, _, rest = str((said or {}).get("holder", "")).partition(" ")
     pid = rest.partition(" ")[0]
     return f" (process {pid} on {host})" if pid.isdigit() and host.isprintable() else ""
@@ -152,5 +152,5 @@ def _whose(said: dict[str, Any] | None) -> str:
 
 def _unusable(path: ObjectPath, e: Exception) -> SkybandError:
     said = str(e).splitlines()[0][:300] if str(e) else type(e).__name__
-    hint = "see the bucket, its rights, the endpoint and credentials"
+    hint = "check the bucket, its permissions, the endpoint and the credentials"
     return SkybandError("SKY-E630", f"the sink's lock {path} cannot be read or written: {said}", hint=hint)

@@ -1,4 +1,4 @@
-"""A spec's path as a place to keep files in: on object storage, or on this machine."""
+"""Resolve the paths of specs to local paths or object storage paths."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from skyband.framework.storage.settings import SCHEMES, scheme_of
 
 
 def location(path: str | Path) -> Path:
-    """An absolute path of this machine, or an ``ObjectPath``.
+    """Return ``path`` as an absolute local path or an ``ObjectPath``.
 
     Raises SkybandError SKY-E203 for other file systems, SKY-E200 if the library for object storage is not installed.
     """
     local = without_scheme(str(path))
     scheme = scheme_of(local)
     if scheme is not None:
-        # Needs a library that is not always there.
+        # Needs an optional library.
         from skyband.framework.storage.paths import ObjectPath
 
         return ObjectPath(local)
     if "://" in local:
         known = ", ".join(f"{s}://" for s in SCHEMES)
-        said = f"{local.partition('://')[0]}://... is nothing this version can keep a job's files in"
+        said = f"{local.partition('://')[0]}://... is not supported for a job's files"
         raise SkybandError("SKY-E203", said, hint=f"use {known}, or a path on a mounted file system")
-    # As Spark spells it: `..` taken out of the text, whatever is a link.
+    # Like Spark, resolve `..` in the text, regardless of links.
     return Path(os.path.abspath(local))
 
 
 def is_object(path: str | Path) -> bool:
-    """Whether the path is on object storage."""
+    """Return True if the path is on object storage."""
     return scheme_of(str(path)) is not None
 
 
 def missing_files(root: Path, names: Sequence[str]) -> list[str]:
-    """Those of the files ``names`` below ``root`` that are not there. Objects are asked for by one listing, not each by a request."""
+    """Return the files of ``names`` that are missing below ``root``. Takes one listing on object storage."""
     if not is_object(root):
         return [n for n in names if not (root / n).exists()]
-    there = {p.relative_to(root).as_posix() for p in root.rglob("*")} if names else set()
-    return [n for n in names if n not in there]
+    found = {p.relative_to(root).as_posix() for p in root.rglob("*")} if names else set()
+    return [n for n in names if n not in found]
 
 
 def require_local(path: str | Path, command: str) -> None:
-    """SkybandError SKY-E632 if ``path`` is on object storage, where ``command`` does not work."""
+    """Raise SkybandError SKY-E632 if ``path`` is on object storage, where ``command`` does not work."""
     if is_object(path):
         hint = "objects cannot be moved: run the spec into another sink path instead, see docs/how-to/object-storage.md"
         raise SkybandError("SKY-E632", f"{command} does not work on object storage ({path})", hint=hint)
 
 
 def remove_tree(path: Path) -> None:
-    """Removes all below ``path``, if anything is there."""
-    # By its method: objects need a library that may not be there.
+    """Remove ``path`` and everything below it, if it exists."""
+    # `ObjectPath` has this method; importing it needs an optional library.
     below = getattr(path, "remove_below", None)
     if below is None:
         shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Where a command may write what a user names: one rule for all of them (``report --out``, ``run --outcome``, ``quality --docs``, ...).
+"""Check and write the output files of commands (``report --out``, ``run --outcome``, ``quality --docs``, ...) by one rule.
 
-An output lies neither at, in nor above a job's source or sink, nor in another job's sink or a Delta table. It is a regular file or a
-directory, never a link, never the spec, and a file is there whole or not at all. Standard library only.
+An output is not at, in or above the job's source or sink, nor in another job's sink or a Delta table. It is a regular file or a
+directory, never a link or the spec. Files are written atomically. Uses the standard library only.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def output_file(
     _need(path, option, places, spec)
     if path.exists():
         if not path.is_file():
-            raise SkybandError("SKY-E202", f"{option} {path} is not a regular file", hint="name another file")
+            raise SkybandError("SKY-E202", f"{option} {path} is not a regular file", hint="use another file")
         if own is not None and not own(_head(path)):
-            raise SkybandError("SKY-E202", f"{option} {path} is there already, and not by this command", hint="name another file")
+            raise SkybandError("SKY-E202", f"{option} {path} exists and was not written by this command", hint="use another file")
     return path
 
 
 def new_file(path: Path, option: str, places: Sequence[str | None] = (), spec: str | None = None) -> Path:
     """Return ``path`` if the rule allows a file there and there is none. As ``output_file``; SKY-E203 if its directory is not there."""
     if os.path.lexists(path):
-        raise SkybandError("SKY-E202", f"{path} is there already", hint="name another file")
+        raise SkybandError("SKY-E202", f"{path} already exists", hint="use another file")
     if not path.absolute().parent.is_dir():
-        raise SkybandError("SKY-E203", f"there is no directory {path.absolute().parent}", hint="create it, or name another file")
+        raise SkybandError("SKY-E203", f"there is no directory {path.absolute().parent}", hint="create it, or use another file")
     _need(path, option, places, spec)
     return path
 
@@ -48,7 +48,7 @@ def output_directory(path: Path, option: str, places: Sequence[str | None] = ())
     """Return ``path`` if the rule allows a directory of outputs there, new or not. As ``output_file``."""
     _need(path, option, places, None)
     if path.exists() and not path.is_dir():
-        raise SkybandError("SKY-E202", f"{option} {path} is not a directory", hint="name another directory")
+        raise SkybandError("SKY-E202", f"{option} {path} is not a directory", hint="use another directory")
     return path
 
 
@@ -57,9 +57,9 @@ def require_outside_sinks(path: Path, option: str) -> None:
     real = Path(os.path.realpath(path))
     for above in [real, *real.parents]:
         if os.path.exists(above / "_skyband" / "job.json"):
-            raise SkybandError("SKY-E201", f"{option} {path} lies in the sink of a job ({above})", hint="name another place")
+            raise SkybandError("SKY-E201", f"{option} {path} is in the sink of a job ({above})", hint="use another path")
         if os.path.isdir(above / "_delta_log"):
-            raise SkybandError("SKY-E201", f"{option} {path} lies in a Delta table ({above})", hint="name another place")
+            raise SkybandError("SKY-E201", f"{option} {path} is in a Delta table ({above})", hint="use another path")
 
 
 def replace_output(path: Path, option: str, text: str) -> None:
@@ -72,14 +72,14 @@ def replace_output(path: Path, option: str, text: str) -> None:
 
 @contextmanager
 def new_output(path: Path) -> Iterator[IO[str]]:
-    """A text file for what becomes ``path`` at the end, if nothing raises. Raises FileExistsError if there is one by then, and OSError."""
+    """Open a text file that becomes ``path`` on success. Raises FileExistsError if ``path`` exists by then, and OSError."""
     temporary, fd = durable.create_temporary(path)
     try:
         with open(fd, "w", encoding="utf-8", newline="") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())
-        # Unlike a renamed file, a linked one takes no other's place.
+        # Unlike a rename, a link never replaces an existing file.
         os.link(temporary, path)
     finally:
         with suppress(FileNotFoundError):
@@ -93,22 +93,22 @@ def _need(path: Path, option: str, places: Sequence[str | None], spec: str | Non
         pass
     except (OSError, ValueError) as e:
         why = (e.strerror if isinstance(e, OSError) else None) or str(e)
-        raise SkybandError("SKY-E203", f"{option} {path} cannot be written: {why.lower()}", hint="name another place") from e
+        raise SkybandError("SKY-E203", f"{option} {path} cannot be written: {why.lower()}", hint="use another path") from e
     if path.is_symlink():
         raise SkybandError("SKY-E202", f"{option} {path} is a link", hint="name the file or directory itself")
     real = os.path.realpath(path)
     if spec is not None and _same(real, spec):
-        raise SkybandError("SKY-E201", f"{option} {path} is the spec itself", hint="name another file")
+        raise SkybandError("SKY-E201", f"{option} {path} is the spec itself", hint="use another file")
     for place in places:
         if place is not None and (overlap(place, real, real=True) or _inside(real, place)):
             raise SkybandError(
-                "SKY-E201", f"{option} {path} is at, in or above the job's source or sink ({place})", hint="name another place"
+                "SKY-E201", f"{option} {path} is at, in or above the job's source or sink ({place})", hint="use another path"
             )
     require_outside_sinks(path, option)
 
 
 def _inside(real: str, place: str) -> bool:
-    """Whether a directory above ``real`` is ``place``, however it is spelled (upper and lower case, another mount)."""
+    """Return True if a parent of ``real`` is ``place``, also under another name (case, another mount)."""
     local = without_scheme(place)
     return "://" not in local and any(_same(str(above), local) for above in [real, *Path(real).parents])
 

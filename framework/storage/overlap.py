@@ -1,4 +1,4 @@
-"""Where a sink may lie: not at, above or below what the job reads. Tells from the paths alone; the run looks at the disk too."""
+"""Check that a sink is not at, above or below the source of its job, by their paths alone. Runs also check the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
 def without_scheme(path: str) -> str:
-    """A path of a spec without the ``file:`` it may begin with; one of another file system as it is."""
+    """Return a path of a spec without a leading ``file:``; paths of other file systems are unchanged."""
     return path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
 
 
@@ -30,17 +30,17 @@ def parts(path: str, real: bool = False) -> tuple[str, ...]:
 
 
 def unusable_characters(path: str) -> list[str]:
-    """What a sink's path may not have, as it is to be shown: marks of patterns to Spark, and what the Delta library cannot put in a URL."""
+    """Return the characters that a sink's path may not have: patterns for Spark, and invalid in a URL of the Delta library."""
     return [m if m.isprintable() else repr(m)[1:-1] for m in dict.fromkeys(_UNUSABLE.findall(path))]
 
 
 def is_root(path: str) -> bool:
-    """Whether the path is the root of a file system (or of a store: its bucket alone does not count)."""
+    """Return True if the path is the root of a file system, or of object storage without a bucket."""
     return len(parts(path)) == 1
 
 
 def overlap(source: str, sink: str, real: bool = False) -> bool:
-    """Whether the sink is what is read, or above it, or below it. The source may be a pattern (``*``, ``?``, ``[...]``, ``{a,b}``)."""
+    """Return True if the sink is at, above or below the source. The source may be a pattern (``*``, ``?``, ``[...]``, ``{a,b}``)."""
     out = parts(sink, real)
     return any(_agree(parts(spelled, real), out) for spelled in _spellings(source))
 
@@ -50,7 +50,7 @@ def _agree(source: Sequence[str], sink: Sequence[str]) -> bool:
 
 
 def _spellings(pattern: str) -> list[str]:
-    """A pattern without its braces: one for each of their alternatives."""
+    """Return the alternatives of a pattern with braces."""
     found = [pattern]
     while len(found) <= MAX_SPELLINGS and (m := next((m for p in found if (m := _BRACES.search(p))), None)):
         whole = m.string

@@ -1,7 +1,7 @@
-"""Objects as files: a path on object storage with the part of ``pathlib.Path`` that Skyband uses.
+"""Object storage paths with the part of the interface of ``pathlib.Path`` that Skyband uses.
 
-An object is written whole or not at all, is there for everybody when that returns, and has no directory that would have to be made: a
-directory is what a name's beginning is. Nothing can be renamed. Needs the extra ``s3``: ``places`` imports it.
+Writes are atomic and visible at once. Directories are prefixes of names and need not be created. Objects cannot be renamed. Needs the
+extra ``s3``: ``locations`` imports it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _store(root: str, settings: tuple[tuple[str, str], ...]) -> ObjectStore:
 
 
 class ObjectPath(PosixPath):
-    """``scheme://bucket/name``. Methods of ``Path`` that are not here are not for objects: they find no such file."""
+    """A path ``scheme://bucket/name``. Other methods of ``Path`` do not support objects: they find no such file."""
 
     __slots__ = ()
 
@@ -55,34 +55,34 @@ class ObjectPath(PosixPath):
 
     @property
     def name_there(self) -> str:
-        """The object's name within its bucket."""
+        """Return the object's name within its bucket."""
         return "/".join(self.parts[2:])
 
     @property
     def store(self) -> ObjectStore:
-        """The bucket."""
+        """Return the bucket."""
         root = "//".join(self.parts[:2])
         return _store(root, tuple(sorted((store_options(root) or {}).items())))
 
     @property
     def parents(self) -> Sequence[ObjectPath]:
-        """The directories above, up to the bucket."""
+        """Return the parent directories, up to the bucket."""
         return [ObjectPath(f"{'//'.join(self.parts[:2])}/{'/'.join(self.parts[2:n])}") for n in range(len(self.parts) - 1, 1, -1)]
 
     def absolute(self) -> ObjectPath:
-        """Itself."""
+        """Return the path itself."""
         return self
 
     def resolve(self, strict: bool = False) -> ObjectPath:
-        """Itself: there are no links."""
+        """Return the path itself, since there are no links."""
         return self
 
     def exists(self, **_: Any) -> bool:
-        """Whether there is such an object, or a directory of that name."""
+        """Return True if an object or a directory of this name exists."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        """Whether there is such an object."""
+        """Return True if an object of this name exists."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -90,78 +90,78 @@ class ObjectPath(PosixPath):
         return True
 
     def is_dir(self) -> bool:
-        """Whether objects' names begin with this one."""
+        """Return True if names of objects begin with this one."""
         return next(self.iterdir(), None) is not None
 
     def is_symlink(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def stat(self, **_: Any) -> os.stat_result:
-        """Size and time of modification. Raises FileNotFoundError."""
+        """Return size and modification time. Raises FileNotFoundError."""
         if len(self.parts) < 3:
             raise FileNotFoundError(str(self))
-        with _told(self):
+        with _store_errors(self):
             found = obstore.head(self.store, self.name_there)
         at = found["last_modified"].timestamp()
         return os.stat_result((0o100600, 0, 0, 1, 0, 0, found["size"], at, at, at))
 
     def read_bytes(self) -> bytes:
-        """The object. Raises FileNotFoundError."""
-        with _told(self):
+        """Return the content. Raises FileNotFoundError."""
+        with _store_errors(self):
             return bytes(obstore.get(self.store, self.name_there).bytes())
 
     def read_text(self, encoding: str | None = None, errors: str | None = None) -> str:
-        """The object as text. Raises FileNotFoundError."""
+        """Return the content as text. Raises FileNotFoundError."""
         return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
 
     def write_bytes(self, data: Any) -> int:
-        """Puts the object, in the place of the one that is there."""
+        """Write the object, replacing an existing one."""
         try:
-            with _told(self):
+            with _store_errors(self):
                 obstore.put(self.store, self.name_there, bytes(data))
         except FileNotFoundError as e:
-            raise SkybandError("SKY-E630", f"{self} cannot be written: there is no such bucket", hint="make it, or mend the path") from e
+            raise SkybandError("SKY-E630", f"{self} cannot be written: there is no such bucket", hint="create it, or fix the path") from e
         return len(data)
 
     def write_text(self, data: str, *_: Any, **__: Any) -> int:
-        """As ``write_bytes``."""
+        """Write the text as ``write_bytes`` does."""
         return self.write_bytes(data.encode())
 
     def open(self, mode: str = "r", *_: Any, **__: Any) -> IO[Any]:  # type: ignore[override]
-        """For reading, held in memory; or (``wb``) for writing: the object is put when the file is closed, not if an error is raised."""
+        """Open the object: read it into memory, or (``wb``) write it when the file is closed without an error."""
         if mode == "wb":
             return _Upload(self)
-        held = io.BytesIO(self.read_bytes())
-        return held if "b" in mode else io.TextIOWrapper(held, "utf-8")
+        content = io.BytesIO(self.read_bytes())
+        return content if "b" in mode else io.TextIOWrapper(content, "utf-8")
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Removes the object. Raises FileNotFoundError if there is none, unless ``missing_ok``."""
+        """Remove the object. Raises FileNotFoundError if there is none, unless ``missing_ok``."""
         if not missing_ok:
             self.stat()
-        with _told(self):
+        with _store_errors(self):
             obstore.delete(self.store, self.name_there)
 
     def remove_below(self) -> None:
-        """Removes all objects whose names begin with this one, as a directory's; what stands for empty directories may stay."""
-        with _told(self):
+        """Remove all objects below this directory; markers of empty directories may stay."""
+        with _store_errors(self):
             obstore.delete(self.store, [f.name_there for f in self.rglob("*")])
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Nothing has to be made."""
+        """Do nothing: directories need not be created."""
 
     def iterdir(self) -> Generator[ObjectPath, None, None]:
-        """What lies in the directory, directories among it."""
+        """Yield the entries of the directory, subdirectories included."""
         if len(self.parts) < 2:
             return
-        with _told(self):
+        with _store_errors(self):
             found = obstore.list_with_delimiter(self.store, self.name_there or None)
         root = "//".join(self.parts[:2])
         yield from (ObjectPath(f"{root}/{directory}") for directory in found["common_prefixes"])
         yield from (ObjectPath(f"{root}/{o['path']}") for o in found["objects"] if not _is_marker(o["path"], o["size"], self.name_there))
 
     def glob(self, pattern: str) -> Generator[ObjectPath, None, None]:  # type: ignore[override, unused-ignore]
-        """What fits the pattern, a listing for every directory that is looked into; ``**`` means no more than ``*`` does."""
+        """Yield the paths that match the pattern, with one listing per directory; ``**`` works like ``*``."""
         first, _, rest = pattern.partition("/")
         for found in self.iterdir():
             if fnmatchcase(found.name, first):
@@ -171,9 +171,9 @@ class ObjectPath(PosixPath):
                     yield found
 
     def rglob(self, pattern: str) -> Generator[ObjectPath, None, None]:  # type: ignore[override, unused-ignore]
-        """The objects below the directory whose names match; no directories."""
+        """Yield the objects below the directory whose names match, without directories."""
         root = "//".join(self.parts[:2])
-        with _told(self):
+        with _store_errors(self):
             found = [o for page in obstore.list(self.store, self.name_there or None) for o in page]
         for o in found:
             path = ObjectPath(f"{root}/{o['path']}")
@@ -182,13 +182,13 @@ class ObjectPath(PosixPath):
 
 
 @contextmanager
-def _told(path: ObjectPath) -> Iterator[None]:
-    """What the store says as SkybandError SKY-E630, but FileNotFoundError as it is."""
+def _store_errors(path: ObjectPath) -> Iterator[None]:
+    """Raise errors of the store as SkybandError SKY-E630; FileNotFoundError passes."""
     try:
         yield
     except BaseError as e:
         said = (str(e).splitlines() or [type(e).__name__])[0][:300]
-        hint = "see the bucket, its rights, the endpoint and the credentials, then run again: nothing that was committed is lost"
+        hint = "check the bucket, its permissions, the endpoint and the credentials, then run again: committed data is safe"
         raise SkybandError("SKY-E630", f"{path} cannot be reached: {said}", hint=hint) from e
 
 
@@ -210,5 +210,5 @@ class _Upload(io.BytesIO):
 
 
 def _is_marker(name: str, size: int, directory: str) -> bool:
-    """Whether an object stands for the directory itself, as Spark makes one."""
+    """Return True if an object is the marker of the directory itself, as Spark creates one."""
     return size == 0 and name == directory

@@ -1,4 +1,4 @@
-"""Read the small JSON files that Skyband keeps in a sink. They are data, whoever wrote them: each has a model that it must fit."""
+"""Read the small JSON files that Skyband keeps in a sink. Each must fit its model, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import unsupported_entry
 
 STRICT: Final = ConfigDict(strict=True, extra="forbid")
-"""Of models whose fields are all known: a file of a later version is refused, not half understood."""
+"""For models that list all fields: a file of a later version is rejected."""
 TOLERANT: Final = ConfigDict(strict=True, extra="ignore")
-"""Of models that name only what is needed of a file, of whatever version."""
+"""For models that list only the needed fields, of files of any version."""
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, StringConstraints(max_length=10_000)]
 Name = Annotated[str, StringConstraints(pattern=r"^[^./\x00][^/\x00]{0,254}$")]
-"""One segment of a path: no separator, and no dot at its beginning."""
+"""One segment of a path: no separator and no leading dot."""
 MAX_BYTES: Final = 256 << 20
-"""Bytes of the largest file that is read: the plan of a backlog of a million files has so many."""
+"""Maximum size of a file in bytes, enough for the plan of a backlog of a million files."""
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def backlog_model() -> TypeAdapter[BacklogFile]:
 
 
 class InvalidRecord(ValueError):
-    """A file does not hold what it must; the message says why, without the file's name."""
+    """A file does not fit its model; the message says why, without the file's name."""
 
 
 def read_record(path: Path, model: TypeAdapter[T]) -> T | None:
@@ -88,11 +88,11 @@ def read_regular_file(path: Path) -> bytes:
     if is_object(path):
         return path.read_bytes()
     try:
-        # Without waiting: a pipe would never answer.
+        # Non-blocking, since a pipe would never answer.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise InvalidRecord("it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
+                raise InvalidRecord("it is a directory" if stat.S_ISDIR(found.st_mode) else "it is not a regular file")
             if found.st_size > MAX_BYTES:
                 raise InvalidRecord(f"it has {counted(found.st_size, 'byte')}")
             return file.read()
@@ -105,7 +105,7 @@ def read_regular_file(path: Path) -> bytes:
 
 
 def _first(e: ValidationError) -> str:
-    """The first of a model's complaints, without the value that it is about."""
+    """Return the first error of a validation, without the invalid value."""
     found: Any = e.errors(include_url=False, include_input=False, include_context=False)[0]
     at = ".".join(str(part) for part in found["loc"])
     return (f"{at}: {found['msg']}" if at else str(found["msg"]))[:200]

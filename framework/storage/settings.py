@@ -1,4 +1,4 @@
-"""Object storage: which paths lie there, and how it is reached. That is said by who runs a job, never by a spec.
+"""Object storage: its paths and how to connect to it. The environment of a run configures it, never a spec.
 
 The environment says it as for every tool of the provider (``AWS_ACCESS_KEY_ID``, ``AWS_REGION``, ``AWS_ENDPOINT_URL``, ...), or the
 engine's settings do (``spark.hadoop.fs.s3a.*`` in the project's file): the latter count before the former, for Spark and for Python.
@@ -13,7 +13,7 @@ from typing import Final
 from skyband.framework.settings.spark import CONF, spark_settings
 
 SCHEMES: Final = ("s3", "gs", "abfss")
-"""Of paths on object storage that a spec may name. Tests have a server for ``s3`` alone."""
+"""Schemes of paths on object storage. Only ``s3`` is tested against a server."""
 SPARK_JARS: Final[Mapping[str, tuple[str, ...]]] = {
     "s3": (
         "org.apache.hadoop:hadoop-aws:3.5.0", "software.amazon.awssdk:s3:2.35.4", "software.amazon.awssdk:s3-transfer-manager:2.35.4",
@@ -27,7 +27,7 @@ EXCLUDED_JARS: Final = (
     "io.netty:netty-codec", "io.netty:netty-transport", "io.netty:netty-common", "io.netty:netty-buffer", "io.netty:netty-handler",
     "io.netty:netty-resolver", "io.netty:netty-transport-classes-epoll", "io.netty:netty-transport-native-unix-common",
 )  # fmt: skip
-"""Of what they depend on: the SDK in one piece (600 MB), and what Spark's own jars directory holds already."""
+"""Excluded dependencies of these jars: the bundled SDK (600 MB), and jars that Spark brings."""
 
 _S3A: Final = "spark.hadoop.fs.s3a."
 _SAME: Final = {

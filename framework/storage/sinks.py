@@ -1,4 +1,4 @@
-"""What must hold of a sink before anything in it is read or written: no links in it, and no swap of generations half done."""
+"""Check a sink before it is read or written: no links in it, and no interrupted swap of generations."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.locations import is_object, location
 
 HOME: Final = "_skyband"
-"""Directory of a sink in which Skyband keeps everything but tables."""
+"""Directory of a sink for everything but tables."""
 SWAP_JOURNAL: Final = "swap.json"
-"""File of ``_skyband`` that says which directories a swap moves; it is there from the swap's first step to its last."""
+"""File of ``_skyband`` with the directories that a swap moves; it exists while the swap runs."""
 FINISH_SWAP_HINT: Final = "skyband run SPEC, skyband rebuild SPEC or skyband maintain SPEC finishes it"
 _SECONDS: Final = 5.0
-"""After which a swap, which takes milliseconds, does not go on any more."""
+"""Age after which a swap, which takes milliseconds, counts as interrupted."""
 
 
 def require_readable(sink: str | Path) -> None:
     """Raise SkybandError SKY-E518 for a link in the sink, SKY-E513 if a swap of generations is half done. Writes nothing.
 
-    A swap that goes on just now is waited for. O(entries of the sink).
+    Waits for a running swap. O(entries of the sink).
     """
     root = location(sink)
     reject_links(root)
@@ -36,23 +36,23 @@ def require_readable(sink: str | Path) -> None:
 
 
 def half_swapped(root: Path) -> bool:
-    """Whether a swap of generations has begun and has not ended. Objects are never swapped."""
+    """Return True if a swap of generations has begun and not ended. Sinks on object storage have no swaps."""
     return not is_object(root) and os.path.lexists(root / HOME / SWAP_JOURNAL)
 
 
 def interrupted_swap_message(root: Path) -> str:
-    """What to say of such a sink."""
+    """Return the message about a sink with an interrupted swap."""
     return f"a swap of generations in {root} was interrupted: some of its tables are of the old generation, others of the new one"
 
 
 def reject_links(root: Path) -> None:
     """Raise SkybandError SKY-E518 if ``_skyband``, a table, or anything below them is a link, a pipe or a device. O(their entries).
 
-    Skyband makes none. Through one of them a run would read, write and remove what is not in the sink.
+    Skyband creates none. Through one of them a run would read, write and remove files outside the sink.
     """
     if is_object(root):
         return
-    for path in _odd(root):
+    for path in _unsupported(root):
         raise unsupported_entry(path)
 
 
@@ -60,36 +60,36 @@ def reject_links_below(table: Path) -> None:
     """Raise SkybandError SKY-E518 if the directory ``table``, or anything below it, is a link, a pipe or a device. O(its entries)."""
     if is_object(table):
         return
-    for path in [table] if table.is_symlink() else _odd_below(str(table)):
+    for path in [table] if table.is_symlink() else _unsupported_below(str(table)):
         raise unsupported_entry(path)
 
 
 def unsupported_entry(path: Path) -> SkybandError:
-    """SKY-E518: what is at ``path`` is no file and no directory."""
+    """Return the error SKY-E518: ``path`` is neither a file nor a directory."""
     what = f"a link to {os.readlink(path)}" if path.is_symlink() else "neither a file nor a directory"
     hint = "Skyband makes no such thing in a sink: put the directory or file itself there, or remove it"
     return SkybandError("SKY-E518", f"{path} is {what}", hint=hint)
 
 
-def _odd(root: Path) -> Iterator[Path]:
+def _unsupported(root: Path) -> Iterator[Path]:
     for entry in _entries(root):
         if entry.is_symlink():
-            # A link to a file is no table.
+            # A link to a file is not a table.
             if entry.name == HOME or not os.path.isfile(entry.path):
                 yield Path(entry.path)
         elif entry.is_dir(follow_symlinks=False) and (entry.name == HOME or os.path.lexists(os.path.join(entry.path, "_delta_log"))):
-            yield from _odd_below(entry.path)
+            yield from _unsupported_below(entry.path)
 
 
-def _odd_below(directory: str) -> Iterator[Path]:
+def _unsupported_below(directory: str) -> Iterator[Path]:
     for entry in entries_below(directory):
-        # Neither: or it has gone since.
+        # Neither, unless it was removed in the meantime.
         if not (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)) and os.path.lexists(entry.path):
             yield Path(entry.path)
 
 
 def entries_below(directory: str | Path) -> Iterator[os.DirEntry[str]]:
-    """Everything below a directory, however deep; links are not followed."""
+    """Yield all entries below a directory recursively, without following links."""
     todo: list[str | Path] = [directory]
     while todo:
         for entry in _entries(todo.pop()):
@@ -99,14 +99,14 @@ def entries_below(directory: str | Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _entries(directory: str | Path) -> list[os.DirEntry[str]]:
-    # What goes meanwhile, or is no directory, has none.
+    # A removed directory, or another kind of file, has no entries.
     with suppress(OSError), os.scandir(directory) as found:
         return list(found)
     return []
 
 
 def _age(path: Path) -> float:
-    """Seconds since the file was written."""
+    """Return the seconds since the file was written."""
     with suppress(OSError):
         return clock.time() - path.lstat().st_mtime
     return 0.0

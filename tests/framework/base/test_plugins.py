@@ -31,7 +31,7 @@ def test_plugins_come_after_the_built_in_parts(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("points", "said"),
     [
-        ({"own": "tests.framework.base.test_plugins:PART"}, "plugin 'own' (skyband.test_parts): part 'own' is there already"),
+        ({"own": "tests.framework.base.test_plugins:PART"}, "plugin 'own' (skyband.test_parts): part 'own' already exists"),
         ({"gone": "tests.framework.no_such_module:X"}, "plugin 'gone' (skyband.test_parts): it cannot be loaded: ModuleNotFoundError"),
         ({"other": "tests.framework.base.test_plugins:GROUP"}, "tests.framework.base.test_plugins:GROUP is no part: it lacks name"),
     ],
@@ -46,6 +46,6 @@ def test_a_part_is_added_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = registry(monkeypatch)
     with parts.added("more", PART):
         assert parts.get("more") is PART
-        with pytest.raises(SkybandError, match="'own' is there already"), parts.added("own", PART):
+        with pytest.raises(SkybandError, match="'own' already exists"), parts.added("own", PART):
             pass
     assert parts.get("more") is None

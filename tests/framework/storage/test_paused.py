@@ -72,7 +72,7 @@ def test_it_commits_nothing_when_it_wakes(directory: str, alone: dict[str, list[
     try:
         assert stands_still(first)
         code, said = ended(started(root))
-        assert code == 0 and "has not given back this sink" in said
+        assert code == 0 and "has not released this sink" in said
         before = log(root)
         os.kill(first.pid, signal.SIGCONT)
         assert ended(first) == (3, "SKY-E631\n")
