@@ -43,7 +43,7 @@ class SourceNode:
     """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values.
 
     ``written``: the path as the spec writes it, if something of it came from the environment. ``relative``: the path as seen from the
-    spec's directory, if it is given so. ``plain``: the reader of the source looks at its JSON files itself (``sources.plain_json``).
+    spec's directory, if it is given so. ``plain``: the reader of the source looks at its JSON files itself (``sources.json.plain``).
     """
 
     format: str

@@ -1,6 +1,6 @@
 """Who reads a job's source: the tasks themselves, by Arrow, where that gives the very rows Spark's reader gives; else Spark.
 
-What a plan alone shows is told here. What only a file shows (``sources.arrow_files``) hands the job to Spark when it is met.
+This module decides by the plan alone. A file that Arrow cannot read (``UnsupportedFile``) hands the job to Spark later.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.plain_json import loads, mapping, number, whole
 
 FORGOTTEN: Final = "file:///_skyband/forgotten/"
-"""How the path of the line begins that says how many lines have been dropped (``forgetting``): it names no file."""
+"""Prefix of the path in the line that records how many lines were removed (``files.log_pruning``): it names no file."""
 AGAIN: Final = "start again from the source with skyband rebuild SPEC (beside the old tables) or skyband reset SPEC"
 """What helps a job that has lost what cannot be made again."""
 MOST_TASKS: Final = 1_000_000

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @with_config(STRICT)
 class SetAsideFile(TypedDict):
-    """``sources.ledger.SetAside`` in its file."""
+    """``sources.files.ledger.SetAside`` in its file."""
 
     batch: Whole
     bytes: Count
@@ -41,7 +41,7 @@ class SetAsideFile(TypedDict):
 
 @with_config(STRICT)
 class LedgerFile(TypedDict):
-    """``files.json``: see ``sources.ledger``."""
+    """``files.json``: see ``sources.files.ledger``."""
 
     aside: dict[str, SetAsideFile]
     read_as: dict[str, Whole]
@@ -49,7 +49,7 @@ class LedgerFile(TypedDict):
 
 @with_config(STRICT)
 class BacklogFile(TypedDict):
-    """``drop.json``: see ``sources.drop``."""
+    """``drop.json``: see ``sources.watermark_caps``."""
 
     caps: dict[str, Whole | None]
     others: Whole | None

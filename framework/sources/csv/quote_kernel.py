@@ -1,4 +1,4 @@
-"""Whether quotes in CSV are plain ones (``arrow_csv``): a kernel of its own, so that only who reads quotes loads the compiler."""
+"""Checks that quotes in CSV are plain (``csv.arrow_reader``). A module of its own, so that only files with quotes load the compiler."""
 
 from __future__ import annotations
 

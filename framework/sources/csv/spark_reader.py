@@ -1,6 +1,6 @@
 """Reads CSV files with Spark: cells as texts of their bytes, then as values, so that no value changes silently.
 
-Spark reads files as ISO-8859-1, in which every byte is a character; ``text_values.decoded`` makes the texts of it. So bytes that are no
+Spark reads files as ISO-8859-1, in which every byte is a character; ``text.values.decoded`` makes the texts of it. So bytes that are no
 text are seen. Files in UTF-16, and UTF-8 with ``multiLine`` (where Spark keeps a byte order mark otherwise), are read in their encoding.
 """
 

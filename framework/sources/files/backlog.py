@@ -25,7 +25,7 @@ _TOO_LATE = 253_402_128_000_000_000
 
 
 class FileBacklog:
-    """The unread files of one job's source. ``home`` is the directory ``_skyband`` of its sink; ``rows``: see ``Lying.rows``."""
+    """The unread files of one job's source. ``home``: the directory ``_skyband`` of its sink; ``rows``: see ``Backlog.rows``."""
 
     def __init__(
         self, source: SourceNode, columns: Sequence[str] | None, home: Path,
@@ -38,7 +38,7 @@ class FileBacklog:
         self._rows = rows
 
     def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
-        """See ``Lying.unread``. O(files there and files taken)."""
+        """See ``Backlog.unread``. O(files there and files taken)."""
         planned, done = (offset(self.checkpoint, last_batch(self.checkpoint / log)) for log in ("offsets", "commits"))
         known = taken(self.checkpoint / "sources" / "0")
         begun = [t.url for t in known if done < t.number <= planned]
@@ -62,22 +62,22 @@ class FileBacklog:
         return fits(there, files, size)
 
     def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:
-        """See ``Lying.footers``: of Parquet files of this machine."""
+        """See ``Backlog.footers``: of Parquet files of this machine."""
         if self.source.format != "parquet":
             return {}
         spans = {u: _footer(path, column) for u in urls if (path := local_path(u)) is not None}
         return {u: span for u, span in spans.items() if span is not None}
 
     def rows(self, spark: SparkSession, urls: Sequence[str]) -> DataFrame:
-        """See ``Lying.rows``."""
+        """See ``Backlog.rows``."""
         return self._rows(spark, [unquote(u) for u in urls])
 
     def suspects(self, urls: Sequence[str]) -> list[str]:
-        """See ``Lying.suspects``."""
+        """See ``Backlog.suspects``."""
         return suspects(self.source, self.columns, {u: path for u in urls if (path := local_path(u)) is not None})
 
     def named(self, said: str, urls: Sequence[str]) -> list[str]:
-        """See ``Lying.named``."""
+        """See ``Backlog.named``."""
         bad = {plain(u) for u in named_in(said)}
         return [u for u in urls if plain(u) in bad]
 

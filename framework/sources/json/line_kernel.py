@@ -1,4 +1,4 @@
-"""The look at lines of JSON (``plain_json``), compiled."""
+"""The check of JSON lines (``json.plain``), compiled."""
 
 from __future__ import annotations
 

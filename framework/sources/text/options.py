@@ -1,6 +1,6 @@
 """Options of text files that Skyband gives a meaning of its own, or bounds: encoding, decimal and thousands marks, title lines. No Spark.
 
-``escape`` is stated by the format's defaults (``CsvFiles.options``). A job whose first run was before RFC 4180 became the default has none.
+``escape`` is stated by the format's defaults (``CsvFormat.options``). A job created before RFC 4180 became the default has none.
 """
 
 from __future__ import annotations
