@@ -1,11 +1,11 @@
-"""The contract of ``base`` as one check that every operator must pass, on random streams full of ties.
+"""The contract of ``base`` as a check that every operator must pass, on random streams with many ties.
 
 For authors of operators, who call it from their tests with a few configurations and many seeds::
 
     assert sum(check_operator(MyOperator(...), seed) for seed in range(50)) > 0
 
-It knows nothing of what an operator computes: it compares runs of one stream, cut and restored in different ways, with the run in one
-call, and looks at what the logic says of itself on the way. That the results are the right ones, a definition must show.
+The check does not know what an operator computes. It compares runs of one stream, cut and restored in different ways, with the run in one
+call, and checks the logic's answers on the way. Tests against a definition must show that the results are right.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from skyband.operators.base import CAUSES, I64, AnyArray, Arrivals, Changes, Logic, Operator, State, Traces, Window
 from skyband.operators.contract_rows import Numbers, Rows, random_rows
-from skyband.operators.contract_traces import bytes_of_traces, wrong
+from skyband.operators.contract_traces import bytes_of_traces, find_mistake
 from skyband.operators.contract_words import Item, bytes_of, instant_of, items_of, row_of
 
 COLUMNS = {
@@ -27,7 +27,7 @@ COLUMNS = {
     "score": np.float64, "items": np.int64,
 }  # fmt: skip
 CALLS: int = 20
-"""So many instants at which a logic wants to wake are gone to between two rows; the rest, boundaries mostly, in one call."""
+"""The number of wake-ups followed one by one between two rows; the rest, mostly boundaries, are processed in one call."""
 
 _LEAVES = tuple(map(CAUSES.index, ("expiry", "delete", "displaced", "crossing")))
 _ENTERS = tuple(map(CAUSES.index, ("arrival", "promoted", "crossing", "boundary")))
@@ -36,30 +36,32 @@ Object = tuple[int, int]  # (key, seq, or number of what rows report on)
 
 
 class BrokenContract(AssertionError):
-    """An operator does not do what ``base`` promises its host; the text says what and where."""
+    """An operator breaks the contract of ``base``; the message says how and in which run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What to ask ``snapshot`` for to get a query's own result."""
+class SnapshotRequest:
+    """Arguments with which ``snapshot`` returns a query's own result."""
 
     k: int
     window: Window
 
 
-def check_operator(operator: Operator, seed: int = 0, rows: int = 90, keys: int = 3, asked: Sequence[Asked | None] | None = None) -> int:
-    """Raise ``BrokenContract`` if ``operator`` breaks the contract on the random stream of ``seed``; returns how many changes it made.
+def check_operator(
+    operator: Operator, seed: int = 0, rows: int = 90, keys: int = 3, requests: Sequence[SnapshotRequest | None] | None = None
+) -> int:
+    """Raise ``BrokenContract`` if ``operator`` breaks the contract on the random stream of ``seed``; return the number of changes.
 
-    Whatever the cuts, ``advance`` gives the same changes byte for byte, well-formed; so does a logic restored at every cut from its
-    pickled checkpoint and the rows ``keeps`` and ``retained`` speak of. ``wake`` is never too late. ``retained`` names every row outside
-    the window that is named later. ``skyband`` holds what is in the results now, ``snapshot`` with ``asked[query]`` is the replayed result
-    (None: not compared; by default what ``queries`` of the operator say, for those without boundaries).
+    ``advance`` must return the same well-formed changes, byte for byte, for all cuts of the stream and after restores from a pickled
+    checkpoint and the kept rows. ``wake`` must never be too late. ``retained`` must name every row outside the window that a later change
+    names. ``skyband`` must contain the current results, and ``snapshot`` with ``requests[query]`` must equal the replayed result (None: not
+    compared; by default, the operator's ``queries`` without boundaries).
 
-    Windows should be smaller than ``rows`` / ``keys``, so that objects expire. O(rows) calls of every method, a few times over.
+    Windows should be smaller than ``rows`` / ``keys``, so that objects expire. Calls every method O(rows) times in each of 7 runs.
     """
     rng = np.random.default_rng(seed)
     stream = random_rows(operator, rng, rows, max(1, int(rng.integers(1, keys + 1))))
-    own = asked_of(operator, len(stream)) if asked is None else tuple(asked)
+    own = snapshot_requests(operator, len(stream)) if requests is None else tuple(requests)
     instants = np.unique(stream.time)
     between = rng.integers(int(instants[0]) - 2, stream.end + 1, len(instants) // 4 + 2)
     everywhere = sorted([*instants.tolist(), *between.tolist()])  # cuts between rows, and some cuts twice
@@ -70,7 +72,7 @@ def check_operator(operator: Operator, seed: int = 0, rows: int = 90, keys: int 
         _Run("woken when it asks to be", instants.tolist(), "never", True),
         _Run("woken when it asks to be and restored", some, "always", True),
     )  # fmt: skip
-    whole: _Player | None = None
+    reference: _Player | None = None
     for run in runs:
         player = _Player(operator, stream, run, own, np.random.default_rng(seed + 1), f"{type(operator).__name__}, seed {seed}, {run.name}")
         try:
@@ -80,31 +82,31 @@ def check_operator(operator: Operator, seed: int = 0, rows: int = 90, keys: int 
         except Exception as e:
             e.add_note(f"while the contract was checked: {player.what}")
             raise
-        if whole is None:
-            whole = player
+        if reference is None:
+            reference = player
         else:
-            player.compare(whole)
-    assert whole is not None
-    return len(whole.changes())
+            player.compare(reference)
+    assert reference is not None
+    return len(reference.changes())
 
 
-def asked_of(operator: Any, rows: int) -> tuple[Asked | None, ...]:
-    """What ``operator.queries`` ask for: their ``window``, and their ``k``, the state's ``band``, or everything.
+def snapshot_requests(operator: Any, rows: int) -> tuple[SnapshotRequest | None, ...]:
+    """Return the requests of ``operator.queries``: their window, and their ``k``, the state's ``band``, or all items.
 
-    Of an operator with ``lasting = False``, whose items are told once and belong to no result: nothing.
+    The request is None for queries with boundaries, and for operators with ``lasting = False``, which keep no results.
     """
     lasting = getattr(operator, "lasting", True)
-    found: list[Asked | None] = []
+    found: list[SnapshotRequest | None] = []
     for q in getattr(operator, "queries", ()):
         k = getattr(q, "k", None) or getattr(operator, "band", None) or max(rows, 1) ** len(operator.roles)
         every = getattr(q, "every_micros", None) or getattr(q, "every", None)
-        found.append(None if every or not lasting else Asked(k, getattr(q, "window", operator.window)))
+        found.append(None if every or not lasting else SnapshotRequest(k, getattr(q, "window", operator.window)))
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Where a run is cut, whether its state goes through pickle there, and whether the host calls at every ``wake`` between."""
+    """Where a run is cut, whether it is restored there, and whether the host also calls at every ``wake``."""
 
     name: str
     cuts: list[int]
@@ -113,34 +115,34 @@ class _Run:
 
 
 class _Player:
-    """One run of a stream: feeds the logic, checks every answer, and remembers what it said."""
+    """Plays one run of a stream: feeds the logic, checks every answer, and records the changes."""
 
     def __init__(
-        self, operator: Operator, stream: Rows, run: _Run, asked: Sequence[Asked | None], rng: np.random.Generator, what: str
+        self, operator: Operator, stream: Rows, run: _Run, requests: Sequence[SnapshotRequest | None], rng: np.random.Generator, what: str
     ) -> None:
-        self.operator, self.stream, self.run, self.asked, self.rng, self.what = operator, stream, run, asked, rng, what
+        self.operator, self.stream, self.run, self.requests, self.rng, self.what = operator, stream, run, requests, rng, what
         self.logic: Logic = operator.build(None)
         self.codes = stream.first_codes()
         self.width = len(operator.roles)
         self.until, self.fed = int(stream.time.min(initial=0)) - 10, 0
         self.parts: list[Changes] = []
         self.traces: list[tuple[Traces, I64]] = []
-        """The points of every call, and what their items stand for."""
+        """The points of every call, with their items as values of objects."""
         self.steps: dict[tuple[int, int], tuple[int, int]] = {}
-        """(query, key) to its last step and that one's instant."""
+        """(query, key) to its last step and the instant of that step."""
         self.shown: dict[tuple[int, int], dict[Item, float]] = {}
         self.known: set[Object] = set()
-        """The rows the host still has: those it was told to keep, and those that just came."""
+        """The rows that the host still has: those it must keep, and new arrivals."""
         self.deleted: set[Object] = set()
         self.unusable: dict[str, int] = {}
         self.numbers = Numbers([c.name for c in operator.columns if c.kind == "object"])
 
     def fail(self, text: str) -> NoReturn:
-        """Raise with the run and ``text``."""
+        """Raise ``BrokenContract`` with the run's name and ``text``."""
         raise BrokenContract(f"{self.what}: {text}")
 
     def changes(self) -> Changes:
-        """All changes so far, by (query, key, step, pos)."""
+        """Return all changes so far, by (query, key, step, pos)."""
         every = {f: np.concatenate([getattr(p, f) for p in self.parts]) for f in COLUMNS}
         order = np.lexsort((every["pos"], every["step"], every["key"], every["query"]))
         sorted_: dict[str, Any] = {f: a[order] for f, a in every.items()}
@@ -150,7 +152,7 @@ class _Player:
     # ---------------------------------------------------------------- the host's side
 
     def play(self) -> None:
-        """The whole stream."""
+        """Play the whole stream."""
         for until in [*self.run.cuts, self.stream.end]:
             upto = self.fed + int(np.searchsorted(self.stream.time[self.fed :], until))
             if self.run.wakes:
@@ -163,7 +165,7 @@ class _Player:
             self.fail("counters() has other names when nothing was done")
 
     def sleep(self, until: int) -> None:
-        """Advance to the instants ``wake`` names, up to ``until``, where the next rows are: before them nothing may happen."""
+        """Advance to each instant that ``wake`` returns, up to ``until``; nothing may change before it."""
         for _ in range(CALLS):
             wake = self.logic.wake()
             if wake is None or wake >= until:
@@ -173,7 +175,7 @@ class _Player:
         self.advance(self.fed, until)
 
     def advance(self, upto: int, until: int) -> Changes:
-        """The stream's rows up to position ``upto`` and everything before ``until``."""
+        """Process the stream's rows up to position ``upto`` and every event before ``until``, and check the changes."""
         at = np.arange(self.fed, upto)
         arrivals, twin = self.block(at), self.block(at)
         wake = self.logic.wake()
@@ -202,7 +204,7 @@ class _Player:
                 self.fail(f"advance() wrote into the arrivals' tokens {name}")
         values = np.array(self.numbers.value_of, np.int64)
         if found.traces is not None:
-            if why := wrong(found.traces, self.until, until, self.known, self.width):
+            if why := find_mistake(found.traces, self.until, until, self.known, self.width):
                 self.fail(why)
             items = found.traces.items
             self.traces.append((found.traces, values[items] if self.numbers.names and len(items) else items))
@@ -215,12 +217,12 @@ class _Player:
         return found
 
     def block(self, at: AnyArray) -> Arrivals:
-        """The rows at the positions ``at`` as the host hands them over: texts as codes, objects as numbers."""
+        """Return the rows at the positions ``at`` as the host passes them: texts as codes, objects as numbers."""
         block = self.stream.block(at, self.codes)
         return self.numbers.given(block) if self.numbers.names else block
 
     def forget(self) -> None:
-        """What the host does with objects that the logic no longer needs."""
+        """Forget the objects that the logic no longer needs, as the host does."""
         if self.numbers.names:
             logic: Any = self.logic
             unknown = self.numbers.keep(set(logic.objects().tolist()))
@@ -229,7 +231,7 @@ class _Player:
             self.known = self.numbers.known()
 
     def alive(self) -> AnyArray:
-        """Positions of the objects alive in the operator's window after everything before ``until``."""
+        """Return the positions of the objects alive in the operator's window after every event before ``until``."""
         s, window = self.stream, self.operator.window
         keep = s.seq[: self.fed] >= 0
         if window.count is not None:
@@ -241,16 +243,16 @@ class _Player:
         return np.flatnonzero(keep)
 
     def objects(self, at: AnyArray) -> set[Object]:
-        """(key, seq) of the rows ``at``."""
+        """Return (key, seq) of the rows ``at``."""
         return set(zip(self.stream.key[at].tolist(), self.stream.seq[at].tolist(), strict=True))
 
     def retained(self) -> set[Object]:
-        """What the logic asks the host to keep."""
+        """Return the rows that the host must keep."""
         key, seq = self.logic.retained()
         return set(zip(key.tolist(), seq.tolist(), strict=True))
 
     def restore(self) -> None:
-        """Build the logic anew from its pickled checkpoint and the rows the host keeps for it."""
+        """Restore the logic from its pickled checkpoint and the kept rows."""
         arrays = dict(self.logic.checkpoint())
         for name, a in arrays.items():
             if not isinstance(a, np.ndarray) or a.ndim not in (1, 2) or a.dtype.hasobject:
@@ -275,7 +277,7 @@ class _Player:
             self.fail("skyband() is another one after a restore")
 
     def loose(self, alive: AnyArray) -> AnyArray:
-        """The objects of the window and, per key, none, a few or all of those before them."""
+        """Return the objects of the window and, for each key, none, some or all of those before them."""
         spare = int(self.rng.choice([0, 3, len(self.stream)]))
         objects = np.flatnonzero(self.stream.seq[: self.fed] >= 0)
         picked = []
@@ -286,7 +288,7 @@ class _Player:
         return np.sort(np.concatenate(picked)) if picked else objects
 
     def recode(self, kept: AnyArray) -> None:
-        """Give texts other codes, as the host may: not to constants, nor to texts of the rows ``kept``."""
+        """Assign new codes to texts, as the host may, except constants and texts of the rows ``kept``."""
         fixed = set(range(self.stream.constants))
         for name, kind in self.stream.kinds.items():
             if kind == "text":
@@ -299,7 +301,7 @@ class _Player:
     # ---------------------------------------------------------------- what is checked
 
     def well_formed(self, found: Changes, until: int) -> None:
-        """The columns, then every row: order, steps, instants, causes, and that items enter and leave in turn."""
+        """Check columns, order, steps, instants and causes of changes, and that items enter and leave in turn."""
         for name, dtype in COLUMNS.items():
             a = getattr(found, name)
             shape = (len(found), self.width) if name == "items" else (len(found),)
@@ -324,7 +326,7 @@ class _Player:
             elif at < when:
                 self.fail(f"the instants of a query's changes go back, from {when}: {row_of(found, i)}")
             if not self.until <= at < until:
-                self.fail(f"a change outside of the instants asked for, {self.until} to {until}: {row_of(found, i)}")
+                self.fail(f"a change outside of the instants of the call, {self.until} to {until}: {row_of(found, i)}")
             if sign not in (-1, 1) or cause not in (_ENTERS if sign > 0 else _LEAVES):
                 causes = ", ".join(CAUSES[c] for c in (_ENTERS if sign > 0 else _LEAVES))
                 self.fail(f"a sign is + or -, and this one's cause one of {causes}: {row_of(found, i)}")
@@ -341,7 +343,7 @@ class _Player:
             last, self.steps[query, key] = place, (step, at)
 
     def named(self, found: Changes, i: int, key: int, item: Item) -> None:
-        """Whether the host has the rows of a change's item."""
+        """Check that the host has the rows of a change's item."""
         for seq in item:
             if (key, seq) not in self.known:
                 had = "neither in the window nor retained" if self.operator.keeps == "window" else "not retained"
@@ -350,7 +352,7 @@ class _Player:
                 )
 
     def look(self) -> None:
-        """After a cut: what the logic retains, and whether skyband and snapshots hold the result."""
+        """Check after a cut what the logic retains, and that skyband and snapshots contain the result."""
         band = self.logic.skyband()
         in_band = items_of(band)
         if band.items.shape != (len(band), self.width) or np.any(np.diff(band.key) < 0) or len(set(in_band)) < len(in_band):
@@ -365,34 +367,37 @@ class _Player:
         self.forget()
         held = set(in_band)
         for (query, key), result in sorted(self.shown.items()):
-            asked = self.asked[query] if query < len(self.asked) else None
-            if asked is None:
+            request = self.requests[query] if query < len(self.requests) else None
+            if request is None:
                 continue
             missing = [item for item in result if (key, item) not in held]
             if held and missing:
                 self.fail(f"skyband() lacks {missing[0]} of key {key}, which is in the result of query {query} before {self.until}")
-            got = self.logic.snapshot(key, asked.k, asked.window, query)
+            got = self.logic.snapshot(key, request.k, request.window, query)
             mine = dict(zip([item for _, item in items_of(got)], got.score.tolist(), strict=True))
             if repr(sorted(mine.items())) != repr(sorted(result.items())) or len(got) != len(mine):
                 self.fail(
-                    f"snapshot(key {key}, k {asked.k}, {asked.window}, query {query}) before {self.until} is {mine}, "
+                    f"snapshot(key {key}, k {request.k}, {request.window}, query {query}) before {self.until} is {mine}, "
                     f"but the changes replayed give {result}"
                 )
 
-    def compare(self, whole: _Player) -> None:
-        """Raise unless this run made the same changes as ``whole``, and counted the same objects as unusable."""
-        mine, his = self.changes(), whole.changes()
-        if mine.values.keys() == his.values.keys() and all(
+    def compare(self, reference: _Player) -> None:
+        """Raise unless this run made the same changes as ``reference``, with the same counts of unusable objects."""
+        mine, theirs = self.changes(), reference.changes()
+        if mine.values.keys() == theirs.values.keys() and all(
             a.tobytes() == b.tobytes()
-            for a, b in [*((getattr(mine, f), getattr(his, f)) for f in COLUMNS), *((mine.values[n], his.values[n]) for n in mine.values)]
+            for a, b in [
+                *((getattr(mine, f), getattr(theirs, f)) for f in COLUMNS),
+                *((mine.values[n], theirs.values[n]) for n in mine.values),
+            ]
         ):
-            if bytes_of_traces(self.traces) != bytes_of_traces(whole.traces):
+            if bytes_of_traces(self.traces) != bytes_of_traces(reference.traces):
                 self.fail("the points of trajectories depend on cuts and restores")
-            if self.unusable != whole.unusable:
-                self.fail(f"counters() say {self.unusable}, in one call {whole.unusable}")
+            if self.unusable != reference.unusable:
+                self.fail(f"counters() say {self.unusable}, in one call {reference.unusable}")
             return
-        for i in range(max(len(mine), len(his))):
-            a, b = (row_of(c, i) if i < len(c) else "no further change" for c in (mine, his))
+        for i in range(max(len(mine), len(theirs))):
+            a, b = (row_of(c, i) if i < len(c) else "no further change" for c in (mine, theirs))
             if a != b:
                 self.fail(f"the changes depend on cuts and restores: here {a}; in one call {b}")
         self.fail("scores or values differ from those of one call, scores perhaps in bits that do not show")

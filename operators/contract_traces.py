@@ -1,4 +1,4 @@
-"""What ``contract`` asks of trajectories, for operators whose values move between changes."""
+"""Checks of trajectories for ``contract``, for operators with time-varying values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from skyband.operators.base import I64, Traces
 Point = tuple[tuple[int, ...], ...]
 
 
-def wrong(traces: Traces, since: int, until: int, known: set[tuple[int, int]], width: int) -> str | None:
-    """What is wrong with the points of one call, if something is; ``known`` as (key, number)."""
+def find_mistake(traces: Traces, since: int, until: int, known: set[tuple[int, int]], width: int) -> str | None:
+    """Return the first mistake in the points of one call, or None; ``known`` holds (key, number) of the objects."""
     kinds = {"query": np.int16, "key": np.int64, "at": np.int64, "items": np.int64}
     for name, dtype in kinds.items():
         a, shape = getattr(traces, name), (len(traces), width) if name == "items" else (len(traces),)
@@ -26,14 +26,14 @@ def wrong(traces: Traces, since: int, until: int, known: set[tuple[int, int]], w
         return "an item has two points at one instant"
     for query, key, at, item in points:
         if not since <= at < until:
-            return f"a point of query {query} at {at}, outside of the instants asked for, {since} to {until}"
+            return f"a point of query {query} at {at}, outside of the instants of the call, {since} to {until}"
         if any((key, part) not in known for part in item):
             return f"a point of {item} of key {key}, which is not known"
     return None
 
 
 def bytes_of_traces(parts: Sequence[tuple[Traces, I64]]) -> list[Point]:
-    """All points of a run, by (query, key, at), each with its items as the second of the pair says, and the bytes of its values."""
+    """Return all points of a run by (query, key, at), with the items of the second element and the bytes of their values."""
     found = []
     for traces, items in parts:
         values = [[x.tobytes() for x in traces.values[name]] for name in sorted(traces.values)]

@@ -1,4 +1,4 @@
-"""What ``contract`` says of changes and items, and how it compares them."""
+"""Texts for changes and items in the messages of ``contract``, and sortable forms for comparing them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 from skyband.operators.base import CAUSES, Changes, Items
 
 Item = tuple[int, ...]
-"""The seqs of an item's objects, or numbers of what rows report on."""
+"""The seqs of an item's rows, or the numbers of its objects."""
 
 
 def row_of(c: Changes, i: int) -> str:
-    """A change in words."""
+    """Return a change as text."""
     sign = "+" if c.sign[i] > 0 else "-"
     cause = CAUSES[c.cause[i]] if 0 <= c.cause[i] < len(CAUSES) else f"cause {c.cause[i]}"
     return (
@@ -21,16 +21,16 @@ def row_of(c: Changes, i: int) -> str:
 
 
 def instant_of(wake: int | None) -> str:
-    """An instant at which a logic wants to wake, in words."""
+    """Return the result of ``wake`` as text."""
     return "never" if wake is None else str(wake)
 
 
 def items_of(found: Items) -> list[tuple[int, Item]]:
-    """(key, seqs) of every item."""
+    """Return (key, seqs) of every item."""
     return list(zip(found.key.tolist(), map(tuple, found.items.tolist()), strict=True))
 
 
 def bytes_of(found: Items) -> list[tuple[Any, ...]]:
-    """All of a skyband, in an order that does not depend on the one it came in."""
+    """Return the rows of a skyband in a canonical order."""
     extra = [found.extra[name].tolist() for name in sorted(found.extra)]
     return sorted(zip(items_of(found), (s.tobytes() for s in found.score), *extra, strict=True))

@@ -14,7 +14,7 @@ import pytest
 
 import skyband.operators
 from skyband.operators.base import NULL, Changes, Column, Window
-from skyband.operators.contract import Asked, BrokenContract, asked_of, check_operator
+from skyband.operators.contract import BrokenContract, SnapshotRequest, check_operator, snapshot_requests
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
@@ -185,34 +185,34 @@ OPERATORS: dict[str, Any] = {
 }
 
 
-def asked(op: Any) -> list[Asked | None] | None:
+def requests(op: Any) -> list[SnapshotRequest | None] | None:
     """What to ask ``snapshot`` for, for operators without ``queries``; None: the suite reads it off those."""
     if isinstance(op, SideBySide):
-        return [asked_of(p, 99)[0] for p in op.parts]
+        return [snapshot_requests(p, 99)[0] for p in op.parts]
     if isinstance(op, SimilarSets):
-        return [None if q.every_micros else Asked(10**6, q.window) for q in op.queries]
+        return [None if q.every_micros else SnapshotRequest(10**6, q.window) for q in op.queries]
     if not isinstance(op, ManyTopK | ManyThreshold):
         return None
-    found: list[Asked | None] = []
+    found: list[SnapshotRequest | None] = []
     for q in range(len(op.names)):
         count = (0 if op.counts is None else int(op.counts[q])) or op.window.count
         micros = (0 if op.micros is None else int(op.micros[q])) or op.window.micros
         k = int(op.k[q]) if isinstance(op, ManyTopK) else 99
-        found.append(None if op.every is not None and op.every[q] else Asked(k, Window(count, micros)))
+        found.append(None if op.every is not None and op.every[q] else SnapshotRequest(k, Window(count, micros)))
     return found
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_operator_keeps_the_contract(name: str) -> None:
     op = OPERATORS[name]
-    assert sum(check_operator(op, seed, asked=asked(op)) for seed in seeds(100, 112)) > 0
+    assert sum(check_operator(op, seed, requests=requests(op)) for seed in seeds(100, 112)) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_operator_keeps_the_contract_on_many_streams(name: str) -> None:
     op = OPERATORS[name]
-    assert sum(check_operator(op, seed, 160, 4, asked(op)) for seed in range(1000, 1200)) > 0
+    assert sum(check_operator(op, seed, 160, 4, requests(op)) for seed in range(1000, 1200)) > 0
 
 
 def test_no_operator_is_forgotten() -> None:
