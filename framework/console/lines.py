@@ -1,7 +1,7 @@
-"""What a command tells, a line a thing: as text for people, or as JSON for machines (``--log-format``). One place writes to stderr.
+"""The log lines of commands, as text for people or as JSON for programs (``--log-format``). Only this module writes to stderr.
 
-Text: what is said, and nothing else. JSON: one object a line with ``time`` (ISO, UTC), ``level`` (info, warning, error), ``job``,
-``event``, ``message`` and the event's figures; an error has ``code``, ``hint`` and ``where``.
+Text: the message alone. JSON: one object per line with ``time`` (ISO, UTC), ``level`` (info, warning, error), ``job``, ``event``,
+``message`` and the event's figures; an error has ``code``, ``hint`` and ``where``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from skyband.framework.base.errors import SkybandError, redacted, redacted_for_t
 
 FORMATS: Final = ("text", "json")
 Warn = Callable[[str], None]
-"""Takes a warning for the user, as text."""
+"""Reports a warning to the user."""
 SILENCE: Final = "SKYBAND_SILENCE"
-"""Variable of the environment: seconds without a line after which a command says what it is at."""
+"""Environment variable: seconds without a line after which a command reports its current activity."""
 _MOST_SILENT: Final = 60.0
 
 
@@ -36,99 +36,99 @@ def _seconds() -> float:
 
 
 SILENT: float = _seconds()
-"""What ``SILENCE`` says, by default three seconds."""
+"""The value of ``SILENCE``, by default three seconds."""
 
 
 class Lines:
-    """Text. ``err`` (by default stderr) takes what happens, ``out`` (by default stdout) what a report consists of."""
+    """Log lines as text. Events go to ``err`` (default: stderr), reports to ``out`` (default: stdout)."""
 
     def __init__(self, err: TextIO | None = None, out: TextIO | None = None) -> None:
         self.job: str | None = None
         self.failures: list[SkybandError] = []
-        """All errors that were told."""
+        """All reported errors."""
         self.doing = "working"
-        """What the command is at, as it is said after some seconds without a line."""
+        """The current activity of the command, which is reported after some seconds without a line."""
         self._err = err or sys.stderr
         self._out = out or sys.stdout
-        self._told_at = monotonic()
+        self._last_line_at = monotonic()
         self._beat: threading.Event | None = None
 
     @property
     def live(self) -> bool:
-        """Whether there is a line that can change in place (``show``): see ``live``, for terminals."""
+        """Return True if ``show`` updates a line in place, as on terminals (``console.live``)."""
         return False
 
     def show(self, now: Callable[[], str]) -> None:
-        """Tell what ``now`` says, until ``close``, whenever no line has come for some seconds, the longer it takes the more of them.
+        """Report ``now()`` after some seconds without a line, at growing intervals, until ``close``.
 
-        Nothing is told while it says "". It may be called by another thread.
+        Nothing is reported while it is "". Another thread calls it.
         """
         self.close()
         self._beat = threading.Event()
-        threading.Thread(target=self._keep_telling, args=(now, self._beat), daemon=True).start()
+        threading.Thread(target=self._report_activity, args=(now, self._beat), daemon=True).start()
 
-    def _keep_telling(self, now: Callable[[], str], over: threading.Event) -> None:
+    def _report_activity(self, now: Callable[[], str], over: threading.Event) -> None:
         began = monotonic()
         while not over.wait(SILENT / 4):
             at = monotonic()
-            if at - max(self._told_at, began) < max(SILENT, min(_MOST_SILENT, (at - began) / 4)):
+            if at - max(self._last_line_at, began) < max(SILENT, min(_MOST_SILENT, (at - began) / 4)):
                 continue
             if text := now():
                 self.tell("info", "working", f"{text} \u00b7 {at - began:.0f} s", seconds=round(at - began, 3))
-            self._told_at = at
+            self._last_line_at = at
 
     def close(self) -> None:
-        """What ``show`` shows is over."""
+        """End the reports that ``show`` started."""
         if self._beat is not None:
             self._beat.set()
             self._beat = None
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
-        """Something happened."""
-        self._told_at = monotonic()
+        """Write an event."""
+        self._last_line_at = monotonic()
         _put(self._err, redacted_for_terminal(text))
 
     def say(self, text: str) -> None:
-        """What only who is looking wants to know: what the command is at from now on."""
-        self.doing, self._told_at = text, monotonic()
+        """Set the current activity of the command, and write it for people only."""
+        self.doing, self._last_line_at = text, monotonic()
         _put(self._err, redacted_for_terminal(text))
 
     def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
-        """A batch is done. ``text``: None if there is nothing to say of it."""
+        """Report a finished batch. ``text``: None for no line."""
         if text is not None:
             self.tell("info", "batch", text, **figures)
 
     def report(self, event: str, text: str, **figures: Any) -> None:
-        """A part of what was asked for."""
+        """Write a part of the requested report."""
         print(redacted_for_terminal(text), file=self._out, flush=True)
 
     def stopped(self, number: int) -> None:
-        """A signal ended the command before it was done."""
+        """Report that a signal ended the command."""
         self.tell("warning", "stopped", f"stopped by {signal.Signals(number).name}: run again to go on", signal=number)
 
     def errors(self, errors: Sequence[SkybandError]) -> None:
-        """Errors, a blank line between."""
+        """Write errors, separated by blank lines."""
         self.failures += errors
         if errors:
             _put(self._err, "\n\n".join(e.render(redacted_for_terminal) for e in errors))
 
 
 class JsonLines(Lines):
-    """JSON: all of it goes to ``err``."""
+    """Log lines as JSON, all of them on ``err``."""
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.tell``."""
-        self._told_at = monotonic()
+        self._last_line_at = monotonic()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = {"time": now, "level": level, "job": self.job, "event": event, "message": text, **figures}
-        _put(self._err, json.dumps(_shown(line), default=str))
+        _put(self._err, json.dumps(_redacted_values(line), default=str))
 
     def say(self, text: str) -> None:
-        """See ``Lines.say``: nobody is."""
+        """Set the current activity. JSON has no line for it."""
         self.doing = text
 
     def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
-        """See ``Lines.batch``: every batch has its line."""
+        """See ``Lines.batch``; every batch has a line."""
         self.tell("info", "batch", text or f"batch {figures['batch']}: nothing new", **figures)
 
     def report(self, event: str, text: str, **figures: Any) -> None:
@@ -136,36 +136,36 @@ class JsonLines(Lines):
         self.tell("info", event, text, **figures)
 
     def errors(self, errors: Sequence[SkybandError]) -> None:
-        """One line each."""
+        """Write one line per error."""
         self.failures += errors
         for e in errors:
             plain = e.plain()
             self.tell("error", "error", plain.pop("message"), **plain)
 
 
-def _shown(value: Any) -> Any:
-    """``value`` with its texts as they may be shown."""
+def _redacted_values(value: Any) -> Any:
+    """Return ``value`` with its texts redacted."""
     if isinstance(value, dict):
-        return {k: _shown(v) for k, v in value.items()}
+        return {k: _redacted_values(v) for k, v in value.items()}
     return redacted(value) if isinstance(value, str) else value
 
 
 def lines(form: str = "text", err: TextIO | None = None, out: TextIO | None = None) -> Lines:
-    """The lines of a form of ``FORMATS``."""
+    """Return the log lines in a format of ``FORMATS``."""
     return JsonLines(err, out) if form == "json" else Lines(err, out)
 
 
 def warning_to_stderr(text: str) -> None:
-    """The warning as text."""
+    """Write the warning as text."""
     Lines().tell("warning", "warning", f"WARNING: {text}")
 
 
 def to_stderr(error: SkybandError) -> None:
-    """The error as text."""
+    """Write the error as text."""
     Lines().errors([error])
 
 
 def _put(stream: TextIO, text: str) -> None:
-    # A run does not end because nobody listens any more, nor does a signal's handler because it interrupted a line (RuntimeError).
+    # A closed stream must not end a run, nor an interrupted line (RuntimeError) a signal handler.
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         print(text, file=stream, flush=True)

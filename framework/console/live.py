@@ -1,4 +1,4 @@
-"""A command's lines on a terminal, with one that changes in place below them while something runs."""
+"""Log lines on a terminal, with a status line below them that updates in place."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from skyband.framework.console.lines import Lines
 
 _PER_SECOND: Final = 8
 _CURSOR: Final = "\x1b[?25h"
-"""Shows a terminal's cursor again."""
+"""The escape sequence that shows the cursor."""
 
 
 class LiveLines(Lines):
-    """Text lines on a terminal. Between ``show`` and ``close`` the last line shows what ``now`` says, several times a second."""
+    """Text lines on a terminal. Between ``show`` and ``close`` the last line shows ``now()``, updated several times a second."""
 
     def __init__(self, err: TextIO) -> None:
         super().__init__(err)
@@ -34,7 +34,7 @@ class LiveLines(Lines):
         return True
 
     def show(self, now: Callable[[], str]) -> None:
-        """From now on, until ``close``, the last line is ``now()``, which must be quick and may be called by another thread."""
+        """Show ``now()`` as the last line until ``close``. It must be fast; another thread may call it."""
         spinner = Spinner("dots")
 
         def line() -> Any:
@@ -51,17 +51,17 @@ class LiveLines(Lines):
             self._live = live
 
     def close(self) -> None:
-        """Takes the changing line away; the others stay."""
+        """Remove the status line; the others stay."""
         live, self._live = self._live, None
         if live is not None:
             with contextlib.suppress(OSError, ValueError, RuntimeError):
                 live.stop()
 
     def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
-        """See ``Lines.batch``: the changing line has it."""
+        """See ``Lines.batch``; the status line shows batches."""
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
-        """See ``Lines.tell``: above the changing line, if there is one."""
+        """See ``Lines.tell``; prints above the status line, if there is one."""
         self._print(redacted_for_terminal(text))
 
     def errors(self, errors: Any) -> None:
@@ -70,8 +70,8 @@ class LiveLines(Lines):
         super().errors(errors)
 
     def stopped(self, number: int) -> None:
-        """See ``Lines.stopped``: called by a signal's handler, which may have interrupted a line."""
-        # Another thread takes the changing line away: the locks it needs may be held by what was interrupted.
+        """See ``Lines.stopped``; called by a signal handler, which may have interrupted a line."""
+        # Another thread removes the status line, since the interrupted code may hold the locks for it.
         closing = threading.Thread(target=self.close, daemon=True)
         closing.start()
         closing.join(1.0)
@@ -89,7 +89,7 @@ def _fitting(text: str, width: int) -> str:
 
 
 def on_terminal(err: TextIO) -> bool:
-    """Whether ``err`` is a terminal that can change a line in place."""
+    """Return True if ``err`` is a terminal that can update a line in place."""
     with contextlib.suppress(OSError, ValueError):
         return err.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return False

@@ -1,6 +1,6 @@
-"""What a run did, as a JSON file for schedulers (``run --outcome``; fields in docs/reference/run-output.md). Standard library only.
+"""The outcome of a run, as a JSON file for schedulers (``run --outcome``; fields in docs/reference/run-output.md). Standard library only.
 
-Everything is added up in memory while the run goes on, so that the file can be written at any end, a signal's handler included.
+Figures are summed in memory during the run, so that the file can be written at any end, also by a signal handler.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from skyband.framework.storage import durable
 from skyband.framework.storage.outputs import output_file
 
 FORMAT: Final = 1
-"""Number of the file's format: grows when a field goes or changes its meaning, not when one is added."""
+"""Version of the file's format: increases when a field is removed or changes its meaning, not when one is added."""
 STATUSES: Final = {0: "done", 1: "checks_failed", 2: "refused", 3: "failed", 4: "too_many_rejected"}
-"""By exit code; all others are ``stopped``. A notification in the middle of a run has ``running``."""
+"""Status by exit code; all others are ``stopped``. A notification during a run has ``running``."""
 CHECK_FIELDS: Final = ("table_name", "expectation", "arguments", "severity", "success", "observed", "rows_checked", "unexpected", "error")
-"""Columns of table ``checks`` that a check's outcome has."""
+"""Columns of table ``checks`` in the outcome of a check."""
 
 Versions = Mapping[str, int | None]
-"""Table -> its Delta version, None if it is not there."""
+"""Table -> its Delta version, None if it does not exist."""
 
 
 class Outcome:
@@ -51,7 +51,7 @@ class Outcome:
         """What the run's rows were of use for: ``quality.unusable.Use.document``."""
         self.checks: Sequence[Mapping[str, Any]] = ()
         self.ending: Callable[[int], None] = lambda code: None
-        """Told the exit code at any end, a signal's handler included."""
+        """Called with the exit code at any end, also by a signal handler."""
         self._before: Versions = {}
         self._after: Versions | None = None
         self._versions: Callable[[], Versions] | None = None
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody asks for it."""
+        """Return True if the outcome is needed."""
         return self._wanted or bool(self.receivers)
 
     def begin(self) -> None:
@@ -85,7 +85,7 @@ class Outcome:
                 ) from e
 
     def _checked(self, places: Sequence[str | None], spec: str | None = None) -> None:
-        """A file that is refused is not written at the end either."""
+        """Check the file; a rejected file is not written at the end either."""
         path, self.path = self.path, None
         self.path = None if path is None else output_file(path, "--outcome", places, spec, own=_is_outcome)
 
@@ -113,7 +113,7 @@ class Outcome:
                 self.checks = [{k: row[k] for k in CHECK_FIELDS} for row in checks()]
 
     def figures(self) -> dict[str, int | None]:
-        """What the run did, in figures: its columns of table ``job_runs``."""
+        """Return the figures of the run: its columns of table ``job_runs``."""
         numbers = sorted(self.batches)
         return {
             "batches": len(numbers),
@@ -126,11 +126,11 @@ class Outcome:
         }
 
     def anew(self) -> None:
-        """The tables are others than those that were there when the run began."""
+        """Forget the versions at the start of the run, since the tables were replaced."""
         self._before = {}
 
     def write(self, code: int, errors: Sequence[SkybandError]) -> None:
-        """Writes the file in one step. ``errors``: all that were told. Raises OSError."""
+        """Write the file atomically. ``errors``: all reported ones. Raises OSError."""
         self.ending(code)
         if self.path is not None:
             durable.replace(self.path, json.dumps(self.document(code, errors), indent=1) + "\n")
@@ -143,7 +143,7 @@ class Outcome:
         return self.receivers.tell(self.document(code, errors)) if code is None or STATUSES.get(code, "done") != "done" else []
 
     def document(self, code: int | None, errors: Sequence[SkybandError]) -> dict[str, Any]:
-        """What the file holds. ``errors``: all that were told."""
+        """Return the content of the file. ``errors``: all reported ones."""
         numbers = sorted(self.batches)
         after = self._after or {}
         return {
@@ -169,7 +169,7 @@ class Outcome:
 
 
 def _is_outcome(content: bytes) -> bool:
-    """Whether a file's content is an outcome that an earlier run wrote, or nothing."""
+    """Return True if a file's content is empty or the outcome of an earlier run."""
     try:
         said = json.loads(content or b'{"format": 0, "exit_code": 0}')
     except ValueError:
@@ -178,5 +178,5 @@ def _is_outcome(content: bytes) -> bool:
 
 
 def status_of(code: int) -> str:
-    """What an exit code of a run says."""
+    """Return the status of an exit code."""
     return STATUSES.get(code, "stopped")
