@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.plan.fingerprint import concealed, fingerprint
+from skyband.framework.streaming.rows.tokens import key_of
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import verified
 from tests.spark.equality import assert_equal_tables
@@ -36,15 +37,20 @@ def unpacked(directory: Path) -> Path:
             path.write_bytes(content.replace(MADE_IN, str(directory).encode()))
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's sum over the former bytes
     for job in directory.iterdir():
-        move_source(job)
+        move(job)
     return directory
 
 
-def move_source(job: Path) -> None:
-    """Write the hash of the source's new path into the job file, which keeps no path in the clear. All else stays as it was written."""
+def move(job: Path) -> None:
+    """Adapt the hashes of paths in the job file, which keeps no path in the clear: of the source, and of the key of token codes.
+
+    A job file of that version has no ``token_key``: the key was made of the checkpoint's path. All else stays as it was written.
+    """
     file = job / "out" / "_skyband" / "job.json"
     content, plan = json.loads(file.read_text()), load_plan(str(job / "spec.yaml"))
+    assert "token_key" not in content
     content["fingerprint"]["source"]["path"] = concealed(fingerprint(plan), plan, content["salt"])["source"]["path"]
+    content["token_key"] = key_of(f"{MADE_IN.decode()}/{job.name}/out/_skyband/checkpoint/{content['generation']}")
     file.write_text(json.dumps(content))
 
 

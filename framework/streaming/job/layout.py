@@ -78,7 +78,8 @@ class JobFile:
     ``engine_reads``: why Spark reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
     ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: the tasks of the
     stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not. ``escape``: what escapes a quote
-    in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash.
+    in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash. ``token_key``: 16 characters that key
+    the codes of tokens, "" in a job file from before it was kept (see ``token_key``).
     """
 
     job: Name
@@ -96,6 +97,7 @@ class JobFile:
     filling: Waiting | None = None
     moving: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     escape: Annotated[str, Field(max_length=1)] = "\\"
+    token_key: Annotated[str, Field(pattern="^([0-9a-f]{16})?$")] = ""
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     @property
@@ -161,7 +163,7 @@ class Layout:
             # Spark reads a directory that is there: one that has an object, which it passes over.
             (self.control / ".folder").write_text("\n")
         generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
-        made = _current(JobFile(plan.job, generation, {}, partitions, header, salt=salt), plan)
+        made = _current(JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8)), plan)
         self.save(made)
         return made
 
@@ -174,7 +176,7 @@ class Layout:
 
     def renewed(self, plan: Plan, job: JobFile) -> JobFile:
         """``job`` as it is written for ``plan``."""
-        return _current(job, plan)
+        return replace(_current(job, plan), token_key=token_key(self, job))
 
     def save(self, job: JobFile) -> None:
         """Write the job file atomically."""
@@ -214,6 +216,14 @@ def cache_key(layout: Layout, job: JobFile) -> str:
     Codes that stand in its state would otherwise be none of those that rows have once it is swapped in.
     """
     return f"{layout.checkpoint}/{job.generation}".replace(f"/_skyband/{NEXT}/_skyband/", "/_skyband/")
+
+
+def token_key(layout: Layout, job: JobFile) -> str:
+    """Return the key of the codes of tokens, which stand in the job's state: it must stay the same wherever the sink is.
+
+    A job from before the key was kept in its job file has the one made of its checkpoint's path, as long as the sink is not moved.
+    """
+    return job.token_key or hashlib.sha256(cache_key(layout, job).encode()).hexdigest()[:16]
 
 
 def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:

@@ -32,7 +32,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.generations import swap_in
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key
+from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
 from skyband.framework.streaming.rebuild.backfill import Backfill
 from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows import blocks
@@ -218,7 +218,7 @@ def _messages(bucket: int, messages: list[Block]) -> Iterator[pa.RecordBatch]:
 
 def _config(plan: Plan, layout: Layout, job: JobFile) -> HostConfig:
     # The present row rules do not apply: rows that the job has rejected are left out by their text.
-    return HostConfig.of(replace(plan, intake=replace(plan.intake, rules=())), (), cache_key(layout, job))
+    return HostConfig.of(replace(plan, intake=replace(plan.intake, rules=())), (), cache_key(layout, job), token_key=token_key(layout, job))
 
 
 def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:

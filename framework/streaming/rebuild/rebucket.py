@@ -24,7 +24,7 @@ from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.filling import taken_up
 from skyband.framework.streaming.job.generations import swap_in
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, grows
+from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, grows, token_key
 from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.tables.key_numbers import key_numbers
@@ -62,7 +62,7 @@ def _split(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, growth
 
     shutil.rmtree(layout.added, ignore_errors=True)
     made = Layout(str(layout.added))
-    config = HostConfig.of(plan, (), cache_key(layout, job))
+    config = HostConfig.of(plan, (), cache_key(layout, job), token_key=token_key(layout, job))
     filling: list[int] = []
     placed: list[pa.Table] = []
     for bucket in stored_states(spark, layout, job, made.home / "was"):

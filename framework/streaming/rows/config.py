@@ -9,6 +9,7 @@ import pyarrow as pa
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode
 from skyband.framework.sources.protocol import ORIGIN
+from skyband.framework.streaming.rows.tokens import key_of
 from skyband.operators.base import Window
 
 # Columns the intake adds to the user's: event time twice over is avoided, hashes come from Spark.
@@ -38,7 +39,7 @@ class HostConfig:
     """``finishes``: (Spark's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint.
 
     ``filling``: states that are to be taken up, if there are any (``additions``). ``threads``: those that operators may work with; where
-    there are several buckets, each has a core.
+    there are several buckets, each has a core. ``token_key``: 16 characters that key the codes of tokens (``rows.tokens``).
     """
 
     intake: IntakeNode
@@ -51,15 +52,20 @@ class HostConfig:
     cache_key: str
     filling: Filling | None = None
     threads: int = 1
+    token_key: str = ""
 
     @classmethod
     def of(
-        cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, filling: Filling | None = None, cores: int = 1
-    ) -> HostConfig:
-        """Return the host's part of ``plan``, for tasks on a machine with ``cores`` cores."""
+        cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, filling: Filling | None = None, cores: int = 1,
+        token_key: str | None = None,
+    ) -> HostConfig:  # fmt: skip
+        """Return the part of ``plan`` for hosts with ``cores`` cores. ``token_key`` defaults to one made of ``cache_key``."""
         queries = tuple(replace(q, asked=()) for q in plan.queries)
         threads = cores if plan.buckets == 1 else 1
-        return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key, filling, threads)
+        return cls(
+            plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key, filling, threads,
+            token_key or key_of(cache_key),
+        )  # fmt: skip
 
     def row_schema(self) -> pa.Schema:
         """Return the schema of rows from intake to host: all columns, then hashes, the origin and sets of tokens."""

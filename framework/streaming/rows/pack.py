@@ -45,7 +45,7 @@ class Pack:
 
     def __init__(self, config: HostConfig, deliver: Deliver = as_it_is, send: Send = as_block) -> None:
         self.config, self._deliver, self._send = config, deliver, send
-        self._key = tokens.key_of(config.cache_key)
+        self._key = config.token_key
         self.latest: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

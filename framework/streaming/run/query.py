@@ -25,7 +25,7 @@ from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.bucket.hand_off import hand_off_directory
 from skyband.framework.streaming.bucket.processor import HostProcessor
 from skyband.framework.streaming.job.filling import filling
-from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key
+from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
 from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack
 from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
 from skyband.framework.streaming.rows.intake import control_rows, intake, with_control
@@ -59,7 +59,9 @@ def build(
     ``caps``: the caps of the source's files, if there are any. ``deliver`` handles blocks on their way to the driver, ``send`` rows on
     their way to their bucket.
     """
-    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark))
+    config = HostConfig.of(
+        plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark), token_key(layout, job)
+    )
     of = pools(spark.sparkContext)
     with pool(spark.sparkContext, of.intake):
         if by_arrow(plan, job):

@@ -21,11 +21,12 @@ from skyband.framework.streaming.bucket.processor import HostProcessor
 from skyband.framework.streaming.job import generations
 from skyband.framework.streaming.job.filling import filling, order, taken_up
 from skyband.framework.streaming.job.generations import GONE, JOURNAL, settle, staged, swap_in
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key
+from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
 from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import Filling, HostConfig
 from skyband.framework.streaming.rows.outbox import as_it_is
 from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.rows.tokens import key_of
 from skyband.framework.tables.delta.ownership import Owner
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.bucket.test_bucket import SPEC, table_of
@@ -243,3 +244,16 @@ def test_a_generation_has_the_same_codes_of_tokens_before_and_after_it_is_swappe
     layout, job = Layout(plan.sink), job_file(None)
     assert cache_key(Layout(staged(plan, layout).sink), job) == cache_key(layout, job)
     assert cache_key(layout, job) != cache_key(layout, replace(job, generation="h"))
+
+
+def test_the_key_of_token_codes_is_kept_in_the_job_file(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
+    layout, elsewhere = Layout(plan.sink), Layout(str(tmp_path / "elsewhere"))
+    made = layout.create(plan, 2, None)
+    assert token_key(elsewhere, made) == token_key(layout, made) == made.token_key == layout.known().token_key
+    assert layout.create(plan, 2, None).token_key != made.token_key
+    # A job file of before: the key made of the path, which the next run keeps.
+    former = replace(made, token_key="")
+    assert token_key(layout, former) == key_of(cache_key(layout, former)) != token_key(elsewhere, former)
+    kept = layout.renewed(plan, former)
+    assert token_key(elsewhere, kept) == token_key(layout, former)
