@@ -51,10 +51,10 @@ def specs() -> dict[str, str]:
     small = {"window": "{count: 5, time: 6 minutes}", "small": "{count: 3}"}
     return {
         "pairs": test_bucket.SPEC.format(window="{count: 4}", small="{count: 2}", delay=0),
-        "skylines": test_bucket_skyline.SPEC.format(**small),
+        "skylines": test_bucket_skyline.SPEC.substitute(small),
         "ranked": test_bucket_topk.SPEC.format(window="{count: 4}", small="{count: 2}", deletes=""),
         "deletes": test_bucket_topk.SPEC.format(**small, deletes="deletes: side = 'd'"),
-        "sets": test_bucket_sets.SPEC.format(**small),
+        "sets": test_bucket_sets.SPEC.substitute(small),
         "loyalty": test_bucket_loyalty.SPEC,
         "mixed": MIXED,
         "assumed": MIXED.replace("  id: [id]\n", "  id: [id]\n  unique: assumed\n"),
