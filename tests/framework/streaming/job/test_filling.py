@@ -15,12 +15,13 @@ from skyband.framework.base.messages import COUNTS, HOST, WAKE, Tally
 from skyband.framework.base.reasons import CONTROL, REASON
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.protocol import CORRUPT
+from skyband.framework.storage.sinks import SWAP_JOURNAL
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
 from skyband.framework.streaming.bucket.processor import HostProcessor
 from skyband.framework.streaming.job import generations
 from skyband.framework.streaming.job.filling import filling, order, taken_up
-from skyband.framework.streaming.job.generations import GONE, JOURNAL, settle, staged, swap_in
+from skyband.framework.streaming.job.generations import GONE, settle, staged, swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
 from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import Filling, HostConfig
@@ -81,7 +82,7 @@ def assert_swapped(layout: Layout) -> None:
     }  # fmt: skip
     job = layout.known()
     assert job.fill_buckets == (0, 3) and [read_state(layout.filling, b)["core"] for b in job.fill_buckets] == [b"0", b"3"]
-    assert not any(p.exists() for p in (layout.added, layout.home / GONE, layout.home / JOURNAL, layout.rest))
+    assert not any(p.exists() for p in (layout.added, layout.home / GONE, layout.home / SWAP_JOURNAL, layout.rest))
     assert (layout.checkpoint / "metadata").read_text() == "before"
 
 
@@ -125,7 +126,7 @@ def test_killed_while_it_tidies_up(layout: Layout, monkeypatch: pytest.MonkeyPat
     unlink = Path.unlink
 
     def killed(path: Path, missing_ok: bool = False, **_: object) -> None:
-        if name == "rmtree" or path.name == JOURNAL:
+        if name == "rmtree" or path.name == SWAP_JOURNAL:
             raise Killed
         unlink(path, missing_ok)
 
@@ -141,7 +142,7 @@ def test_something_in_the_way_of_a_table_stops_it(layout: Layout) -> None:
     checkpoints.write(layout.root / "new" / "theirs.txt", "x")
     with pytest.raises(SkybandError, match="SKY-E202"):
         swap_in(layout, TABLES, LEAVING)
-    assert layout.known().filling is None and not (layout.home / JOURNAL).exists()
+    assert layout.known().filling is None and not (layout.home / SWAP_JOURNAL).exists()
 
 
 def test_states_are_taken_up_when_the_batch_with_the_row_for_it_is_done(layout: Layout) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.storage.sinks import SWAP_JOURNAL
 from skyband.framework.streaming.job import generations
 from skyband.framework.streaming.job.generations import (
-    JOURNAL,
     OLD,
     clear,
     drop,
@@ -99,7 +99,7 @@ def held(root: Path) -> tuple[str | None, set[str], set[str]]:
 def assert_swapped(layout: Layout) -> None:
     assert held(layout.root) == ("new", NEW_TABLES, {"new"})
     assert held(layout.home / OLD) == ("old", OLD_TABLES, {"old"})
-    assert not (layout.root / "gone").exists() and not layout.next.exists() and not (layout.home / JOURNAL).exists()
+    assert not (layout.root / "gone").exists() and not layout.next.exists() and not (layout.home / SWAP_JOURNAL).exists()
     assert (layout.home / "drop.json").exists() and not (layout.home / "taken.json").exists()
     for path in (
         "job_runs/_delta_log/0.json",
@@ -151,7 +151,7 @@ def test_a_swap_that_is_killed_is_completed_by_whoever_comes_next(layout: Layout
     told: list[str] = []
     with one_run(layout, "j", told.append):
         assert_swapped(layout)
-    assert told or ended or not (layout.home / JOURNAL).exists()
+    assert told or ended or not (layout.home / SWAP_JOURNAL).exists()
 
 
 def test_before_the_journal_the_old_one_is_whole(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,9 @@ from deltalake import DeltaTable
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.sinks import SWAP_JOURNAL
 from skyband.framework.streaming.job import generations
-from skyband.framework.streaming.job.generations import JOURNAL, settle, swap, tables_in
+from skyband.framework.streaming.job.generations import settle, swap, tables_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, check_sink_location
 from skyband.framework.streaming.job.locks import one_run
 from skyband.framework.tables.delta.ownership import PROPERTY
@@ -111,15 +112,15 @@ def test_a_planted_journal_moves_nothing(
     job: tuple[Path, Layout], tmp_path: Path, capsys: pytest.CaptureFixture[str], planted: str
 ) -> None:
     spec, layout = job
-    (layout.home / JOURNAL).write_text(JOURNALS[planted])
-    os.utime(layout.home / JOURNAL, (1, 1))
+    (layout.home / SWAP_JOURNAL).write_text(JOURNALS[planted])
+    os.utime(layout.home / SWAP_JOURNAL, (1, 1))
     before = everything(tmp_path)
     for command in (["status"], ["query", "near"], ["history"]):
         code, said = shown(command, spec, tmp_path / "r.html", capsys)
         assert code in (1, 2) and "skyband run SPEC, skyband rebuild SPEC or skyband maintain SPEC" in said, said
         assert everything(tmp_path) == before
     code, said = shown(["maintain"], spec, tmp_path, capsys)
-    assert code == 3 and "SKY-E303" in said and JOURNAL in said, said
+    assert code == 3 and "SKY-E303" in said and SWAP_JOURNAL in said, said
     after = everything(tmp_path)
     assert {p: what for p, what in after.items() if not p.endswith("lock")} == before
 
@@ -142,7 +143,7 @@ def test_what_writes_goes_on_with_a_swap(
     spec, layout = job
     half(layout, monkeypatch)
     assert shown(["maintain"], spec, tmp_path, capsys)[0] == 0
-    assert not (layout.home / JOURNAL).exists() and (layout.home / "old" / "near").is_dir() and layout.known().job == "small"
+    assert not (layout.home / SWAP_JOURNAL).exists() and (layout.home / "old" / "near").is_dir() and layout.known().job == "small"
     code, said = shown(["query", "near"], spec, tmp_path, capsys)
     assert code == 0, said
 
@@ -168,7 +169,7 @@ def half(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
         m.setattr(generations, "failpoint", failpoint)
         with pytest.raises(Killed):
             swap(layout)
-    os.utime(layout.home / JOURNAL, (1, 1))
+    os.utime(layout.home / SWAP_JOURNAL, (1, 1))
 
 
 @pytest.mark.parametrize(
@@ -253,7 +254,7 @@ def test_a_planted_journal_moves_no_table_of_others(
     said = json.loads(layout.file.read_text())
     said["fingerprint"]["queries"]["theirs"] = {}
     checkpoints.write(layout.home / named_by, json.dumps(said))
-    checkpoints.write(layout.home / JOURNAL, journal("added", "gone", out=(["theirs"], [])))
+    checkpoints.write(layout.home / SWAP_JOURNAL, journal("added", "gone", out=(["theirs"], [])))
     before = everything(tmp_path)
     for command in (["maintain"], ["reset", "--yes"], ["rebuild", "--drop-old", "--quiet"]):
         code, text = shown(command, spec, tmp_path, capsys)
