@@ -91,7 +91,7 @@ def test_no_command_writes_there(
 
 
 @pytest.mark.parametrize(
-    "folder", ["in", "in/docs", "out", "out/docs", "out/near", "to_in", "to_in/docs", "theirs/docs", "plain.txt", ".", "/"]
+    "directory", ["in", "in/docs", "out", "out/docs", "out/near", "to_in", "to_in/docs", "theirs/docs", "plain.txt", ".", "/"]
 )
 def test_the_rule_for_directories(spec: Path, directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(spec.parent)
