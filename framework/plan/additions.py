@@ -1,4 +1,4 @@
-"""Queries that an edited plan has and its job does not: which states have to be made for them from the first row on."""
+"""Find the queries that an edited plan adds to its job, and the states to backfill for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Job` -> `Plan`. Knows no operator and no query type: each type compiles its own entries."""
+"""Compile a `Job` to a `Plan`. Every query type compiles its own queries; this module knows none of them."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _fields(job: Job) -> tuple[Field, ...]:
 
 
 def _whole(fields: tuple[Field, ...], operators: list[OperatorNode], deletes: Node | None, event_time: str) -> tuple[str, ...]:
-    """The columns in which a value could be taken for a null. The event time is not among them: its range is checked anyhow."""
+    """Return the columns with a value that stands for null, except the event time, whose range is checked anyway."""
     read = {c.name for o in operators for c in o.attributes} | {c.name for c in (attributes(deletes) if deletes is not None else ())}
     return tuple(f.name for f in fields if f.name in read and f.type in {"bigint", "timestamp", "date"} and f.name != event_time)
 

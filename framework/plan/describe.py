@@ -1,4 +1,4 @@
-"""A spec as Airflow's loader needs it: plain data, made without Spark and without a look at source or sink."""
+"""Describe a spec for the Airflow loader as plain data, without Spark and without access to source or sink."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.schedule import Schedule
 
 FORMAT: Final = 1
-"""Number of the form of ``describe``'s data; the loader takes no other."""
+"""Version of the data of ``describe``; the loader accepts no other."""
 _SECOND: Final = 1_000_000
 
 

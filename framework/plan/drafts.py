@@ -1,4 +1,4 @@
-"""What compilers of query types work with: members of a job, fields, and drafts of operators (built once all text constants are known)."""
+"""The inputs of query type compilers: queries, fields, and operator drafts, which are built after all text constants are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class QueryEntry:
 
 @dataclass(frozen=True, slots=True)
 class OperatorDraft:
-    """An operator to be: everything but the numbering of text constants.
+    """A draft of an operator: everything but the numbering of text constants.
 
     ``build(texts)`` makes the operator; its queries are ``members`` in this order, or those of the one member's table (``table``).
     ``why`` is a line for ``explain``; ``asked`` says in full what each member asks, where brute force can answer that. ``reports``: what
@@ -54,7 +54,7 @@ class Context:
 
     @property
     def deletes(self) -> bool:
-        """Whether rows may be deletions."""
+        """Return True if rows may be deletions."""
         return self.job.deletes is not None
 
     def scoring(self, name: str) -> Scoring:
@@ -63,7 +63,7 @@ class Context:
 
 
 def job_window(window: WindowSpec) -> Window:
-    """The job's window as operators see it."""
+    """Return the job's window as operators use it."""
     return Window(window.count, window.time)
 
 

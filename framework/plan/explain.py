@@ -166,7 +166,7 @@ def _window_size(plan: Plan, rate: float | None) -> str:
 
 
 def tables_of(plan: Plan) -> list[str]:
-    """Names of the tables the job writes, in the order of the spec, then the job's own."""
+    """Return the names of the tables of the job: those of queries in the order of the spec, then its own."""
     skybands = {o.name for o in plan.operators if o.skyband}
     tables: list[str] = []
     for q in plan.queries:

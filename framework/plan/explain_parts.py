@@ -1,4 +1,4 @@
-"""Pieces of ``explain`` that query types use too: windows, bytes, sizes of states."""
+"""Parts of ``explain`` that query types use too: windows, bytes, sizes of states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def format_window(window: Window) -> str:
 
 
 def format_bytes(n: float) -> str:
-    """Bytes with a unit, two digits."""
+    """Return bytes with a unit, in two digits."""
     for unit in ("B", "KB", "MB", "GB"):
         if n < 1000 or unit == "GB":
             return f"{n:,.0f} {unit}" if n >= 10 or unit == "B" else f"{n:.1f} {unit}"

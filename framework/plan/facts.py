@@ -1,4 +1,4 @@
-"""A plan as plain data, for machines (``explain --format json``). Nothing of the source's path, its options or the sink is in it."""
+"""A plan as plain data (``explain --format json``), without the source's path, its options and the sink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyband.operators.base import Window
 
 
 def facts(plan: Plan, rate: float | None = None) -> dict[str, Any]:
-    """What ``explain`` tells: the stream, shared states, queries and tables; ``text``: the same for people. O(plan)."""
+    """Return the stream, shared states, queries and tables of a plan; ``text`` is the same for people. O(plan)."""
     return {
         "job": plan.job,
         "source": {"format": plan.source.format, "columns": {f.name: f.type for f in plan.source.fields}},

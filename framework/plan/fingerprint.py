@@ -1,4 +1,4 @@
-"""Everything of a plan that shapes state, as plain JSON values, and the differences between two of them, by name.
+"""The fingerprint of a plan: everything that shapes its state, as JSON values, and the differences of two fingerprints.
 
 Kept beside the checkpoint. What is in it: the job's name, where rows come from (hashed: a path may hold secrets, as may SQL), the
 columns, what decides which rows are accepted and in which order (transforms, id, time, watermark, keys, uniqueness), windows, queries and
@@ -83,7 +83,7 @@ def _concealed(value: Any, path: tuple[str, ...], parts: set[tuple[str, ...]], s
 
 
 def _parts(plan: Plan) -> set[tuple[str, ...]]:
-    """Paths of the fingerprint below which something of the environment may be: rather too much than too little."""
+    """Return the paths of the fingerprint that may hold values from the environment, a superset in doubt."""
     parts: set[tuple[str, ...]] = set()
     named: set[str] = set()
     for path, _ in plan.variables:
@@ -107,7 +107,7 @@ def _parts(plan: Plan) -> set[tuple[str, ...]]:
 
 
 def salted(value: Any, salt: str) -> str:
-    """A hash of a JSON value keyed with ``salt``; of what is one already, itself."""
+    """Return a hash of a JSON value keyed with ``salt``; a hash is returned unchanged."""
     if isinstance(value, str) and _HASH.fullmatch(value) and not value.startswith("sha256:"):
         return value
     return "hmac:" + hmac.new(salt.encode(), json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()

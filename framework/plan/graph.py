@@ -12,7 +12,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 
 
 def tables_of_query(q: QueryNode) -> list[str]:
-    """Names of the tables that hold what a query answers."""
+    """Return the names of the tables with a query's results."""
     lasting = [q.name, f"{q.name}_now"] if q.item.lasting else []
     return [f"{q.name}_changes", *lasting, *([q.name + TRAJECTORY] if q.item.time_varying is not None else [])]
 
@@ -49,7 +49,7 @@ def edges(plan: Plan) -> list[Edge]:
 
 
 def mermaid(plan: Plan) -> str:
-    """The chart as a Mermaid flow chart."""
+    """Return the chart as a Mermaid flow chart."""
     said: set[str] = set()
 
     def shown(node: Node) -> str:
@@ -79,7 +79,7 @@ def _intake(plan: Plan) -> list[str]:
 
 
 def _label(text: str) -> str:
-    """Text that ends no label and starts no markup."""
+    """Return text escaped for a label."""
     return "".join(c if c.isalnum() or c in "_-.,+ " else f"#{ord(c)};" for c in redacted(text))
 
 

@@ -1,4 +1,4 @@
-"""Whether all that an edited plan does to its job is to have more buckets, and whether the state can be divided among them."""
+"""Detect an edited plan that only increases the number of buckets, and check that the state can be split."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Growth:
 
     @property
     def error(self) -> SkybandError | None:
-        """SKY-E650 if it is refused."""
+        """Raise SkybandError SKY-E650 if the state cannot be split."""
         if self.refused is None:
             return None
         hint = f"run.buckets can become a multiple of {self.was}; skyband rebuild SPEC makes everything anew with any number"

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from skyband.operators.single_rows.scores import Linear
 
 KEEP: Final = 90 * 86_400_000_000
-"""``run.keep`` if the spec does not say: 90 days, in microseconds."""
+"""The default of ``run.keep``: 90 days, in microseconds."""
 
 
 TOKENS: Final = "#"
-"""Begins the names of columns with token codes; the name of the spec's tokens follows."""
+"""Prefix of columns with token codes; the name of the spec's tokens follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +110,17 @@ class TokenNode:
 
     @property
     def composes(self) -> bool:
-        """Whether text is put into Unicode's composed form (NFC) first."""
+        """Return True if text is converted to Unicode's composed form (NFC) first."""
         return self.normalize == "nfc"
 
     @property
     def skips_short(self) -> bool:
-        """Whether a row with fewer than ``least`` tokens is accepted, with an empty set."""
+        """Return True if a row with fewer than ``least`` tokens is accepted, with an empty set."""
         return self.short == "skip"
 
     @property
     def codes(self) -> str:
-        """The name of the column with the codes."""
+        """Return the name of the column with the codes."""
         return TOKENS + self.name
 
 
@@ -159,16 +159,16 @@ class IntakeNode:
     reports: tuple[ReportNode, ...] = ()
 
     def rules_of(self, severity: Literal["warn", "reject", "fail"]) -> tuple[RowRule, ...]:
-        """The rules of one severity, in the order of the spec."""
+        """Return the rules of one severity, in the order of the spec."""
         return tuple(r for r in self.rules if r.severity == severity)
 
     @property
     def delay_ms(self) -> int:
-        """The watermark's delay as Spark counts it: whole milliseconds, rounded up."""
+        """Return the delay of the watermark in whole milliseconds, rounded up, as Spark does."""
         return -(-self.delay_micros // 1000)
 
     def field(self, name: str) -> Field:
-        """The field called ``name``; KeyError if there is none."""
+        """Return the field called ``name``. Raises KeyError."""
         for f in self.fields:
             if f.name == name:
                 return f
@@ -220,7 +220,7 @@ class QueryNode:
 
     @property
     def turned(self) -> tuple[str, ...]:
-        """The members that rank the other way round than the entry says."""
+        """Return the members that rank in the opposite direction of the query."""
         return tuple(a.name for a in self.asked if self.members and a.direction != self.direction)
 
 
@@ -239,12 +239,12 @@ class OperatorNode:
 
     @property
     def attributes(self) -> tuple[Column, ...]:
-        """The columns of the stream that the operator reads."""
+        """Return the columns of the stream that the operator reads."""
         return tuple(c for c in self.operator.columns if not c.name.startswith(("$", TOKENS)))
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The columns of token codes that the operator reads."""
+        """Return the columns of token codes that the operator reads."""
         return tuple(c.name for c in self.operator.columns if c.kind == "tokens")
 
     @property

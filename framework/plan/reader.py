@@ -1,4 +1,4 @@
-"""Who reads a job's source: the tasks themselves, by Arrow, where that gives the very rows Spark's reader gives; else Spark.
+"""Choose the reader of a job's source: Arrow in tasks where it returns the same rows as Spark, else Spark.
 
 This module decides by the plan alone. A file that Arrow cannot read (``UnsupportedFile``) hands the job to Spark later.
 """
@@ -16,7 +16,7 @@ _HASHED: Final = frozenset({"bigint", "timestamp", "int", "date", "boolean", "st
 
 
 def why_spark_reads(source: SourceNode, intake: IntakeNode) -> str | None:
-    """Why Spark has to read the source, in a few words; None if tasks may read it by Arrow. Looks at no file."""
+    """Return why Spark must read the source, or None if tasks may read it with Arrow. Opens no file."""
     rules = source_format(source.format).arrow_rules()
     if rules is None:
         return f"the format is {source.format}"

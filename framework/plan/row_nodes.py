@@ -1,4 +1,4 @@
-"""What the compilers of query types over single rows share: scores, predicates, text constants, and when states may be shared.
+"""Shared parts of the compilers of query types over single rows: scores, predicates, text constants, sharing of states.
 
 Candidates are what scoring (or dimensions), direction and ``where`` leave. Queries of equal candidates share one operator.
 """
