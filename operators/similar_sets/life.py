@@ -1,8 +1,7 @@
 """When a pair is in a query's result: from its newer object's arrival until the older one leaves the query's window.
 
-Both instants are known from the pair alone, but for a count window's end, which is an arrival still to come. So the changes of a stretch
-of time are read off a table of pairs, without replaying anything. With boundaries, both instants move up to the next one (docs/semantics
-3).
+Both instants are known from the pair alone, except the end in a count window, which is a later arrival. So the changes of a time range are
+read from a table of pairs, without a replay. With boundaries, both instants move up to the next boundary (docs/semantics 3).
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from skyband.operators.pair_rows.windows import Windows
 from skyband.operators.windows import UNBOUNDED
 
 NOT_IN: int = -(2**62)
-"""The end of a pair's time in a query that it is never in."""
+"""The end of a pair in a query whose result never contains it."""
 
 
 class Alive(NamedTuple):
-    """Pairs that are in a result or will have to leave one. All of shape (pairs,), but for ``end``."""
+    """Pairs that are in a result or still have to leave one. All of shape (pairs,), except ``end``."""
 
     key: I64
     """int64."""
@@ -35,11 +34,11 @@ class Alive(NamedTuple):
     older_time: I64
     """int64: time of the older object."""
     end: I64
-    """int64 (pairs, queries): when the pair leaves the query's window; ``NEVER`` while that is not known, ``NOT_IN`` if it never is in."""
+    """int64 (pairs, queries): when the pair leaves the query's window; ``NEVER`` while unknown, ``NOT_IN`` if never in the result."""
 
 
 class Lives(NamedTuple):
-    """The queries, as arrays (queries,). The last one stands for the state itself: the largest window, and nothing is told."""
+    """The queries as arrays (queries,). The last one is the state itself: the largest window, without changes."""
 
     window_count: I64
     """int64: objects of the window, or ``UNBOUNDED``."""
@@ -52,13 +51,13 @@ class Lives(NamedTuple):
 
 
 def no_pairs(queries: int) -> Alive:
-    """None."""
+    """Return a table without pairs."""
     none = np.empty(0, np.int64)
     return Alive(none, none, none, np.empty(0), none, none, np.empty((0, queries), np.int64))
 
 
-def born(key: I64, older: I64, newer: I64, score: F64, windows: Windows, lives: Lives) -> Alive:
-    """Pairs just found, with what is known of their ends."""
+def new_pairs(key: I64, older: I64, newer: I64, score: F64, windows: Windows, lives: Lives) -> Alive:
+    """Return a table of pairs just found, with the ends that are known."""
     newer_time, older_time = windows.times(key, newer >> 1), windows.times(key, older)
     end = np.empty((len(key), len(lives.window_count)), np.int64)
     for q, (count, micros, worst) in enumerate(
@@ -70,8 +69,8 @@ def born(key: I64, older: I64, newer: I64, score: F64, windows: Windows, lives: 
     return Alive(key, older, newer, score, newer_time, older_time, end)
 
 
-def push_out(pairs: Alive, keys: I64, first_new: I64, windows: Windows, lives: Lives, next_seq: I64) -> None:
-    """Note the ends by count that the arrivals of ``keys``, from seq ``first_new`` on, have brought; ``next_seq`` of all keys."""
+def set_count_ends(pairs: Alive, keys: I64, first_new: I64, windows: Windows, lives: Lives, next_seq: I64) -> None:
+    """Set the ends in count windows caused by the arrivals of ``keys`` from seq ``first_new`` on; ``next_seq`` is of all keys."""
     since = np.full(len(next_seq), NEVER)
     since[keys] = first_new
     for q in np.flatnonzero(lives.window_count < UNBOUNDED).tolist():
@@ -81,37 +80,37 @@ def push_out(pairs: Alive, keys: I64, first_new: I64, windows: Windows, lives: L
 
 
 def boundary(instant: I64, every: int) -> I64:
-    """The first boundary at ``instant`` or later; of ``NEVER`` and ``NOT_IN``, themselves."""
+    """Return the first boundary at ``instant`` or later; ``NEVER`` and ``NOT_IN`` stay."""
     fixed = (instant == NEVER) | (instant == NOT_IN)
     rounded: I64 = np.where(fixed, instant, -(-np.where(fixed, 0, instant) // every) * every)
     return rounded
 
 
-def told(pairs: Alive, lives: Lives, q: int) -> tuple[I64, I64, AnyArray]:
-    """When query q tells of every pair's coming and of its going, and whether it does at all (pairs,)."""
-    came, end = pairs.newer_time, pairs.end[:, q]
-    shows: AnyArray = end != NOT_IN  # it may come and go within one instant
+def shown_span(pairs: Alive, lives: Lives, q: int) -> tuple[I64, I64, AnyArray]:
+    """Return when every pair enters and leaves the result of query q, and whether it is ever shown; (pairs,) each."""
+    entry, end = pairs.newer_time, pairs.end[:, q]
+    shown: AnyArray = end != NOT_IN  # it may enter and leave within one instant
     if lives.every[q] > 0:
-        came, end = boundary(came, int(lives.every[q])), boundary(end, int(lives.every[q]))
-        shows = came < end
-    return came, end, shows
+        entry, end = boundary(entry, int(lives.every[q])), boundary(end, int(lives.every[q]))
+        shown = entry < end
+    return entry, end, shown
 
 
-def left(pairs: Alive, lives: Lives, until: int) -> AnyArray:
-    """Which pairs (pairs,) something is still to be told of at ``until`` or later, or are in the state's window."""
+def still_needed(pairs: Alive, lives: Lives, until: int) -> AnyArray:
+    """Return a mask of the pairs in the state's window or with a change at ``until`` or later."""
     keep = np.zeros(len(pairs.key), bool)
     for q in range(len(lives.window_count)):
-        _, end, shows = told(pairs, lives, q)
-        keep |= shows & (end >= until)
+        _, end, shown = shown_span(pairs, lives, q)
+        keep |= shown & (end >= until)
     return keep
 
 
 def wake(pairs: Alive, lives: Lives, until: int) -> int:
-    """The next instant from ``until`` on at which something is told without an arrival, or ``NEVER``."""
+    """Return the next instant from ``until`` on with a change that needs no arrival, or ``NEVER``."""
     least = NEVER
     for q in range(len(lives.window_count) - 1):
-        came, end, shows = told(pairs, lives, q)
-        for instant in (came, end):
-            later = instant[shows & (instant >= until)]
+        entry, end, shown = shown_span(pairs, lives, q)
+        for instant in (entry, end):
+            later = instant[shown & (instant >= until)]
             least = min(least, int(later.min(initial=NEVER)))
     return least

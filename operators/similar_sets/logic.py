@@ -1,4 +1,4 @@
-"""The moving part of ``SimilarSets``: a table of pairs, and what of it is told (``life``)."""
+"""The logic of ``SimilarSets``: a table of pairs, from which changes are read (``life``)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from skyband.operators.base import ARRIVAL, BOUNDARY, EXPIRY, I64, NEVER, AnyArr
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ
 from skyband.operators.set_index.partners import PartnerSearch
 from skyband.operators.similar_sets.configuration import SimilarSetsConfiguration
-from skyband.operators.similar_sets.life import Alive, Lives, born, left, no_pairs, push_out, told, wake
+from skyband.operators.similar_sets.life import Alive, Lives, new_pairs, no_pairs, set_count_ends, shown_span, still_needed, wake
 from skyband.operators.windows import check_window, count_of, micros_of
 
 LONG_AGO: int = -(2**62)
 
 
 class SimilarSetsLogic:
-    """Pairs are found once, for the loosest bound and the largest window; every query tells its part of them."""
+    """Finds pairs once, for the loosest bound and the largest window; every query shows its part of them."""
 
     def __init__(self, configuration: SimilarSetsConfiguration, state: State | None) -> None:
         self.configuration = configuration
@@ -45,23 +45,23 @@ class SimilarSetsLogic:
             self.step = np.concatenate([self.step, np.zeros((len(self.step), more), np.int64)], axis=1)
             keys, first, found = self.search.find(arrivals, since, until)
             windows = self.search.windows
-            new = born(found.key, found.older, found.newer, found.score, windows, self.lives)
+            new = new_pairs(found.key, found.older, found.newer, found.score, windows, self.lives)
             longer: list[AnyArray] = [np.concatenate([x, y]) for x, y in zip(self.pairs, new, strict=True)]
             self.pairs = Alive(*longer)
-            push_out(self.pairs, keys, first, windows, self.lives, windows.keys[:, NEXT_SEQ])
+            set_count_ends(self.pairs, keys, first, windows, self.lives, windows.keys[:, NEXT_SEQ])
         changes = self._changes(since, until)
-        keep = left(self.pairs, self.lives, self.until)
+        keep = still_needed(self.pairs, self.lives, self.until)
         stay: list[AnyArray] = [x[keep] for x in self.pairs]
         self.pairs = Alive(*stay)
         return changes
 
     def _changes(self, since: Instant, until: Instant) -> Changes:
-        """What is told of the table's pairs in [since, until)."""
+        """Return the changes of the table's pairs in [since, until)."""
         pairs, rows = self.pairs, []
         for q in range(len(self.lives.window_count) - 1):
-            came, end, shows = told(pairs, self.lives, q)
-            for instant, sign in ((end, -1), (came, 1)):
-                rows.append(self._rows(q, np.flatnonzero(shows & (instant >= since) & (instant < until)), instant, sign))
+            entry, end, shown = shown_span(pairs, self.lives, q)
+            for instant, sign in ((end, -1), (entry, 1)):
+                rows.append(self._rows(q, np.flatnonzero(shown & (instant >= since) & (instant < until)), instant, sign))
         query, which, at, order, signs = (np.concatenate([row[c] for row in rows]) for c in range(5))
         if not len(which):
             return Changes.empty(2)
@@ -97,26 +97,26 @@ class SimilarSetsLogic:
         return np.full(len(which), q), which, at, order, np.full(len(which), sign)
 
     def wake(self) -> Instant | None:
-        """The next expiry by time of a pair that is told, or the next boundary with something to tell."""
+        """Return the next expiry by time of a shown pair, or the next boundary with a change."""
         least = wake(self.pairs, self.lives, self.until)
         return None if least == NEVER else least
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """The table of pairs, next seqs and steps. O(pairs + keys)."""
+        """Return the table of pairs, next seqs and steps. O(pairs + keys)."""
         fixed = {"until": np.array([self.until], np.int64), "next": self.search.windows.keys[:, NEXT_SEQ].copy(), "step": self.step.copy()}
         return fixed | {name: x.copy() for name, x in self.pairs._asdict().items()}
 
     def retained(self) -> tuple[I64, I64]:
-        """Objects of pairs that a query with ``every`` shows: they may leave the window before a boundary takes them back."""
+        """Return the objects of pairs that a query with ``every`` shows, which may leave the window before a boundary."""
         shown = np.zeros(len(self.pairs.key), bool)
         for q in np.flatnonzero(self.lives.every > 0).tolist():
-            _, end, shows = told(self.pairs, self.lives, q)
-            shown |= shows & (end >= self.until)
+            _, end, shown_here = shown_span(self.pairs, self.lives, q)
+            shown |= shown_here & (end >= self.until)
         key = self.pairs.key[shown]
         return np.concatenate([key, key]), np.concatenate([self.pairs.older[shown], self.pairs.newer[shown] >> 1])
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """The best k pairs of any window n <= N within the query's bound, in rank order. O(pairs)."""
+        """Return the best k pairs of any window n <= N within the query's bound, in rank order. O(pairs)."""
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
         check_window(window, self.configuration.window, "snapshot")
@@ -127,7 +127,7 @@ class SimilarSetsLogic:
         return self._items(mine)
 
     def skyband(self) -> Items:
-        """All pairs of the largest window, grouped by key."""
+        """Return all pairs of the largest window, grouped by key."""
         pairs = self.pairs
         alive = np.flatnonzero(self.search.windows.alive(pairs.key, pairs.older, self.configuration.window, self.until))
         return self._items(alive[np.argsort(pairs.key[alive], kind="stable")])
@@ -138,5 +138,5 @@ class SimilarSetsLogic:
         return Items(pairs.key[which], items, self.configuration.external(pairs.score[which]))
 
     def counters(self) -> dict[str, int]:
-        """Those of the search."""
+        """Return the counters of the search."""
         return self.search.counters(len(self.configuration.queries))
