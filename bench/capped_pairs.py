@@ -15,8 +15,7 @@ from bench.topk_pairs import FUNCTIONS, D, block
 from skyband.operators.base import Window
 from skyband.operators.expressions import parse
 from skyband.operators.pair_rows.queries import PairQuery
-from skyband.operators.topk_pairs.capped import CappedTopKPairs
-from skyband.operators.topk_pairs.operator import TopKPairs
+from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
 
 N, K, EVENTS, BATCH = 10_000, 10, 40_000, 5_000
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 from skyband.operators.base import Kind, Window
 from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node, Type
+from skyband.operators.state_keys import Group, Named, StateKeys
+
+PAIR_ROWS: Final = StateKeys(
+    each={"next": 0, "step": 1, "wake": 1, "due": 1, "shown": 1, "shown_score": 0, "shown_older": 0, "shown_newer": 0},
+    groups=(Group(Named("sky_key"), {"sky_score": 0, "sky_older": 0, "sky_newer": 0, "sky_stair": 0}),),
+)
+"""The positions of keys in the checkpoint of a K-skyband of pairs, for any operator."""
 
 
 @dataclass(frozen=True, slots=True)

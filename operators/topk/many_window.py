@@ -7,7 +7,7 @@ import numpy as np
 from skyband.operators.base import F64, I64, NEVER, AnyArray, Instant, Window
 from skyband.operators.single_rows.arrays import extent, widened
 from skyband.operators.single_rows.blocks import Block
-from skyband.operators.single_rows.kernels.expiry import alive_from
+from skyband.operators.single_rows.kernels.list_moves import alive_from
 from skyband.operators.topk.kernels.window_pool import LEAF, NO_RING, WindowPool, append_rows, first_place_from, plan_slabs
 from skyband.operators.windows import count_of, micros_of
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from skyband.operators import jit
 from skyband.operators.base import Arrivals, State
-from skyband.operators.pair_rows.capped.limits import Limits
+from skyband.operators.pair_rows.capped.kernels.tables import Limits
 from skyband.operators.pair_rows.capped.logic import CappedLogic
 from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, ChangeRows, Skyband
-from skyband.operators.topk_pairs.capped_configuration import CappedTopKPairsConfiguration
+from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.capped import drive_capped
 from skyband.operators.topk_pairs.logic import PairsLogic, compiled_driver
 

@@ -11,8 +11,7 @@ from skyband.operators.base import Column, Window
 from skyband.operators.expressions.ast import Binary, Literal_, Node
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
-from skyband.operators.pair_rows.keys import PAIR_ROWS
-from skyband.operators.pair_rows.queries import Between, PairQuery, all_of
+from skyband.operators.pair_rows.queries import PAIR_ROWS, Between, PairQuery, all_of
 from skyband.operators.state_keys import StateKeys
 from skyband.operators.windows import check_ranked
 
@@ -92,3 +91,21 @@ class TopKPairsConfiguration:
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "kernel"}
+
+
+@dataclass(frozen=True)
+class CappedTopKPairsConfiguration(TopKPairsConfiguration):
+    """A ``TopKPairsConfiguration`` whose results hold an object at most ``max_per_object`` times.
+
+    A result is what a walk through the window's pairs in rank order takes: every pair that has no object in ``max_per_object`` taken pairs,
+    until there are k. Raises ValueError for a cap below 1 or above ``keep_k``, too.
+    """
+
+    max_per_object: int = 1
+
+    state_format: ClassVar[str] = "CappedTopKPairs"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.max_per_object <= self.keep_k:
+            raise ValueError(f"max_per_object = {self.max_per_object}: from 1 to {self.keep_k}")

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skyband.operators.base import State
-from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
+from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfiguration, TopKPairsConfiguration
 
 if TYPE_CHECKING:
+    from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
     from skyband.operators.topk_pairs.logic import PairsLogic
 
 
@@ -22,3 +23,13 @@ class TopKPairs(TopKPairsConfiguration):
         from skyband.operators.topk_pairs.logic import PairsLogic
 
         return PairsLogic(self, state)
+
+
+class CappedTopKPairs(CappedTopKPairsConfiguration):
+    """Top-k pairs with a cap per object: no object is in more than c pairs of a result (docs/algorithms Theorem D)."""
+
+    def build(self, state: State | None) -> CappedPairsLogic:
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
+
+        return CappedPairsLogic(self, state)

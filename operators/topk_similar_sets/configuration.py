@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from skyband.operators.pair_rows.keys import PAIR_ROWS
-from skyband.operators.pair_rows.queries import PairQuery
+from skyband.operators.pair_rows.queries import PAIR_ROWS, PairQuery
 from skyband.operators.set_index.configuration import SetsConfiguration
 from skyband.operators.state_keys import StateKeys
 from skyband.operators.windows import check_ranked

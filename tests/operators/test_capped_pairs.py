@@ -14,8 +14,7 @@ from skyband.operators.base import Arrivals, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.expressions import parse
 from skyband.operators.pair_rows.queries import PairQuery
-from skyband.operators.topk_pairs.capped import CappedTopKPairs
-from skyband.operators.topk_pairs.operator import TopKPairs
+from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
 from tests.operators.pairs_host import SCHEMA, Case, Stream, band_of, cuts_of, drive, random_case, text_of
 from tests.oracles import pairs as oracle
 from tests.seeds import seeds

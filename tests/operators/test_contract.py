@@ -29,8 +29,7 @@ from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
-from skyband.operators.topk_pairs.capped import CappedTopKPairs
-from skyband.operators.topk_pairs.operator import TopKPairs
+from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.seeds import seeds
 

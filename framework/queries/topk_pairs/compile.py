@@ -71,8 +71,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
 
     def build(all_texts: tuple[str, ...]) -> Operator:
         from skyband.operators.pair_rows.queries import PairQuery
-        from skyband.operators.topk_pairs.capped import CappedTopKPairs
-        from skyband.operators.topk_pairs.operator import TopKPairs
+        from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
 
         given: dict[str, Any] = {
             "scoring": score,

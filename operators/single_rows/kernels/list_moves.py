@@ -6,9 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.operators.jit import inner
+from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.kernels.arrays import shift
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest, place_of
+from skyband.operators.windows import UNBOUNDED
+
+ALWAYS = -(2**63)
+"""A time nothing is older than."""
+
+FAR_PAST = -(2**62)
+FAR_FUTURE = 2**62
+
+
+@jit
+def alive_from(instant: int, micros: int) -> int:
+    """Return the smallest time of an object alive at ``instant`` in a time window of ``micros`` (``UNBOUNDED``: no time window)."""
+    if micros >= UNBOUNDED or instant < FAR_PAST + micros:
+        return ALWAYS
+    return instant - micros + 1
+
 
 SHORT = 256
 

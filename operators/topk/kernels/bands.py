@@ -12,9 +12,8 @@ from skyband.operators.base import F64
 from skyband.operators.jit import HAVE_NUMBA, inner, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
-from skyband.operators.single_rows.kernels.expiry import alive_from
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order
-from skyband.operators.single_rows.kernels.list_moves import Alive
+from skyband.operators.single_rows.kernels.list_moves import Alive, alive_from
 from skyband.operators.topk.kernels.scan import band
 from skyband.operators.topk.kernels.state import Keys, Members, Queries, Scratch
 from skyband.operators.windows import UNBOUNDED

@@ -8,7 +8,7 @@ from skyband.operators.base import F64, I64, NEVER, AnyArray
 from skyband.operators.jit import HAVE_NUMBA, jit, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
-from skyband.operators.single_rows.kernels.expiry import alive_from
+from skyband.operators.single_rows.kernels.list_moves import alive_from
 from skyband.operators.topk.kernels.state import Ends, Keys, Members, Queries
 
 

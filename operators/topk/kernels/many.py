@@ -14,8 +14,8 @@ from skyband.operators.jit import inner, inner_inlined, jit, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import grown
 from skyband.operators.single_rows.kernels.emit import ChangeRows, change_rows, more_rows
-from skyband.operators.single_rows.kernels.expiry import alive_from
 from skyband.operators.single_rows.kernels.heap import Heap
+from skyband.operators.single_rows.kernels.list_moves import alive_from
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
 from skyband.operators.single_rows.kernels.replay import next_capacity, replay_on
 from skyband.operators.single_rows.kernels.replay_state import (

@@ -12,8 +12,7 @@ from skyband.operators.base import F64
 from skyband.operators.jit import inner, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.emit import ChangeRows, more_rows
-from skyband.operators.single_rows.kernels.expiry import FAR_FUTURE, alive_from
-from skyband.operators.single_rows.kernels.list_moves import Alive
+from skyband.operators.single_rows.kernels.list_moves import FAR_FUTURE, Alive, alive_from
 from skyband.operators.single_rows.kernels.replay import next_capacity, next_wake, replay_on, stamp
 from skyband.operators.single_rows.kernels.replay_state import (
     AHEAD,

@@ -12,7 +12,7 @@ from skyband.operators.base import F64, I64, NEVER
 from skyband.operators.jit import jit
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound, shift
-from skyband.operators.single_rows.kernels.expiry import alive_from
+from skyband.operators.single_rows.kernels.list_moves import alive_from
 from skyband.operators.windows import UNBOUNDED
 
 LEAF = 128
