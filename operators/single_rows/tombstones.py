@@ -1,4 +1,4 @@
-"""Deletions that have happened, as long as a row they deleted might come back with a restored window."""
+"""Past deletions, kept while a restored window might bring back a row they deleted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Tombstones:
         return Tombstones(self.key[keep], self.seq[keep], self.time[keep])
 
     def alive(self, next_seq: I64, until: int, window: Window) -> Tombstones:
-        """Those whose object could still be alive in ``window`` had it not been deleted (an object is no newer than its deletion)."""
+        """Return the deletions whose object would still be alive in ``window`` (an object is no newer than its deletion)."""
         keep = self.seq >= next_seq[self.key] - count_of(window)
         if window.micros is not None and len(keep):
             keep &= self.time >= until - window.micros

@@ -1,7 +1,7 @@
 """Thresholds of thousands of linear functions over one window, as one state and one spec entry.
 
-An influence grid finds the few queries an arrival passes; each query and key keeps its members first in first out, and only lists that
-change are looked at. Nothing loops over queries in Python.
+An influence grid finds the few queries an arrival passes; each query and key keeps its members first in, first out; only lists that
+change cost time. No Python code loops over queries.
 """
 
 from __future__ import annotations

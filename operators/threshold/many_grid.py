@@ -58,7 +58,7 @@ class Influence:
         self.sample: list[F64] = []
 
     def _lay(self, g: int, low: F64, step: F64) -> None:
-        """A grid of g cells an axis from ``low`` (d,) on, of width ``step`` (d,), no cell of which has been touched; g = 0: none."""
+        """Create a grid of g cells an axis from ``low`` (d,) on, of width ``step`` (d,), no cell of which has been touched; g = 0: none."""
         cells = g ** len(low) if g else 0
         marks = np.full(cells + 1, NEW, np.uint8)
         marks[-1] = OUTSIDE
@@ -111,7 +111,7 @@ class Influence:
         self._lay(g, low - margin, step)
 
     def _judge(self) -> None:
-        """Give the grid up if the data have left it, if it is too fine for its lists or too coarse, or if lists are as long as Q."""
+        """Discard the grid if the data have left it, if it is too fine or too coarse, or if lists are as long as Q."""
         if not self.grid.cells:
             return
         s, q = self.grid.counters, len(self.weights)

@@ -95,7 +95,7 @@ class ManyThresholdLogic:
         return changes_of(found, changes, op.direction == "min")
 
     def _events(self, block: Block, of: I64, row: I64, score: F64, until: Instant) -> BlockEvents:
-        """What the block brings every query: the rows ``row`` that pass ``of``, deletions, and lists that change by themselves."""
+        """Group the block's events by query: the rows ``row`` that pass ``of``, deletions, and lists that change by themselves."""
         q = len(self.windows.counts)
         begin, order = grouped(q, of, len(of))
         deletion_begin = due_begin = np.zeros(q + 1, np.int64)
@@ -177,7 +177,7 @@ class ManyThresholdLogic:
     # ---------------------------------------------------------------- state
 
     def _members(self) -> tuple[I64, I64, AnyArray, I64]:
-        """Slot and pool position of every member, whether it is in the result, and which have left and are to be reported as gone."""
+        """Return slot and pool position of every member, whether it is in the result, and whether its leaving is unreported."""
         t = self.lists.slots[: self.lists.totals[LISTS]]
         m = t[:, HI] - t[:, LO]
         slot = np.repeat(np.arange(len(t)), m)

@@ -1,6 +1,6 @@
 """Threshold queries over one scoring function: the result is every alive object whose score passes.
 
-State: the objects that pass some query and are alive. No dominance is involved, so deletions need nothing more.
+State: the objects that pass some query and are alive. There is no dominance, so deletions need no further state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The moving part of threshold queries over one scoring function."""
+"""The state and logic of threshold queries over one scoring function."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Top-k of thousands of linear functions over one window (paper 2's setting), as one state and one spec entry.
 
-Rows are stored once. An influence grid finds the few queries an arrival can concern; each query keeps a sorted list a little longer than
-k, so that it hardly ever has to search the window. Nothing loops over queries in Python.
+Rows are stored once. An influence grid finds the few queries that an arrival can reach. Each query keeps a sorted list slightly
+longer than k, so it rarely searches the window. No Python code loops over queries.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class ManyTopKLogic:
         return BlockCandidates(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
 
     def _adapt(self, rows: int, candidates: int) -> None:
-        """Long pieces cost least, but candidates are found with the cutoffs of a piece's beginning: no more of them than lists hold."""
+        """Adapt the length of pieces: long ones cost less, but their candidates use the cutoffs of their beginning."""
         room = int(self.lists.limit.sum())
         if candidates > 2 * room:
             self.piece = max(LEAST_ROWS, self.piece // 2)

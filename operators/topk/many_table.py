@@ -71,11 +71,11 @@ SAVED_RECORDS = {
     "rep_d": "shown_deleted",
 }  # fmt: skip
 SAVED_LISTS = {"l_m": "size", "l_size": "limit", "l_thr": "cutoff", "l_cut": "cut", "l_full": "full", "l_old": "oldest"}
-"""What a checkpoint calls the fields of ``Records`` and of ``QueryLists``."""
+"""The names in a checkpoint of the fields of ``Records`` and of ``QueryLists``."""
 
 
 def saved(records: Records, lists: QueryLists) -> dict[str, AnyArray]:
-    """What a checkpoint keeps of them: the fields of ``SAVED_RECORDS`` and ``SAVED_LISTS``, and in ``lists`` the seqs on all lists."""
+    """Return the part a checkpoint keeps: the fields of ``SAVED_RECORDS`` and ``SAVED_LISTS``, and in ``lists`` all lists' seqs."""
     out: dict[str, AnyArray] = {name: np.array(getattr(records, field)) for name, field in SAVED_RECORDS.items()}
     out.update({name: np.array(getattr(lists, field)) for name, field in SAVED_LISTS.items()})
     out["lists"] = lists.seq[spans(lists.begin.ravel(), lists.size.ravel())]

@@ -1,4 +1,4 @@
-"""The moving part of a top-k of one scoring function."""
+"""The state and logic of a top-k of one scoring function."""
 
 from __future__ import annotations
 

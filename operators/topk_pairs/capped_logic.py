@@ -1,4 +1,4 @@
-"""The moving part of ``CappedTopKPairs``: every partner in the window is scored."""
+"""The state and logic of ``CappedTopKPairs``: every partner in the window is scored."""
 
 from __future__ import annotations
 

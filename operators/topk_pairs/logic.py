@@ -1,4 +1,4 @@
-"""The moving part of ``TopKPairs``: every partner in the window is scored."""
+"""The state and logic of ``TopKPairs``: every partner in the window is scored."""
 
 from __future__ import annotations
 

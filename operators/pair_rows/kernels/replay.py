@@ -50,8 +50,9 @@ def copy_pairs(source: Pairs, length: int, target: Pairs) -> None:
 
 @inner
 def next_arrival(batch: SubBatch, arrived: int, bar: float, first_out: int, count: int) -> int:
-    """Index of the next arrival that changes a list, or the batch's size: one with a candidate of score <= ``bar``, or one that pushes
-    the object of seq ``first_out`` (``NEVER``: none) out of a window of ``count``."""
+    """Return the index of the next arrival that changes a list, or the batch's size.
+
+    Such an arrival has a candidate of score <= ``bar``, or makes the object of seq ``first_out`` leave a window of ``count``."""
     best, start = batch.best, batch.first_seq + 1 - count
     i = arrived
     while i < batch.size and not (best[i] <= bar or start + i > first_out):

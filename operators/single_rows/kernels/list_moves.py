@@ -27,6 +27,7 @@ def alive_from(instant: int, micros: int) -> int:
 
 
 SHORT = 256
+"""Lists up to this size are counted through instead of searched."""
 
 
 class Alive(NamedTuple):
@@ -37,7 +38,7 @@ class Alive(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """What a departure leaves behind: the list's ``size``, how many of the first k ``left``, and the place of the ``oldest`` of the
+    """The result of removing members: the list's ``size``, how many of the first k ``left``, and the place of the ``oldest`` of the
     first k now (-1: none)."""
 
     size: int
@@ -67,7 +68,7 @@ def purge(ranked: RankedList, size: int, k: int, alive: Alive) -> tuple[int, int
 
 @inner
 def place_for(ranked: RankedList, size: int, score: float) -> int:
-    """``place_of``; in a list that is not long by counting, since a mispredicted branch costs as much as thirty compares."""
+    """Return ``place_of``, in a short list by counting: a mispredicted branch costs as much as thirty compares."""
     scores = ranked.score
     if size > SHORT:
         return int(place_of(scores, size, score))

@@ -1,6 +1,6 @@
-"""Which of many thresholds does a row pass? An influence grid (paper 2, section 4.1) whose lists are made when a cell is first touched.
+"""Find the thresholds that a row passes: an influence grid (paper 2, section 4.1) that makes a cell's list at its first row.
 
-Thresholds never change, so a cell's list, once made, stands: the queries whose interval of scores, and box, some point of the cell can
+Thresholds never change, so a cell's list is final: the queries whose interval of scores, and box, some point of the cell can
 reach. Making one costs about two dot products per query; after that a row of the cell is tested against its list only, and a row of a
 cell that no query reaches costs one look-up. Rows outside the grid or with a value that is not finite are tested against all queries.
 Compiled only; without Numba every row is scored for every query.
@@ -44,7 +44,7 @@ class Thresholds(NamedTuple):
 
 
 class InfluenceGrid(NamedTuple):
-    """A grid of g cells an axis over d attributes, and what is known of its cells. g = 0: no grid, all rows are outside."""
+    """A grid of g cells an axis over d attributes, and its cells. g = 0: no grid, all rows are outside."""
 
     cells: int
     """g: cells an axis."""
@@ -69,7 +69,7 @@ class InfluenceGrid(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """Who passes what, in the order found: by row, then by query. Longer than they are full.
+    """Buffers for passes in the order found: by row, then by query.
 
     ``query`` int32, ``row`` int64 of the block, ``score`` float64.
     """
@@ -97,11 +97,11 @@ _BEGIN, _END, _HIT, _HITS, _FOUND = range(5)
 """Places of ``_Tile.at``: the tile's first row, the row behind it, the next hit, the number of hits, of passes found so far."""
 
 _DONE, _ENTRIES, _ROOM = range(3)
-"""What tests stopped for: the block's end, no room for a list, no room for passes."""
+"""Why tests stopped: the block's end, no room for a list, no room for passes."""
 
 
 class _Scratch(NamedTuple):
-    """Space for one cell: ``low`` and ``high`` float64 (d,), its corners; ``least`` and ``most`` float64 (Q,), the scores it can reach."""
+    """For one cell: ``low`` and ``high`` float64 (d,), its corners; ``least`` and ``most`` float64 (Q,), the scores it can reach."""
 
     low: F64
     high: F64
@@ -111,7 +111,7 @@ class _Scratch(NamedTuple):
 
 @inner
 def _cell_numbers(x: F64, a: int, b: int, grid: InfluenceGrid, number: F64, out: I64) -> None:
-    """Cells of rows [a, b) of ``x`` (d, rows), at most TILE of them, into ``out``; g**d for a row outside. O(d) per row, vectorised."""
+    """Write the cells of rows [a, b) of ``x`` (d, rows), at most TILE, to ``out``; g**d for a row outside. O(d) per row, vectorised."""
     n, g = b - a, float(grid.cells)
     s, o = number[:n], out[:n]
     for i in range(n):
@@ -128,7 +128,7 @@ def _cell_numbers(x: F64, a: int, b: int, grid: InfluenceGrid, number: F64, out:
 
 @inner
 def _next_tile(x: F64, grid: InfluenceGrid, tile: _Tile) -> None:
-    """Move ``tile`` on to the next rows of ``x``: those whose cell may concern somebody are to be looked at."""
+    """Move ``tile`` on to the next rows of ``x``: its hits are the rows whose cell some query may reach."""
     cell, hits, marks, begin = tile.cell, tile.hits, grid.marks, tile.at[_END]
     end = min(x.shape[1], begin + TILE)
     _cell_numbers(x, begin, end, grid, tile.number, cell)
@@ -141,7 +141,7 @@ def _next_tile(x: F64, grid: InfluenceGrid, tile: _Tile) -> None:
 
 @inner
 def _reach_of(columns: F64, scratch: _Scratch) -> None:
-    """The least and the most score in the cell, by its corners in the order of operations of a score, so that no score lies outside."""
+    """Compute bounds of all scores in the cell from its corners, in a score's order of operations, so that rounding keeps them."""
     least, most = scratch.least, scratch.most
     for t in range(len(columns)):
         w, a, b = columns[t], scratch.low[t], scratch.high[t]
@@ -202,7 +202,7 @@ def _admits(table: Thresholds, query: int, point: F64, row: int, flags: I64) -> 
 
 @inner
 def _test_list(packed: F64, queries: AnyArray, point: F64, row: int, found: Passes, m: int) -> int:
-    """Test a row against a list; passes go to ``found`` from ``m`` on, which has room. Return their number."""
+    """Test a row against a list; append passes to ``found`` from ``m`` on. Return their number."""
     d, query, rows, score = len(point), found.query, found.row, found.score
     for i in range(len(queries)):
         q = queries[i]
@@ -217,7 +217,7 @@ def _test_list(packed: F64, queries: AnyArray, point: F64, row: int, found: Pass
 
 @inner
 def _score_all(columns: F64, point: F64, scores: F64) -> int:
-    """Scores of a row for all queries, and how many are not numbers."""
+    """Compute a row's scores for all queries; return how many are not numbers."""
     for t in range(len(point)):
         w, v = columns[t], point[t]
         if t == 0:
@@ -266,7 +266,7 @@ def _test_rows(
     table: Thresholds, x: F64, flags: I64, grid: InfluenceGrid, entries: AnyArray, unusable: I64, tile: _Tile, scratch: _Scratch,
     found: Passes,
 ) -> int:  # fmt: skip
-    """Test the rows of ``x`` from the tile's next hit on; return what it stopped for."""
+    """Test the rows of ``x`` from the tile's next hit on; return why it stopped."""
     at, point, marks, counters, queries = tile.at, tile.point, grid.marks, grid.counters, len(table.least)
     simple, m = len(table.low) == 0 and len(flags) == 0, at[_FOUND]
     while True:

@@ -1,6 +1,6 @@
-"""The lists behind ``ManyThreshold``: one first-in-first-out list per query and key that ever had a member, found by hashing.
+"""The lists of ``ManyThreshold``: one first-in-first-out list per query and key that ever had a member, found by hashing.
 
-A *slot* is a row of ``ListTable.slots``: whose list it is, where its members lie in the pool, its step and boundary clocks. Its members
+A *slot* is a row of ``ListTable.slots``: its query, key, step and clocks, and the position of its members in the pool. Its members
 are [AT + LO, AT + HI) in seq order; those before HEAD have left and wait to be reported at a boundary.
 """
 
@@ -79,7 +79,7 @@ def hashed(ids: AnyArray, count: int, size: int) -> AnyArray:
 
 @jit
 def chained(slots: AnyArray, count: int, first: AnyArray) -> None:
-    """Chain the slots of every key: ``first`` per key, then NEXT."""
+    """Link the slots of every key: ``first`` per key, then NEXT."""
     for s in range(count - 1, -1, -1):
         slots[s, NEXT] = first[slots[s, KEY]]
         first[slots[s, KEY]] = s
@@ -153,7 +153,7 @@ def packed(slots: I64, members: Members, totals: I64) -> Members:
 
 @inner
 def next_change(slot: I64, count: int, micros: int, members: Members) -> tuple[int, int]:
-    """When a list changes by itself: the instant (expiry or boundary), and the seq whose arrival makes its oldest member leave."""
+    """Return when a list changes by itself: the instant (expiry or boundary), and the seq whose arrival makes its oldest leave."""
     wake: Any = slot[DUE]
     leave: Any = np.int64(NEVER)
     if slot[HEAD] < slot[HI]:
@@ -167,9 +167,9 @@ def next_change(slot: I64, count: int, micros: int, members: Members) -> tuple[i
 
 @jit
 def due_lists(block: Block, lists: ListTable, members: Members, counts: I64, micros: I64, until: int) -> tuple[I64, I64, int]:
-    """(query, group) of the lists that change by themselves in this block, and their number; group by group.
+    """Return (query, group) of the lists that change by themselves in this block, and their number; group by group.
 
-    ``counts`` and ``micros`` int64 (Q,) are the queries' windows. A key's ``wake`` and ``leave`` are made exact here for all lists not
+    ``counts`` and ``micros`` int64 (Q,) are the queries' windows. A key's ``wake`` and ``leave`` become exact for all lists not
     returned.
     """
     of, at = np.empty(256, np.int64), np.empty(256, np.int64)
@@ -195,7 +195,7 @@ def due_lists(block: Block, lists: ListTable, members: Members, counts: I64, mic
 
 
 class RowLog(NamedTuple):
-    """Which queries took which rows, for deletions.
+    """The queries that each row passed, for deletions.
 
     ``rows`` int64 (room, 3): key, seq, and where its queries begin in ``queries``: those of row i are queries[rows[i, 2] : rows[i + 1, 2]].
     ``hashed`` int64 (a power of two,): hash table of the rows' (key, seq). ``queries`` int64 (room,). ``totals`` int64 (2,): rows and
@@ -210,7 +210,7 @@ class RowLog(NamedTuple):
 
 @jit
 def note_rows(of: I64, key: I64, seq: I64, log: RowLog) -> None:
-    """Note that query of[i] takes the object (key[i], seq[i]); equal objects stand side by side. Everything has room."""
+    """Log that the object (key[i], seq[i]) passed query of[i]; equal objects are adjacent. The arrays have room."""
     count, end = log.totals[0], log.totals[1]
     for i in range(len(of)):
         if i == 0 or key[i] != key[i - 1] or seq[i] != seq[i - 1]:
@@ -225,7 +225,7 @@ def note_rows(of: I64, key: I64, seq: I64, log: RowLog) -> None:
 
 @jit
 def deleted_from(block: Block, log: RowLog) -> tuple[I64, I64, int]:
-    """(query, deletion) for every deletion of a noted row, in the order of deletions, and their number."""
+    """Return (query, deletion) for every deletion of a logged row, in the order of deletions, and their number."""
     of, at = np.empty(256, np.int64), np.empty(256, np.int64)
     rows, m = log.rows, 0
     for g in range(len(block.keys)):
@@ -243,7 +243,7 @@ def deleted_from(block: Block, log: RowLog) -> tuple[I64, I64, int]:
 
 @inner
 def _held(log: RowLog, row: int, lists: ListTable, members: Members) -> bool:
-    """Return True if some list may still hold a noted row."""
+    """Return True if some list may still contain a logged row."""
     key, seq, slots = log.rows[row, 0], log.rows[row, 1], lists.slots
     for e in range(log.rows[row, 2], log.rows[row + 1, 2]):
         s = lists.hashed[spot(lists.hashed, slots, key, log.queries[e])]
@@ -254,7 +254,7 @@ def _held(log: RowLog, row: int, lists: ListTable, members: Members) -> bool:
 
 @jit
 def forget_rows(log: RowLog, lists: ListTable, members: Members) -> None:
-    """Keep the noted rows that some list may still hold, in place; the hash table is void then. O(rows + queries)."""
+    """Keep the logged rows that some list may still contain, in place; this invalidates the hash table. O(rows + queries)."""
     rows, queries, kept, end = log.rows, log.queries, 0, 0
     for i in range(log.totals[0]):
         key, seq, a, b = rows[i, 0], rows[i, 1], rows[i, 2], rows[i + 1, 2]

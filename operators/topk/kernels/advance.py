@@ -42,8 +42,7 @@ def advance_windows(
     queries: Plain, block: Plain, scores: F64, keys: Plain, members: Plain, ends: Plain, records: Plain, scratch: Plain,
     since: int, until: int, piece: int,
 ) -> tuple[Plain, int, int, Plain]:  # fmt: skip
-    """``replay_block`` with deletions, from members that are all alive candidates, and ``compact``. Returns what these do, groups as plain
-    tuples."""
+    """Run ``replay_block`` with deletions on all alive candidates, then ``compact``; return their results with groups as plain tuples."""
     table, rows, all_keys = Queries(*queries), Block(*block), Keys(*keys)
     kept, gone = Members(*members), Ends(*ends)
     found, changes, refills = replay_block(

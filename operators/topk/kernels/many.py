@@ -187,7 +187,7 @@ def _candidates_of(job: _Job, query: int, refilled: bool, space: _Space) -> Cand
 def _replay_list(
     job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
 ) -> int:  # fmt: skip
-    """Go on with the replay of a query's list of one key; return what it stopped for."""
+    """Go on with the replay of a query's list of one key; return why it stopped."""
     q, span, progress, records = query.base.number, _span_of(job, query.base, group), space.progress, job.records
     ranked, candidates = _list_at(lists, q, span.key, space), _candidates_of(job, q, refilled, space)
     if span.timed:

@@ -1,8 +1,8 @@
-"""Lazy influence grid: which queries can a point of a cell reach? (paper 2, section 4.1; no rows are kept, cells are looked at on demand)
+"""Lazy influence grid: the queries that points of a cell can reach (paper 2, section 4.1, but without rows, and with cells on demand).
 
 A uniform grid over the attributes' range, in three levels: coarse cells of two fine ones an axis, fine cells, and halves of fine cells.
-A list of queries is made when the first row falls into its cell, out of the list of the cell above, so a grid costs what it is used. One
-bit per fine cell says whether a row in it needs a closer look: most rows cost their cell's number and that bit. Rows outside the range
+A list of queries is made when the first row falls into its cell, from the list of the cell above, so an unused cell costs nothing. One
+bit per fine cell says whether its rows need tests: most rows cost their cell's number and that bit. Rows outside the range
 or with a value that is not finite are *wild*: tested against all queries (see ``many_probe``). Compiled only; without Numba the block is
 scored for every query instead.
 """
@@ -32,7 +32,7 @@ MAX_ENTRIES = 8_000_000
 
 
 class InfluenceGrid(NamedTuple):
-    """A grid of g cells an axis over d attributes, and what is known of its cells."""
+    """A grid of g cells an axis over d attributes, and its cells."""
 
     cells: int
     """g: fine cells an axis."""
@@ -65,7 +65,7 @@ class CellLists(NamedTuple):
 
 
 class GridScratch(NamedTuple):
-    """Space for one box of the grid."""
+    """Scratch space for one box of the grid."""
 
     low: F64
     """float64 (d,): its lower corner."""
@@ -79,7 +79,7 @@ class GridScratch(NamedTuple):
 
 @inner
 def cell_numbers(columns: tuple[F64, ...], a: int, b: int, grid: InfluenceGrid, number: F64, out: AnyArray) -> None:
-    """Fine cells of rows [a, b) of d float64 columns, at most TILE of them, into ``out`` int32; g**d for a wild row. ``number`` float64
+    """Write the fine cells of rows [a, b) of d float64 columns, at most TILE, to ``out`` int32; g**d for a wild row. ``number`` float64
     (TILE,) is space. O(d) per row, vectorised."""
     n = b - a
     s, o = number[:n], out[:n]
@@ -102,8 +102,9 @@ def cell_numbers(columns: tuple[F64, ...], a: int, b: int, grid: InfluenceGrid, 
 
 @inner
 def _bound_all(columns: F64, cutoffs: F64, low: F64, high: F64, bound: F64) -> int:
-    """Bounds of all queries in the box [low, high] into ``bound`` (Q,); how many reach their cutoff. Same order of operations as the
-    score, each monotone: no score in the box is above its bound."""
+    """Write the bounds of all queries in the box [low, high] to ``bound`` (Q,); return how many reach their cutoff.
+
+    The operations are those of the score, each monotone: no score in the box is above its bound."""
     n = len(bound)
     for t in range(len(low)):
         w, a, b = columns[t], low[t], high[t]

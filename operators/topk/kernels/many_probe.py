@@ -1,4 +1,4 @@
-"""Candidates of all queries among a block's rows, by the influence grid (``many_grid``)."""
+"""Find the candidates of all queries among a block's rows, by the influence grid (``many_grid``)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class BlockCandidates(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Candidates in the order they were found: by row. Longer than they are full.
+    """Buffers for candidates in the order found: by row.
 
     ``query`` int32, ``row`` int64, ``score`` float64.
     """
@@ -107,8 +107,8 @@ def _part_of(grid: InfluenceGrid, point: F64) -> int:
 
 @inner
 def _list_of(grid: InfluenceGrid, lists: CellLists, tile: _Tile, cell: int) -> tuple[int, int]:
-    """What keeps the row at hand, in fine cell ``cell``, from being tested (``_CELL``, ``_PART`` or ``_DONE`` for nothing), and the list it
-    is tested against: its place, NONE, or another number less than 0 for all queries."""
+    """Return what the current row, in fine cell ``cell``, still needs (``_CELL``, ``_PART``, or ``_DONE``), and its list: a place, NONE,
+    or another number less than 0 for all queries."""
     entries, at, d = lists.entries, tile.at, len(tile.point)
     begin: Any = np.int64(grid.fine[cell])
     if begin == UNKNOWN and at[_STAGE] < _LOOKED:
@@ -167,7 +167,7 @@ def _more_lists(grid: InfluenceGrid, lists: CellLists, queries: int, parts: int)
 
 @inner
 def _test_list(weights: F64, cutoffs: F64, entries: AnyArray, at: int, point: F64, row: int, found: _Found, m: int) -> int:
-    """Test a row against the list at ``at``; candidates go to ``found`` from ``m`` on, which has room. Return their number."""
+    """Test a row against the list at ``at``; append candidates to ``found`` from ``m`` on. Return their number."""
     query, rows, score = found.query, found.row, found.score
     for i in range(at + HEAD, at + HEAD + entries[at]):
         q = entries[i]
@@ -236,7 +236,7 @@ def _test_hits(
     table: QueryTable, cutoffs: F64, columns: tuple[F64, ...], flags: I64, simple: bool, grid: InfluenceGrid, lists: CellLists,
     tile: _Tile, found: _Found, work: I64,
 ) -> int:  # fmt: skip
-    """Test the tile's hits from the next one on; return what it stopped for. ``simple``: no query has a box, predicate or ceiling."""
+    """Test the tile's hits from the next one on; return why it stopped. ``simple``: no query has a box, predicate or ceiling."""
     at, point, queries = tile.at, tile.point, len(cutoffs)
     cells, m = grid.cells ** len(point), at[_FOUND]
     while at[_HIT] < at[_HITS]:

@@ -1,6 +1,6 @@
-"""Searching the window of one key: refilling a list that ran short, and looking again at the rest of a block with a lower cutoff.
+"""Search the window of one key: refill a list that ran short, and rescan the rest of a block with a lower cutoff.
 
-Leaves whose corners are known are visited best first, so that drifting data cost a few leaves.
+The search visits leaves with corners best first, so drifting data cost a few leaves.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool, first_p
 
 
 class RefillRequest(NamedTuple):
-    """Which rows a refill may take: those of places [``begin``, ``end``), alive, that rank after the list's cutoff.
+    """The rows that a refill may use: those of places [``begin``, ``end``), alive, that rank after the list's cutoff.
 
     ``first_seq``: the seq of place 0. Alive are rows of at least ``min_seq`` and ``min_time`` that no deletion before the block's
-    ``deletion``-th took. ``below``: the cutoff, its row as a place, and the least score. Full leaves before place ``leaves_end`` have
+    ``deletion``-th deleted. ``below``: the cutoff, its row as a place, and the least score. Full leaves before place ``leaves_end`` have
     corners. ``need``: how many rows to find.
     """
 
@@ -41,7 +41,7 @@ class RefillRequest(NamedTuple):
 
 
 class SearchSpace(NamedTuple):
-    """Space for a search.
+    """Scratch space for a search.
 
     ``chunk`` float64 (at least LEAF,): scores of a stretch of rows; ``best``: the heap of those found; ``bound`` float64, ``leaf`` int64
     (leaves of the window,): the heap of leaves still to be read; ``work``: counters, see ``REFILLS``.
@@ -56,7 +56,7 @@ class SearchSpace(NamedTuple):
 
 @inner
 def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, request: RefillRequest, best: Heap, size: int) -> int:
-    """``select`` over the first ``rows`` of ``scores``, places from ``base`` on, when newer rows may have been looked at before or not."""
+    """Select from the first ``rows`` of ``scores``, at places from ``base`` on. Unlike ``select``, calls may be in any order."""
     need, deletion, cutoff, floor = request.need, request.deletion, request.below.score, request.below.floor
     cut, deletes = request.below.row - base, len(ended_by) > 0
     best_score, best_place = best.score, best.place
@@ -79,7 +79,7 @@ def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, request:
 
 @inner
 def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
-    """Let entry ``i`` of a heap with the largest bound on top sink to its place."""
+    """Sift entry ``i`` down a heap with the largest bound on top."""
     b, v = bound[i], leaf[i]
     while True:
         j = 2 * i + 1
@@ -162,7 +162,7 @@ def rescan_candidates(
     query: LinearQuery, pool: WindowPool, begin: int, end: int, ahead: int, cutoff: float, leaves_begin: int, leaves_end: int,
     candidates: Candidates, space: SearchSpace,
 ) -> int:  # fmt: skip
-    """Candidates of one query in places [begin, end): rows (places less ``ahead``) and scores; return their number. Full leaves in
+    """Find one query's candidates in places [begin, end): rows (places less ``ahead``) and scores; return their number. Full leaves in
     [``leaves_begin``, ``leaves_end``) have corners."""
     found = 0
     while begin < end:

@@ -81,7 +81,7 @@ def find_corners(pool: WindowPool, row: int) -> None:
 
 @inner
 def leaf_bound(weights: F64, leaf_low: F64, leaf_high: F64, leaf: int) -> float:
-    """No score in the leaf is larger (same order of operations as the score, each of them monotone, so rounding keeps it true)."""
+    """Return an upper bound of the leaf's scores (the operations of the score, each monotone, so rounding keeps it a bound)."""
     bound: float = weights[0] * leaf_high[0, leaf] if weights[0] >= 0.0 else weights[0] * leaf_low[0, leaf]
     for t in range(1, len(weights)):
         bound = bound + (weights[t] * leaf_high[t, leaf] if weights[t] >= 0.0 else weights[t] * leaf_low[t, leaf])
@@ -90,7 +90,7 @@ def leaf_bound(weights: F64, leaf_low: F64, leaf_high: F64, leaf: int) -> float:
 
 @inner
 def corners_pay(weights: F64, pool: WindowPool, begin: int, end: int, cutoff: float) -> bool:
-    """Whether, of a few full leaves in places [begin, end), a good part lies below the cutoff, so that bounds would leave leaves out.
+    """Return True if many of a few full leaves in places [begin, end) are below the cutoff, so that bounds would exclude leaves.
     Looks at SAMPLE leaves, and leaves their corners behind."""
     first, last = (begin + LEAF - 1) // LEAF, end // LEAF
     if last - first < 2 * SAMPLE:

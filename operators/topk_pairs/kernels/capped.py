@@ -1,4 +1,4 @@
-"""The driver with a cap per object: as ``drive``, with results that are walked and a state of its own."""
+"""The driver with a cap per object: ``drive`` with results by a greedy walk and a state of its own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def drive_capped(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
     settings: Settings, limits: Limits, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
 ) -> tuple[ChangeRows, int, Skyband, int]:  # fmt: skip
-    """See ``drive``."""
+    """Process all events of ``advance``; see ``drive``."""
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b)
     keys, objects = bucket.keys, bucket.objects
     arena, end = bucket.skyband, bucket.skyband_end

@@ -1,6 +1,6 @@
-"""The driver: one call takes a whole ``advance`` of every key that has arrivals or is due, sub-batch by sub-batch.
+"""The driver: one call processes a whole ``advance`` of every key that has arrivals or is due, sub-batch by sub-batch.
 
-It is compiled once; the scoring expression comes in as first-class functions.
+It is compiled once and receives the scoring expression as first-class functions.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from skyband.operators.pair_rows.kernels.tables import (
 from skyband.operators.topk_pairs.kernels.partners import LARGEST, new_blocks, scan
 
 MOST_FOUND = 4
-"""Candidates an arrival beyond which a cutoff is too loose: without one there are more, but they are found for less."""
+"""With more candidates per arrival a cutoff is too loose: without one there are more, but each costs less to find."""
 
 
 def drive(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
     settings: Settings, cutoff: float, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
 ) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
-    """Take all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
+    """Process all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
 
     Return change rows and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Writes to
     the key table, ``progress`` and ``work`` (int64 (COUNTERS,)).

@@ -1,8 +1,7 @@
-"""Finding a sub-batch's candidate pairs: blocks of partners newest first, against the staircase frozen at its start.
+"""Find a sub-batch's candidate pairs: blocks of partners, newest first, against the staircase at its start.
 
-See docs/algorithms D2. With a finite ``cutoff`` no pair above it is one, pairs of two arrivals are candidates like the others, and only
-so many are looked for. Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache while every
-arrival looks at it.
+See docs/algorithms D2. A finite ``cutoff`` excludes pairs above it, makes pairs of two arrivals candidates like the others, and limits
+their number. Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache for every arrival.
 Where an object of seq s is at position s + ``offset`` of the arena, partners low..high of an arrival are at low + offset..high + offset.
 """
 
