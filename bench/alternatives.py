@@ -1,9 +1,9 @@
-"""What users would do instead, on the same rows: Spark SQL in ``foreachBatch``, DuckDB, Polars, Flink SQL; top-k, pairs, skyline.
+"""Alternatives to Skyband on the same rows: Spark SQL in ``foreachBatch``, DuckDB, Polars, Flink SQL; top-k, pairs, skyline.
 
-The loops make the answer anew after every batch, and are measured with batches of a third of the window, a thirtieth, and one row, which is
-what it takes to see every change. ``delay``: a row that has just missed a batch waits for that one and then for its own, so twice a batch's
-time. ``missed``: of the changes there were, event by event, those that came and went between two answers. Every answer is compared with
-Skyband's as of that instant (``same``). Engines run already when the clock starts, and the window is full.
+The loops compute the answer again after every batch. Batches are a third of the window, a thirtieth, and one row, which is what it takes
+to see every change. ``delay``: a row that has just missed a batch waits for that batch and then for its own: twice a batch's time.
+``missed``: changes of single events that came and went between two answers. ``same``: whether every answer equals Skyband's as of that
+instant. All systems are running when the clock starts, and the window is full.
 
 SKYBAND_BENCH_ROWS: rows in the window (18,000); fewer than 6,000 take fewer batches, too: to see that all of it runs.
 ``claims.py`` has what each way cannot say.
@@ -34,13 +34,13 @@ ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "bench" / "alternatives"
 WINDOW = int(os.environ.get("SKYBAND_BENCH_ROWS", "18000"))
 DROP = 50
-"""Windows of rows that Skyband takes in one run."""
+"""Windows of rows that Skyband processes in one run."""
 BATCHES = {WINDOW // 3: 8, WINDOW // 30: 16, 1: 24}
 """Rows in a batch -> how many batches of them the loops take. The first is left out."""
 ON_SPARK, WARM_SPARK = (8, 4) if WINDOW >= 6_000 else (3, 1)
 """Batches of the job on Spark SQL, and how many of the first are left out: Spark has run before, and compiles what is new."""
 CONTINUOUS, WARM_CONTINUOUS = (16, 10) if WINDOW >= 6_000 else (3, 1)
-"""The same of Skyband's continuous job, whose engine is a new one."""
+"""The same of Skyband's continuous job, which starts Spark."""
 
 Stamp = tuple[float, float]
 """Seconds and CPU seconds of all processes, so far."""

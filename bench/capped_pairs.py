@@ -1,4 +1,4 @@
-"""Top-k pairs with a cap per object beside plain ones, in turns in one run: N = 10,000, k = 10.
+"""Top-k pairs with a cap per object against plain ones, by turns in one run: N = 10,000, k = 10.
 
 Functions: those of ``topk_pairs`` in d = 3, and the furthest pairs of a stream in which one object of 500 is far from all others.
 """

@@ -1,4 +1,4 @@
-"""Where the C++ peers are: built beforehand, built now from the shared sources, or not to be had."""
+"""Find the C++ peers: built beforehand, built now from the shared sources, or missing."""
 
 from __future__ import annotations
 

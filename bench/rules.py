@@ -1,7 +1,7 @@
-"""What inline row rules cost: the demo job with rules of every severity and kind against the same job without, in one run.
+"""The cost of inline row rules: the demo job with rules of every severity and kind against the same job without rules.
 
-Both take the same days with a finish into fresh tables, alternating in one warm session; ``of_without`` is the share of the throughput
-that is left with rules, by the medians of wall time and of CPU time. No row breaks a rule that rejects it, so that both have the same work.
+Both process the same days into fresh tables, by turns in one warm session. ``of_without`` is the throughput with rules as a share of the
+throughput without, by the medians of wall time and of CPU time. No rule rejects a row, so both jobs have the same work.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The ways to do without Skyband that ``bench/alternatives.py`` measures, each as who knows it well would write it."""
+"""The alternatives to Skyband that ``bench/alternatives.py`` measures, each as an expert in it would write it."""

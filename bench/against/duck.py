@@ -1,7 +1,7 @@
-"""DuckDB in a loop: every batch goes into tables in memory, SQL makes the answer anew, and the answer replaces the one in a Delta table.
+"""DuckDB in a loop: every batch goes into tables in memory, SQL computes the answer again, and it replaces the answer in a Delta table.
 
-What need not be computed anew is kept. Pairs: an older row leaves with all its pairs, so the k best of each older row are enough, and only
-new rows are joined with the window. Skyline: what a newer row beats never comes back.
+The loop reuses what it can. Pairs: an older row leaves with all its pairs, so the k best of each older row suffice, and only new rows are
+joined with the window. Skyline: a row that a newer row dominates never comes back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Flink SQL over a CSV file of payments, run by the Python of its own environment: ``python flink_job.py SPEC`` (see ``flink.py``).
+"""Flink SQL over a CSV file of payments, run by Python in its own environment: ``python flink_job.py SPEC`` (see ``flink.py``).
 
-SPEC is JSON: a list of jobs [form, slide in seconds, input, output directory]. A line is printed when each is done.
+SPEC is JSON: a list of jobs [form, slide in seconds, input, output directory]. It prints a line after each job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Skyband: a job over everything there is, and one that runs on while files come."""
+"""Skyband: a job over all files at once, and a continuous job over arriving files."""
 
 from __future__ import annotations
 

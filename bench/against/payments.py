@@ -1,7 +1,7 @@
-"""The rows that all ways read, the three questions, and what an answer is: the same for each of them.
+"""The rows, the three queries and the form of an answer, the same for all alternatives.
 
-Payments of eight markets, evenly spread over event time, a window of an hour. The level of amounts wanders, so that results change all
-the time. A file is a batch; the first one fills the window.
+Payments of eight markets, evenly spread over event time, a window of an hour. Amounts follow a random walk, so results change all the
+time. A file is a batch; the first one fills the window.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Polars in a loop: the window is a frame, the answer is made anew from it after every batch and replaces the one in a Delta table.
+"""Polars in a loop: the window is a frame; after every batch its answer replaces the one in a Delta table.
 
-What is kept between batches is what ``duck.py`` keeps. Joins are made for a thousand rows at a time, so that they stay in the caches.
+It reuses what ``duck.py`` reuses. Joins take a thousand rows at a time, so that they stay in the caches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Spark: a streaming query whose ``foreachBatch`` asks Spark SQL for the answer of the window and replaces the one in a Delta table.
+"""Spark: a streaming query whose ``foreachBatch`` computes the window's answer by Spark SQL and replaces the one in a Delta table.
 
-What is kept between batches is what ``duck.py`` keeps, in Delta tables, written once whatever is repeated (txnAppId, txnVersion).
-New rows are broadcast to the join, the result is one file, and shuffles have as many partitions as the session says: two.
+It reuses what ``duck.py`` reuses, in Delta tables with idempotent writes (txnAppId, txnVersion). The join broadcasts the new rows, the
+result is one file, and shuffles have as many partitions as the session sets: two.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SKYLINE = f"select a.market, a.id from {{recent}} a where not exists (select 1 f
 
 
 class SparkSql:
-    """One query after every batch; the answer's table is ``out``, what is kept lies beside it."""
+    """One query after every batch; the answer's table is ``out``, with the reused tables beside it."""
 
     def __init__(self, spark: SparkSession, query: str, out: Path) -> None:
         self.spark, self.query, self.out = spark, query, out

@@ -160,14 +160,14 @@ def test_one_far_object_holds_as_many_pairs_as_it_may() -> None:
     window = Window(50)
     x = np.arange(20.0)
     x[7] = 1000.0
-    held = []
+    results = []
     op = TopKPairs(parse("abs(a.x - b.x)", SCHEMA), "max", None, None, (PairQuery("q", 4, window),), 4, window)
     for cap in (1, 2, 4):
         logic = with_cap(op, cap).build(None)
         logic.advance(rows_from(x, 0), 20)
-        held.append(logic.snapshot(0, 4, window).items.tolist())
-    assert held[0] == [[0, 7], [1, 19], [2, 18], [3, 17]]
-    assert [sum(7 in pair for pair in found) for found in held] == [1, 2, 4]
+        results.append(logic.snapshot(0, 4, window).items.tolist())
+    assert results[0] == [[0, 7], [1, 19], [2, 18], [3, 17]]
+    assert [sum(7 in pair for pair in found) for found in results] == [1, 2, 4]
 
 
 def test_wrong_caps_are_refused() -> None:

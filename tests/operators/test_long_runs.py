@@ -95,7 +95,7 @@ def test_brute_force_drawn(seed: int, rows: int, count: int, together: int) -> N
             threads.allow(1)
 
 
-def told(operator: TopKPairs, x: Any, y: Any, cuts: list[int]) -> list[Any]:
+def changes_of(operator: TopKPairs, x: Any, y: Any, cuts: list[int]) -> list[Any]:
     """Changes and state, arrivals taken up to each of ``cuts``."""
     logic = operator.build(None)
     changes = [logic.advance(rows_from(x[a:b], y[a:b], a), b) for a, b in zip([0, *cuts], [*cuts, len(x)], strict=True)]
@@ -125,9 +125,9 @@ def test_runs_of_any_length_give_the_same_bytes(shape: str, direction: Any, monk
     if direction == "max":
         queries = (*queries[:2], PairQuery("far", 8, Window(300), 1.5, None))
     operator = TopKPairs(whole.scoring, direction, whole.where, None, queries, 8, Window(300))
-    short = [told(operator, x, y, list(range(1_000, ROWS, 1_000)))]
+    short = [changes_of(operator, x, y, list(range(1_000, ROWS, 1_000)))]
     found = note_cutoffs(monkeypatch)
-    assert told(operator, x, y, []) == told(operator, x, y, [14_321]) == short[0]
+    assert changes_of(operator, x, y, []) == changes_of(operator, x, y, [14_321]) == short[0]
     served = [rows for _, rows, whole in found if not whole]
     if shape == "even":
         assert max(rows for _, rows, _ in found) > 10_000
@@ -138,10 +138,10 @@ def test_runs_of_any_length_give_the_same_bytes(shape: str, direction: Any, monk
 def test_a_short_run_has_no_cutoff(monkeypatch: pytest.MonkeyPatch) -> None:
     found, rng = note_cutoffs(monkeypatch), np.random.default_rng(1)
     x, y = rng.random(60_000), rng.random(60_000)
-    told(closest(Window(500), 5), x, y, list(range(4_000, 60_000, 4_000)))
+    changes_of(closest(Window(500), 5), x, y, list(range(4_000, 60_000, 4_000)))
     assert not found
-    told(closest(Window(20_000), 5), x, y, [])
+    changes_of(closest(Window(20_000), 5), x, y, [])
     assert not found
-    told(closest(Window(500), 5), x, y, [30_000])
+    changes_of(closest(Window(500), 5), x, y, [30_000])
     # The first window is taken without; from there on one cutoff serves to the end, and one the second run.
     assert [(rows, whole) for _, rows, whole in found] == [(30_000 - 4_096, True), (30_000, True)]

@@ -94,8 +94,8 @@ def test_a_long_run_is_cut_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatc
         threads.allow(count)
         logic = closest(Window(500, 900), 5).build(None)
         changes = [logic.advance(rows_from(x[a:b], y[a:b], a), b) for a, b in ((0, 30_000), (30_000, 33_000), (33_000, 40_000))]
-        told = [[getattr(c, f).tolist() for f in ("at", "step", "pos", "sign", "cause", "score", "items")] for c in changes]
-        found.append((told, {n: a.tolist() for n, a in logic.checkpoint().items()}, logic.counters()["objects"]))
+        rows = [[getattr(c, f).tolist() for f in ("at", "step", "pos", "sign", "cause", "score", "items")] for c in changes]
+        found.append((rows, {n: a.tolist() for n, a in logic.checkpoint().items()}, logic.counters()["objects"]))
     assert found[0] == found[1] and found[0][2] == 40_000
     # Three threads take the first; the second is too short to be cut, the third long enough for one cut only.
     assert parts == [3]

@@ -39,7 +39,7 @@ def random_case(seed: int) -> tuple[Threshold, Stream]:
     return op, random_stream(rng, int(rng.integers(1, 90)), int(rng.integers(1, 4)), d, str(rng.choice(SHAPES)), deletes)
 
 
-def asked(op: Threshold, q: ThresholdQuery) -> Query:
+def oracle_query(op: Threshold, q: ThresholdQuery) -> Query:
     def accept(s: float) -> bool:
         return all(test(s, getattr(q, name)) for name, test in OPS.items() if getattr(q, name) is not None)
 
@@ -55,7 +55,7 @@ def check(seed: int) -> None:
     score = scores_of(op, stream)
     keys = range(int(stream.key.max()) + 1)
     want: list[Row] = [
-        r for i, q in enumerate(op.queries) for key in keys for r in replay(i, key, stream.events(key, score), asked(op, q), end)
+        r for i, q in enumerate(op.queries) for key in keys for r in replay(i, key, stream.events(key, score), oracle_query(op, q), end)
     ]
     whole, logic = drive(op, stream, [], end, False)
     assert whole == want

@@ -61,11 +61,11 @@ def expected(op: ManyTopK, stream: Stream, end: int) -> list[Row]:
         count = op.window.count if op.counts is None or op.counts[q] == 0 else int(op.counts[q])
         micros = op.window.micros if op.micros is None or op.micros[q] == 0 else int(op.micros[q])
         every = None if op.every is None or op.every[q] == 0 else int(op.every[q])
-        asked = Query(
+        query = Query(
             int(op.k[q]), count, micros, op.largest is None or bool(op.largest[q]), every, lambda s, a=least, b=most: a <= s <= b
         )  # fmt: skip
         for key in range(int(stream.key.max()) + 1):
-            out += replay(q, key, stream.events(key, score), asked, end)
+            out += replay(q, key, stream.events(key, score), query, end)
     return out
 
 

@@ -173,8 +173,8 @@ def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
         if kind == "leaf":
             assert {name for name in called if functions[name][0] != "leaf"} == set(), node.name
         else:
-            handed = [ast.unparse(functions[name][1].returns or ast.Constant(None)) for name in called if functions[name][0] == "leaf"]
-            assert set(re.findall(r"\w+", " ".join(handed))) <= {"tuple", "int", "float", "bool", "None"}, node.name
+            returned = [ast.unparse(functions[name][1].returns or ast.Constant(None)) for name in called if functions[name][0] == "leaf"]
+            assert set(re.findall(r"\w+", " ".join(returned))) <= {"tuple", "int", "float", "bool", "None"}, node.name
 
 
 @pytest.mark.long

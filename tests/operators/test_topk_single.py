@@ -72,9 +72,9 @@ def expected(op: Any, stream: Stream, end: int) -> list[Row]:
         hi = np.inf if q.max_score is None else q.max_score
         count = op.window.count if q.window.count is None else q.window.count
         micros = op.window.micros if q.window.micros is None else q.window.micros
-        asked = Query(q.k, count, micros, op.direction == "max", q.every_micros, lambda s, lo=lo, hi=hi: lo <= s <= hi)
+        query = Query(q.k, count, micros, op.direction == "max", q.every_micros, lambda s, lo=lo, hi=hi: lo <= s <= hi)
         for key in range(int(stream.key.max()) + 1):
-            out += replay(i, key, stream.events(key, score), asked, end)
+            out += replay(i, key, stream.events(key, score), query, end)
     return out
 
 
@@ -98,9 +98,9 @@ def _check_snapshots(op: Any, stream: Stream, logic: Any, end: int) -> None:
             hi = np.inf if q.max_score is None else q.max_score
             count = op.window.count if q.window.count is None else q.window.count
             micros = op.window.micros if q.window.micros is None else q.window.micros
-            asked = Query(op.keep_k, count, micros, op.direction == "max", None, lambda s, lo=lo, hi=hi: lo <= s <= hi)
+            query = Query(op.keep_k, count, micros, op.direction == "max", None, lambda s, lo=lo, hi=hi: lo <= s <= hi)
             shown: dict[int, float] = {}
-            for r in replay(i, key, stream.events(key, score), asked, end):
+            for r in replay(i, key, stream.events(key, score), query, end):
                 if r[5] > 0:
                     shown[r[7]] = r[8]
                 else:

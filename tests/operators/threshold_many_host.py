@@ -109,8 +109,8 @@ def expected(op: ManyThreshold, stream: Stream, end: int) -> list[Row]:
             return all(BOUNDS[name](s, b) for name, b in bounds.items() if b is not None)
 
         count, micros = value(op.counts, q, 0) or op.window.count, value(op.micros, q, 0) or op.window.micros
-        asked = Query(None, count, micros, op.direction == "max", value(op.every, q, 0), accept)
+        query = Query(None, count, micros, op.direction == "max", value(op.every, q, 0), accept)
         score = scores(op, q, stream.x)[0]
         for key in range(int(stream.key.max()) + 1):
-            out += replay(q, key, stream.events(key, score), asked, end)
+            out += replay(q, key, stream.events(key, score), query, end)
     return out
