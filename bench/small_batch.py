@@ -43,8 +43,8 @@ def run() -> Iterator[dict[str, Any]]:
     demo = replace(demo, source=replace(demo.source, max_files_per_batch=1))
     spark = get_session("skyband-bench", quick=False)
     ways: dict[str, Callable[[], dict[str, list[float]]]] = {
-        "reads": lambda: _engine(spark, landing, steps=False),
-        "steps": lambda: _engine(spark, landing, steps=True),
+        "reads": lambda: _spark_alone(spark, landing, steps=False),
+        "steps": lambda: _spark_alone(spark, landing, steps=True),
         "job": lambda: _job(spark, demo),
     }
     found: dict[str, dict[str, list[float]]] = {name: {} for name in ways}
@@ -84,7 +84,7 @@ def _times(progress: dict[int, dict[str, int]]) -> dict[str, list[float]]:
     return {name: [float(parts.get(key, 0)) for parts in seen] for name, key in _PARTS.items()}
 
 
-def _engine(spark: Any, landing: Path, steps: bool) -> dict[str, list[float]]:
+def _spark_alone(spark: Any, landing: Path, steps: bool) -> dict[str, list[float]]:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class Nothing(StatefulProcessor):

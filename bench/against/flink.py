@@ -105,7 +105,7 @@ def _write(table: pa.Table, path: Path) -> Path:
 
 
 def _stamps(jobs: list[tuple[str, int, str, str]]) -> Iterator[tuple[float, float, str]]:
-    """(seconds, CPU seconds, what it said) at the end of each job, run one after the other in one engine."""
+    """(seconds, CPU seconds, what it printed) at the end of each job, one after the other in one Flink process."""
     environment = os.environ | {"JAVA_HOME": str(find_java_home() or ""), "PYTHONPATH": ""}
     command = [str(HOME / "bin" / "python"), str(JOB), json.dumps(jobs)]
     with (

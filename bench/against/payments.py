@@ -106,7 +106,7 @@ def batches(table: pa.Table, window: int, size: int, most: int, directory: Path)
 
 
 def write(table: pa.Table, path: Path, number: int) -> Path:
-    """A file as a whole, modified in the order of numbers: engines read in that order."""
+    """Write a whole file, with modification times in the order of numbers: all systems read in that order."""
     temporary = path.with_name("_" + path.name)
     pq.write_table(table, temporary)
     os.utime(temporary, (1_600_000_000 + number, 1_600_000_000 + number))
