@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,46 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
 def test_files_are_short() -> None:
     long = {str(p.relative_to(ROOT)): n for p in source_files() if (n := len(p.read_text(encoding="utf-8").splitlines())) > MAX_LINES}
     assert long == {}
+
+
+STREAMING_ROOMS = ("spark", "rows", "bucket", "job", "rebuild", "run")
+"""Rooms of ``framework/streaming``: each may import from itself and from those before it."""
+MAX_MODULES = 21
+
+
+def streaming_room(module: str) -> str | None:
+    """The room of ``framework/streaming`` that a module is in."""
+    parts = module.split(".")
+    return parts[3] if parts[:3] == ["skyband", "framework", "streaming"] and len(parts) > 4 else None
+
+
+def test_rooms_of_streaming_import_no_later_room() -> None:
+    files = {module_of(p): p for p in source_files()}
+    rooms = {room for room in map(streaming_room, files) if room is not None}
+    assert rooms == set(STREAMING_ROOMS)
+    arrows = {
+        (room, other)
+        for this, path in files.items()
+        if (room := streaming_room(this)) is not None
+        for module, inner in imported(path, types=True)
+        if (other := streaming_room(f"{module}.{inner}" if inner else f"{module}.x")) in rooms
+    }
+    assert ("run", "job") in arrows
+    assert [(a, b) for a, b in sorted(arrows) if STREAMING_ROOMS.index(b) > STREAMING_ROOMS.index(a)] == []
+
+
+def test_a_directory_has_few_modules() -> None:
+    modules = Counter(str(p.parent.relative_to(ROOT)) for p in source_files() if p.name != "__init__.py")
+    assert {directory: n for directory, n in modules.items() if n > MAX_MODULES} == {}
+
+
+def test_every_module_has_a_room_that_the_developers_page_describes() -> None:
+    loose = [p.name for p in (ROOT / "framework").glob("*.py") if p.name != "__init__.py"]
+    assert loose == []
+    page = (ROOT / "docs" / "developers.md").read_text(encoding="utf-8")
+    rooms = sorted(p.name for p in (ROOT / "framework").iterdir() if (p / "__init__.py").exists())
+    assert [room for room in rooms if f"`framework/{room}`" not in page] == []
+    assert [room for room in STREAMING_ROOMS if f"`{room}`" not in page] == []
 
 
 @pytest.mark.parametrize("package", ["skyband.framework.spec", "skyband.framework.plan", "skyband.operators"])
