@@ -8,6 +8,7 @@ code, constants and types that a kernel names, and of those that its callees nam
 from __future__ import annotations
 
 import hashlib
+import pickle
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -18,10 +19,19 @@ _DIGESTS: dict[FunctionType, str] = {}
 def tie(compiled: Any) -> None:
     """Make the digest of a Numba dispatcher a part of its cache's version. Nothing is loaded or compiled before.
 
-    Private: ``_cache_file._version`` is what Numba 0.61 to 0.66 compare before they read the rest of a cache's index.
+    Private: ``_cache_file._version`` is what Numba 0.61 to 0.66 compare before they read the rest of a cache's index, ``_load_index``
+    reads it. The index names the types of arguments, which the kernel need not name: one that is gone makes the index as good as empty.
     """
     file = compiled._cache._cache_file
-    file._version = f"{file._version} {digest(compiled.py_func)}"
+    file._version, load = f"{file._version} {digest(compiled.py_func)}", file._load_index
+
+    def load_index() -> Any:
+        try:
+            return load()
+        except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+            return {}
+
+    file._load_index = load_index
 
 
 def digest(function: FunctionType) -> str:

@@ -71,8 +71,8 @@ _CHANGES: Final[Layout] = (
 
 _REPORTS: Final[Layout] = (
     Group.STREAM,
-    Column("changed_at", "timestamp", "event time of the arrival at which the item was reported"),
-    Column("step", "bigint", "number of the arrival that reported items: 1, 2, 3, ... per key, without gaps"),
+    Column("changed_at", "timestamp", "event time of the arrival at which the item was told"),
+    Column("step", "bigint", "number of the arrival that had something to tell: 1, 2, 3, ... per key, without gaps"),
     Column("pos", "int", "place of the item within its step, from 0, in rank order"),
     Group.ITEM,
     Values("changed_at"),
@@ -205,7 +205,7 @@ RUNS_OF_JOB: Final[Layout] = (
     Column("ended_at", "timestamp", "wall-clock time at which it ended; null: it was killed", nullable=True),
     Column("status", "string", "done, checks_failed, too_many_rejected, refused, failed, stopped (by a signal) or killed"),
     Column("exit_code", "bigint", "of the command; null: it was killed", nullable=True),
-    Column("error_code", "string", "code of the first error that it reported", nullable=True),
+    Column("error_code", "string", "code of the first error that it told", nullable=True),
     Column("batches", "bigint", "batches that it completed; null: it was killed, see runs", nullable=True),
     Column("first_batch_id", "bigint", "first of them (see runs); null: none", nullable=True),
     Column("last_batch_id", "bigint", "last of them (see runs); null: none", nullable=True),

@@ -61,16 +61,19 @@ class Guess:
         return sum(v is None for v in self.values)
 
 
-def guess_column(column: Column, name: str) -> Guess | None:
-    """Return the column of the spec for ``column``, called ``name``; None if specs have no such type. O(values)."""
+def guess_column(column: Column, name: str, mark: str | None = None) -> Guess | None:
+    """Return the column of the spec for ``column``, called ``name``; None if specs have no such type. O(values).
+
+    ``mark``: the only text that may stand for null, if it is known; a source has one for all columns.
+    """
     if column.kind is not None:
         return _of_arrow(column, name)
     if any(v is not None and not isinstance(v, str) for v in column.values):
         return _of_json(column, name)
-    return _of_texts(column, name, cells=not column.json and not any(v is None for v in column.values))
+    return _of_texts(column, name, cells=not column.json and not any(v is None for v in column.values), only=mark)
 
 
-def _of_texts(column: Column, name: str, cells: bool) -> Guess:
+def _of_texts(column: Column, name: str, cells: bool, only: str | None = None) -> Guess:
     """A column of texts; an empty one is null in a CSV file (``cells``). In JSON a number in quotes is text to Spark."""
     values = [None if v is None or (cells and v == "") else v for v in column.values]
     made = Guess(column.name, name, "string", values)
@@ -79,7 +82,7 @@ def _of_texts(column: Column, name: str, cells: bool) -> Guess:
         made.notes.append("no value in the rows looked at")
         return made
     marks = Counter(v for v in there if looks_of("double", column.name, v) and "nothing" in looks_of("double", column.name, v).like)  # type: ignore[union-attr]
-    if cells and len(marks) == 1 and (mark := next(iter(marks))) and marks[mark] < len(there):
+    if cells and len(marks) == 1 and (mark := next(iter(marks))) and marks[mark] < len(there) and only in (None, mark):
         without = [None if v == mark else v for v in values]
         if _typed_texts(made, without):
             made.nothing = mark

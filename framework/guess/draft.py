@@ -15,7 +15,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.units import format_duration
-from skyband.framework.guess.columns import Guess, guess_column, quoted
+from skyband.framework.guess.columns import Column, Guess, guess_column, quoted
 from skyband.framework.guess.roles import Roles, roles_of
 from skyband.framework.guess.sample import Sample, sample_of
 from skyband.operators.expressions.canonical import name as attribute
@@ -61,6 +61,7 @@ def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
 def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
     """Return (the columns of the spec, the columns left out with the reasons)."""
     made: list[Guess] = []
+    columns: list[Column] = []
     left_out: list[str] = []
     used: set[str] = set()
     for column in sample.columns:
@@ -75,17 +76,19 @@ def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
             continue
         used.add(name.lower())
         made.append(guess)
-    marks = {c.nothing for c in made if c.nothing is not None}
+        columns.append(column)
+    marks = list(dict.fromkeys(c.nothing for c in made if c.nothing is not None))
+    if len(marks) > 1:  # the source's option nullValue is one text
+        made = [guess_column(column, c.name, marks[0]) or c for column, c in zip(columns, made, strict=True)]
     for c in made:
         if c.nothing is not None:
-            c.notes.append(f"{c.nothing!r} is taken for null" + (", in all columns" if len(marks) == 1 else ""))
+            c.notes.append(f"{c.nothing!r} is taken for null, in all columns")
     return made, left_out
 
 
 def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], roles: Roles) -> str:
     where, options = _place(path, spec), list(sample.options)
-    marks = list(dict.fromkeys(c.nothing for c in columns if c.nothing is not None))
-    options += [("nullValue", marks[0])] if marks else []
+    options += next(([("nullValue", c.nothing)] for c in columns if c.nothing is not None), [])
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.name.split(".")[0]).strip("-_") or "job"
     name = name[:40] if name[0].isalpha() else f"job-{name[:40]}"
     here = spec.name

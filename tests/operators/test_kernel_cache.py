@@ -33,6 +33,11 @@ from skyband.operators.jit import jit
 def total(n):
     return made(n).of
 
+@jit
+def part(of_argument):
+    return of_argument.of
+
+part(made(1))
 print(total(10), sum(total.stats.cache_hits.values()))
 """
 

@@ -33,7 +33,7 @@ def register(spark: SparkSession, plan: Plan) -> None:
         spark.catalog.createTable(name, path=delta_read.open_table(root, name).table_uri, source="delta")
     joined = _source(spark, plan)
     for view in views(plan):
-        if set(view.reads) <= set(names) and (joined or not view.wanted):
+        if set(view.reads) <= set(names) and (joined or not view.source_keys):
             spark.sql(f"create view `{view.name}` as {plain(view.sql, 'spark')}")
     spark.catalog.setCurrentDatabase("default")
 

@@ -63,7 +63,7 @@ def test_a_spec_may_name_them_all() -> None:
     ("old", "new", "said"),
     [
         ("account: account, times", "account: amount, times", "accounts are whole numbers"),
-        ("{value: amount}", "{valeu: amount}", "relative_difference takes no 'valeu'"),
+        ("{value: amount}", "{valeu: amount}", "relative_difference has no parameter 'valeu'"),
         ("most: 0.9", "most: 90", "most takes a number from 0 to 1"),
     ],
 )

@@ -49,7 +49,7 @@ def test_batches_as_text(clock: None) -> None:
     assert err.getvalue().splitlines() == [
         "batch 7: 100 rows, 200 rows/s, late 2, rejected 2, changes 5, 0.5 s",
         "WARNING: 2.0 % of the rows of this batch came LATE and are in table `rejected` (2 of 100); "
-        "raise source.event_time.watermark to accept them",
+        "raise source.event_time.watermark if they belong in the results",
         "batch 8: 1,000 rows, 2,000 rows/s, late 2, rejected 2, changes 5, 0.5 s",
         "done: 1,100 rows (1,100 rows/s), 4 rejected, 10 changes in 3.0 s: 2.0 s to start, 1.0 s in 2 batches",
     ]

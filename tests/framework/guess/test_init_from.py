@@ -378,6 +378,13 @@ _HEADS = st.sampled_from(
 )
 
 
+def test_of_two_texts_for_null_the_second_columns_stay_texts(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv", ["at", "x", "y"], [["2024-03-01", "1", "NA"], ["2024-03-02", "NaN", "2"]])
+    job, _, _ = made(path)
+    assert job["source"]["options"]["nullValue"] == "NaN"
+    assert job["source"]["schema"]["x"] == "bigint" and job["source"]["schema"]["y"] == "string"
+
+
 @given(heads=st.lists(_HEADS, min_size=1, max_size=5, unique=True), data=st.data(), n=st.integers(1, 8))
 def test_whatever_stands_in_a_file(tmp_path_factory: pytest.TempPathFactory, heads: list[str], data: st.DataObject, n: int) -> None:
     """The spec is good, or it is said why there is none; and every cell has the type that is declared."""
