@@ -87,7 +87,7 @@ def test_completion_of_types_and_durations(server: Editor, spec: Path) -> None:
 
 
 def test_hover_says_what_a_field_is(server: Editor, spec: Path) -> None:
-    assert "How much disorder to wait for" in server.hover(spec, changed(spec, "watermark", "water^mark"))
+    assert "How long to wait for rows that arrive out of order" in server.hover(spec, changed(spec, "watermark", "water^mark"))
     assert "k best pairs of rows" in server.hover(spec, changed(spec, "shocks: {type: topk_pairs", "shocks: {ty^pe: topk_pairs"))
     assert "Sets of tokens" not in server.hover(spec, changed(spec, "direction", "direc^tion"))
 

@@ -65,7 +65,7 @@ def test_query_names_that_begin_with_an_underscore_are_refused(name: str) -> Non
 def test_a_sink_whose_path_the_libraries_would_take_for_another_is_refused(odd: str, said: str, tmp_path: Path) -> None:
     text = SENSORS.replace('"${WAREHOUSE}/sensor_anomalies"', json.dumps(f"/{odd}"))
     errors = validate_text(text, ENV)[1]
-    assert [e.code for e in errors] == ["SKY-E119"] and f"the sink's path has {said}, with which" in errors[0].message
+    assert [e.code for e in errors] == ["SKY-E119"] and f"the sink's path contains {said}, which" in errors[0].message
     assert errors[0].where is not None and text.splitlines()[errors[0].where.line - 1].startswith("sink:")
     # The directory of the spec counts too.
     (tmp_path / odd).mkdir()

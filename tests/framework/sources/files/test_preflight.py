@@ -40,7 +40,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         assert missing(node(f"file://{tmp_path}/{there}")) is None
     for gone in ("y", "y*", "file:y", "x1/z"):
         told = missing(node(gone if gone.startswith("file") else tmp_path / gone))
-        assert told is not None and told.code == "SKY-E206" and "mend source.path" in str(told.hint)
+        assert told is not None and told.code == "SKY-E206" and "fix source.path" in str(told.hint)
     assert missing(node("s3://bucket/y")) is None and missing(SourceNode("queue", "/nowhere", (), ())) is None
 
 
