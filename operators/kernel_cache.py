@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -38,7 +39,7 @@ def digest(function: FunctionType) -> str:
     """Return a digest of what is compiled into a kernel: the same wherever it is installed. O(code), once a kernel."""
     if function not in _DIGESTS:
         _DIGESTS[function] = ""  # a kernel that calls itself
-        text = "\n".join([*_code(function.__code__), *(_named(value) for value in _values(function))])
+        text = "\n".join([*_code(function.__code__), *(_named(value) for value in _values(function)), *_records(function)])
         _DIGESTS[function] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return _DIGESTS[function]
 
@@ -59,6 +60,20 @@ def _values(function: FunctionType) -> list[Any]:
     modules = [value for value in found if isinstance(value, ModuleType) and value.__name__.partition(".")[0] != "numpy"]
     found += [vars(module)[name] for module in modules for name in names if name in vars(module)]
     return found + [cell.cell_contents for cell in function.__closure__ or ()]
+
+
+def _records(function: FunctionType) -> list[str]:
+    """The NamedTuples that arguments may be, and those that these may consist of: all that their modules know, with their fields.
+
+    A kernel names fields, and its code has their places: Numba takes two types of one name and equal field types for the same.
+    """
+    modules, found = [function.__globals__], {}
+    for names in modules:
+        for value in names.values():
+            if isinstance(value, type) and hasattr(value, "_fields") and value not in found:
+                found[value] = _named(value)
+                modules.append(vars(sys.modules[value.__module__]))
+    return sorted(found.values())
 
 
 def _named(value: Any) -> str:

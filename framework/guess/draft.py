@@ -15,9 +15,9 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.units import format_duration
-from skyband.framework.guess.columns import Column, Guess, guess_column, quoted
+from skyband.framework.guess.columns import Guess, guess_column, quoted
 from skyband.framework.guess.roles import Roles, roles_of
-from skyband.framework.guess.sample import Sample, sample_of
+from skyband.framework.guess.sample import Column, Sample, sample_of
 from skyband.operators.expressions.canonical import name as attribute
 
 _TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}

@@ -118,7 +118,7 @@ def _parse(plan: Plan, header: Sequence[str] | None, texts: Sequence[str]) -> st
         return f"they do not parse, such as {_first(texts)}"
     (kind, n), *_ = Counter(u.kind for u in found).most_common(1)
     one: Unparsed = next(u for u in found if u.kind == kind)
-    others = f" ({len(texts) - n:,} of {len(texts):,} sampled rows have other problems)" if n < len(texts) else ""
+    others = f" ({len(texts) - n:,} of {counted(len(texts), 'sampled row')} have other problems)" if n < len(texts) else ""
     return f"{one.said}{': ' + one.hint if one.hint else ''}{others}"
 
 

@@ -161,7 +161,7 @@ def _like(parts: list[Part], node: Any) -> Part:
 
 
 def _fits(text: str, pattern: str) -> bool:
-    """Return True if ``text`` matches the LIKE ``pattern`` of characters, ``_`` and ``%``. O(len(text) * len(pattern))."""
+    """Return True if the LIKE ``pattern`` of characters, ``_`` and ``%`` fits ``text``. O(len(text) * len(pattern))."""
     at = place = 0
     star, kept = -1, 0
     while at < len(text):

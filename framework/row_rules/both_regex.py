@@ -23,7 +23,7 @@ checked: Final[Callable[[Any], str]] = EXPECTATIONS["expect_column_values_to_mat
 
 
 def for_java(text: str) -> str:
-    """Return the expression for Spark that matches exactly the texts that ``text`` matches in Python. Raises Wrong if there is none."""
+    """Return the expression for Spark that fits exactly the texts that ``text`` fits in Python. Raises Wrong if there is none."""
     parsed = _parser.parse(checked(text))
     if parsed.state.flags & ~_constants.SRE_FLAG_UNICODE:
         raise Wrong("takes a regular expression without flags such as (?i): write [Aa]")

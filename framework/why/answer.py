@@ -27,7 +27,7 @@ SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """An item that keeps another out: its rank (None: a skyline has none), the columns of its rows, and its score."""
+    """An item that keeps another out: its rank (None: the query type has no ranks), the columns of its rows, and its score."""
 
     rank: int | None
     named: Mapping[str, Any]

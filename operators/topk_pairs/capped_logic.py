@@ -8,7 +8,7 @@ from typing import Any
 
 from skyband.operators import jit
 from skyband.operators.base import Arrivals, State
-from skyband.operators.pair_rows.capped.kernels.tables import Limits
+from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.capped.logic import CappedLogic
 from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, ChangeRows, Skyband
 from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfiguration

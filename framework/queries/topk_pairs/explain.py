@@ -8,7 +8,7 @@ from typing import Any
 from skyband.framework.base.counts import counted
 from skyband.framework.plan.explain_parts import assumed_rows, canonical_text, state_size
 from skyband.framework.plan.model import OperatorNode, Plan
-from skyband.operators.pair_rows.capped.kernels.tables import limits_of
+from skyband.operators.pair_rows.capped.limits import limits_of
 
 
 def facts(node: OperatorNode) -> list[tuple[str, str]]:

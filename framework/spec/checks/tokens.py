@@ -62,4 +62,4 @@ def _check_words(s: Scope, at: Path, words: str) -> None:
         s.doc.add("SKY-E130", "not a regular expression", where, hint)
         return
     if empty:
-        s.doc.add("SKY-E130", "this regular expression matches the empty text", where, "use + instead of *")
+        s.doc.add("SKY-E130", "this regular expression fits the empty text", where, "use + instead of *")

@@ -282,9 +282,7 @@ class Tokens(Model):
 
     column: Name = Field(description="A list column (array<string>, array<int>, array<bigint>) or a text column.")
     separator: Text | None = Field(default=None, description="The text between two tokens.")
-    words: Text | None = Field(
-        default=None, description="A regular expression (RE2) that matches one token.", json_schema_extra={"default": WORDS}
-    )
+    words: Text | None = Field(default=None, description="A regular expression (RE2) for one token.", json_schema_extra={"default": WORDS})
     lower: bool | None = Field(
         default=None, description="Convert text to lower case first, character by character. Default: true for words."
     )

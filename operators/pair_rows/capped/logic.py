@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from skyband.operators.base import F64, AnyArray, State
-from skyband.operators.pair_rows.capped.kernels.tables import limits_of
 from skyband.operators.pair_rows.capped.kernels.walk import walk
+from skyband.operators.pair_rows.capped.limits import limits_of
 from skyband.operators.pair_rows.kernels.tables import Pairs
 from skyband.operators.pair_rows.logic import PairConfiguration, PairRowsLogic, sub_batch
 

@@ -9,7 +9,8 @@ import numpy as np
 from skyband.operators.base import I64
 from skyband.operators.pair_rows.capped.kernels.replay import fill_lists, replay_queries
 from skyband.operators.pair_rows.capped.kernels.skyband import merge_sub_batch, pairs_of
-from skyband.operators.pair_rows.capped.kernels.tables import Limits, ensure_buffers, new_buffers
+from skyband.operators.pair_rows.capped.kernels.tables import ensure_buffers, new_buffers
+from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.sub_batch import next_sub_batch, no_changes, no_lists, wake_times
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_STORED,

@@ -33,7 +33,7 @@ def test_plugins_come_after_the_built_in_parts(monkeypatch: pytest.MonkeyPatch) 
     [
         ({"own": "tests.framework.base.test_plugins:PART"}, "plugin 'own' (skyband.test_parts): part 'own' already exists"),
         ({"gone": "tests.framework.no_such_module:X"}, "plugin 'gone' (skyband.test_parts): it cannot be loaded: ModuleNotFoundError"),
-        ({"other": "tests.framework.base.test_plugins:GROUP"}, "tests.framework.base.test_plugins:GROUP is no part: it lacks name"),
+        ({"other": "tests.framework.base.test_plugins:GROUP"}, "tests.framework.base.test_plugins:GROUP is not a part: it lacks name"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_a_named_error(monkeypatch: pytest.MonkeyPatch, points: dict[str, str], said: str) -> None:

@@ -8,8 +8,9 @@ walked anew: one change at the front can let others in and out all the way down.
 from __future__ import annotations
 
 from skyband.operators.jit import inner, maker
-from skyband.operators.pair_rows.capped.kernels.tables import Buffers, Limits
+from skyband.operators.pair_rows.capped.kernels.tables import Buffers
 from skyband.operators.pair_rows.capped.kernels.walk import collect, collect_stored, walk
+from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.arena import alive_from
 from skyband.operators.pair_rows.kernels.changes import Event, difference, ensure_capacity
 from skyband.operators.pair_rows.kernels.lists import oldest, ranks_before

@@ -10,7 +10,8 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, maker
-from skyband.operators.pair_rows.capped.kernels.tables import Buffers, Limits
+from skyband.operators.pair_rows.capped.kernels.tables import Buffers
+from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.skyband import below, push, sift, store
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,

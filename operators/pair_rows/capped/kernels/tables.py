@@ -8,31 +8,8 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import maker
+from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.tables import Pairs, Skyband, new_pairs, new_skyband
-
-
-class Limits(NamedTuple):
-    """When a pair p can be in no result, now or later (docs/algorithms Theorem D).
-
-    B(p) is what ranks before p and ends no earlier. All int64.
-    """
-
-    cap: int
-    """c, the pairs of a result that an object may be in."""
-    of_object: int
-    """D: so many pairs of B(p) with an object of p are enough."""
-    chosen: int
-    """M: so many pairs of B(p) are enough, no object being in more than ``each`` of them."""
-    each: int
-    """At least 1."""
-
-
-def limits_of(cap: int, k: int) -> Limits:
-    """Return the limits for results of at most ``k`` pairs with no object in more than ``cap`` (1 to ``k``) of them.
-
-    The proof is in docs/algorithms Theorem D. With ``cap`` = k both bounds are k, as without one.
-    """
-    return Limits(cap=cap, of_object=cap - 1 + (2 * k - 1) // cap, chosen=2 * k - 1 if cap == 1 else k, each=max(1, cap // 2))
 
 
 class Buffers(NamedTuple):
