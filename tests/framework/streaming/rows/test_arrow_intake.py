@@ -73,7 +73,7 @@ def test_files_that_only_spark_may_read(tmp_path: Path) -> None:
     summed = write(tmp_path / "b.parquet", [1], [1])
     (tmp_path / ".b.parquet.crc").write_bytes(b"crc")
     summary = write(tmp_path / "_metadata", [1], [1])
-    for url, why in ((inside, "below"), (summed, "sums"), (summary, "sums"), ("s3://far/a.parquet", "machine")):
+    for url, why in ((inside, "subdirectories"), (summed, "sums"), (summary, "sums"), ("s3://far/a.parquet", "machine")):
         with pytest.raises(UnsupportedFile, match=why) as found:
             list(reader(tmp_path).files.tables(url))
         assert found.value.lasting
