@@ -21,8 +21,15 @@ SOURCES = "framework/sources"
 ADAPTER = "framework/spark_adapter"
 """The package that may use private parts of PySpark."""
 PAGE_WORDS = 2500
-PRIVATE = re.compile(r"_jvm|_jsc|_jdf|_jspark\w*|_jc|_jq|_jsq|_jreader|_jwrite|_jschema|_gateway|_active_spark_context|_to_java\w*")
+PRIVATE = re.compile(
+    r"_jvm|_jsc|_jdf|_jrdd|_jspark\w*|_jc|_jq|_jsq|_jreader|_jwrite|_jschema|_gateway|_sc|_active_spark_context|_to_java\w*"
+    r"|_statefulProcessorApiClient|_serialize_to_bytes|_streamingCheckpointManager|pythonExec"
+)
 """Private attributes of PySpark's classes."""
+PRIVATE_MODULES = (
+    "py4j", "pyspark.worker", "pyspark.daemon", "pyspark.java_gateway", "pyspark.find_spark_home", "pyspark.sql.pandas",
+)  # fmt: skip
+"""Modules that PySpark does not document, and those below them."""
 FORMATS = {"csv", "json", "parquet", "orc", "delta", "kafka", "rate"}
 
 
@@ -80,23 +87,29 @@ def format_comparisons() -> list[str]:
             if isinstance(node, ast.Compare):
                 sides = [node.left, *node.comparators]
                 named = {c.value for side in sides for c in ast.walk(side) if isinstance(c, ast.Constant)} & FORMATS
-                if named and any(isinstance(side, ast.Attribute) and side.attr == "format" for side in sides):
+                if named and any(isinstance(side, ast.Attribute) and side.attr == "format" and not _of_output(side) for side in sides):
                     found.append(f"{name_of(path)}:{node.lineno}")
     return found
+
+
+def _of_output(attribute: ast.Attribute) -> bool:
+    """Return True for ``args.format``, the format of a command's output."""
+    return isinstance(attribute.value, ast.Name) and attribute.value.id == "args"
 
 
 def private_accesses() -> list[str]:
     """Return the uses of private attributes and modules of PySpark and Py4J outside of the adapter."""
     found = []
-    for path in source_files():
+    for path in source_files((*PARTS, "airflow_dags", "skyband")):
         if name_of(path).startswith(ADAPTER + "/"):
             continue
         for node in ast.walk(tree(path)):
-            private = isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr)
+            private = isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr) is not None
+            imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module:
-                hidden = node.module == "pyspark.java_gateway" or any(a.name.startswith("_") for a in node.names)
-                private = node.module.split(".")[0] == "py4j" or (node.module.split(".")[0] == "pyspark" and hidden)
-            if private:
+                imported = [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+                private = node.module.split(".")[0] == "pyspark" and any(a.name.startswith("_") for a in node.names)
+            if private or any(name == m or name.startswith(m + ".") for name in imported for m in PRIVATE_MODULES):
                 found.append(f"{name_of(path)}:{node.lineno}")
     return found
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts import house
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ("skyband", "operators", "framework", "jobs", "airflow_dags")
 MAX_LINES = 400
@@ -133,23 +135,10 @@ STREAMING_ROOMS = ("spark", "rows", "bucket", "job", "rebuild", "run")
 MAX_MODULES = 21
 
 
-def streaming_room(module: str) -> str | None:
-    """The room of ``framework/streaming`` that a module is in."""
-    parts = module.split(".")
-    return parts[3] if parts[:3] == ["skyband", "framework", "streaming"] and len(parts) > 4 else None
-
-
 def test_rooms_of_streaming_import_no_later_room() -> None:
-    files = {module_of(p): p for p in source_files()}
-    rooms = {room for room in map(streaming_room, files) if room is not None}
+    rooms = {p.name for p in (ROOT / "framework" / "streaming").iterdir() if (p / "__init__.py").exists()}
     assert rooms == set(STREAMING_ROOMS)
-    arrows = {
-        (room, other)
-        for this, path in files.items()
-        if (room := streaming_room(this)) is not None
-        for module, inner in imported(path, types=True)
-        if (other := streaming_room(f"{module}.{inner}" if inner else f"{module}.x")) in rooms
-    }
+    arrows = house.arrows()
     assert ("run", "job") in arrows
     assert [(a, b) for a, b in sorted(arrows) if STREAMING_ROOMS.index(b) > STREAMING_ROOMS.index(a)] == []
 
@@ -187,24 +176,14 @@ def test_the_package_is_the_directories_at_the_top() -> None:
     assert bare == []
 
 
-PRIVATE_MODULES = ("py4j", "pyspark.worker", "pyspark.daemon", "pyspark.java_gateway", "pyspark.find_spark_home", "pyspark.sql.pandas")
-PRIVATE_ATTRIBUTES = {
-    "_jvm", "_jsc", "_jsparkSession", "_jdf", "_jrdd", "_jsq", "_gateway", "_sc", "_active_spark_context", "_statefulProcessorApiClient",
-    "_serialize_to_bytes", "_streamingCheckpointManager", "pythonExec",
-}  # fmt: skip
-
-
 def test_private_parts_of_pyspark_are_used_in_the_adapter_only() -> None:
     """If this fails, add a function to ``framework/spark_adapter``, with a test, and call it."""
-    found = []
-    for path in source_files():
-        relative = path.relative_to(ROOT)
-        if relative.parts[:2] == ("framework", "spark_adapter"):
-            continue
-        found += [f"{relative} imports {m}" for m in imports(path) if any(m == p or m.startswith(p + ".") for p in PRIVATE_MODULES)]
-        names = (n.attr for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Attribute))
-        found += [f"{relative} uses {name}" for name in names if name in PRIVATE_ATTRIBUTES]
-    assert found == []
+    assert house.private_accesses() == []
+
+
+def test_source_formats_are_compared_by_name_in_their_packages_only() -> None:
+    """If this fails, add a method to ``SourceFormat`` (``framework/sources/protocol.py``)."""
+    assert house.format_comparisons() == []
 
 
 def test_requirements_are_pinned_with_hashes_and_name_no_host() -> None:

@@ -63,18 +63,11 @@ def test_docs_have_no_retired_words() -> None:
     assert list(house.retired_words(house.pages())) == []
 
 
-COLUMNS = "framework/base/columns.py"
-KEPT_COMMENTS = 2
-"""Comments of columns stay as former versions wrote them: a comment is a part of a table's schema, and Delta refuses another."""
-
-
 @pytest.mark.parametrize("room", sorted(CLEAN))
 def test_a_clean_room_has_no_retired_words(room: str) -> None:
     files = sorted((house.ROOT / room).glob("*.py"))
     assert files, f"no such directory: {room}"
-    found = list(house.retired_words(files))
-    assert [line for line in found if not line.startswith(COLUMNS)] == []
-    assert len([line for line in found if line.startswith(COLUMNS)]) <= KEPT_COMMENTS
+    assert list(house.retired_words(files)) == []
 
 
 def test_a_retired_word_is_found_in_prose_names_and_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from skyband.framework.base.counts import counted
@@ -276,8 +276,3 @@ def _marked_line(where: Where, width: int = 132) -> list[str]:
 def relocate(error: SkybandError, where: Where | None) -> SkybandError:
     """Return the same error at another position."""
     return SkybandError(error.code, error.message, error.hint, where)
-
-
-def widen(where: Where, length: int) -> Where:
-    """Return the same position, marking ``length`` characters."""
-    return replace(where, length=max(1, length))

@@ -160,11 +160,6 @@ def warning_to_stderr(text: str) -> None:
     Lines().tell("warning", "warning", f"WARNING: {text}")
 
 
-def to_stderr(error: SkybandError) -> None:
-    """Write the error as text."""
-    Lines().errors([error])
-
-
 def _put(stream: TextIO, text: str) -> None:
     # A closed stream must not end a run, nor an interrupted line (RuntimeError) a signal handler.
     with contextlib.suppress(OSError, ValueError, RuntimeError):

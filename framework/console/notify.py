@@ -1,7 +1,7 @@
 """Tells somebody that a run failed: a webhook, a command, or both. Standard library only.
 
 Who is told is said by whoever runs the job (the environment, the command line), never by a spec: a spec gains no right to run code or to
-reach the network. What is told is the outcome of the run (``outcome``, docs/reference/run-output.md), as JSON.
+reach the network. The message is the outcome of the run (``outcome``, docs/reference/run-output.md), as JSON.
 """
 
 from __future__ import annotations

@@ -21,10 +21,6 @@ MOST: Final = 5_000_000
 """The most values (rows times columns) of a check in memory: about 500 MB of texts, or 40 MB of numbers."""
 
 
-class TooLarge(Exception):
-    """A check that needs all of its rows at once has more than ``MOST`` values; the message is for the user."""
-
-
 def pieces(opened: DeltaTable, check: Check, first: int | None, last: int) -> Iterator[pa.Table]:
     """Yield the rows of a table that ``check`` is about, with the columns it needs, in at least one piece (maybe without rows).
 

@@ -89,6 +89,13 @@ def repartition_state(spark: SparkSession, checkpoint: Path, tasks: int) -> None
     private._streamingCheckpointManager.repartition(str(checkpoint), tasks)
 
 
+def type_of_ddl(ddl: str) -> DataType:
+    """Return the Spark type that ``ddl`` spells. PySpark's public ``DataType.fromDDL`` makes and analyzes a query for every type."""
+    from pyspark.sql.types import _parse_datatype_string
+
+    return _parse_datatype_string(ddl)
+
+
 def spark_type(type_: pa.DataType) -> DataType:
     """Return the Spark type of an Arrow type. PySpark converts types only together with data."""
     from pyspark.sql.pandas.types import from_arrow_type

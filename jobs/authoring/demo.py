@@ -75,7 +75,7 @@ def _run(args: argparse.Namespace) -> int:
     print(
         "\nRead them elsewhere, with anything that reads Delta Lake. DuckDB:\n\n"
         f"  {statement_now(tables)}\n\n"
-        "Spark (the same, with the table spelled its way):\n\n"
+        "Spark (the same query, with the table named by its path):\n\n"
         f"  select * from delta.`{tables / 'parted_now'}` order by rank;\n\n"
         "Ask the tables more, without Spark:\n\n"
         f"  export LANDING={shlex.quote(str(landing))} WAREHOUSE={shlex.quote(str(warehouse))}\n"

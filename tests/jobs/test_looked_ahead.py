@@ -1,4 +1,4 @@
-"""Tables are looked at before Spark is there: what is lost by then is told as ever, by the run."""
+"""The tables are checked while Spark starts. If something is missing, the run reports the same error as without this check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/skyband.ipynb runs: its cells, in order, as one program in a process of its own; docs/reference/python.md has what there is."""
+"""Run the cells of docs/skyband.ipynb, in order, as one program in its own process. docs/reference/python.md describes the API."""
 
 from __future__ import annotations
 

@@ -106,13 +106,13 @@ def test_bad_files_are_set_aside_and_the_others_count(
     assert len(table(directory, "rejected")) == len(table(good, "rejected")) + 4
 
 
-def test_a_bad_file_stops_a_run_by_name_and_is_read_once_it_is_mended(
+def test_a_bad_file_stops_a_run_by_name_and_is_read_once_it_is_repaired(
     spark: SparkSession, tmp_path: Path, good: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "job"
     spec = job(directory)
-    mended = (directory / "in" / "4.csv").read_bytes()
-    landed(directory, "4.csv", mended[:100] + bytes(300), at=40)
+    intact = (directory / "in" / "4.csv").read_bytes()
+    landed(directory, "4.csv", intact[:100] + bytes(300), at=40)
     (directory / "in" / "4.csv").rename(directory / "in" / "4.csv.gz")
     for _ in range(2):
         with pytest.raises(SkybandError) as e:
@@ -120,7 +120,7 @@ def test_a_bad_file_stops_a_run_by_name_and_is_read_once_it_is_mended(
         assert e.value.code == "SKY-E301"
         assert e.value.message.startswith(f"the file {directory}/in/4.csv.gz cannot be read: ")
         assert "on_bad_file: reject" in str(e.value.hint)
-    landed(directory, "4.csv.gz", gzip.compress(mended), at=999)
+    landed(directory, "4.csv.gz", gzip.compress(intact), at=999)
     capsys.readouterr()
     run(spark, spec)
     assert "1 source file changed between being found and batch 1" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import StringType, StructField, StructType
 
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files.bad_files import separator_of
@@ -25,6 +25,7 @@ from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.structs import struct
 from skyband.framework.sources.text import values
 from skyband.framework.sources.text.options import WIDE, codec_of, encoding_of, folded, skipped, slashed
+from skyband.framework.spark_adapter.driver import type_of_ddl
 
 URL: Final = "__url"
 NAME: Final = "__name"
@@ -171,7 +172,7 @@ def _by_spark(
     options = folded(source.options)
     own = _in_its_encoding(options)
     here = names if own else [mangled(n, options) for n in names]
-    schema = StructType([StructField(n, _parse_datatype_string(t)) for n, t in zip(here, types, strict=True)])
+    schema = StructType([StructField(n, type_of_ddl(t)) for n, t in zip(here, types, strict=True)])
     schema.add(CORRUPT, StringType())
     given = spark_options(source, None if own else "ISO-8859-1") | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if columns is not None:

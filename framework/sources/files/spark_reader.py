@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
-from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import StringType, StructField, StructType
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
@@ -30,6 +30,7 @@ from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.structs import struct
 from skyband.framework.sources.text.options import WIDE, codec_of, encoding_of, folded, skipped
 from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.spark_adapter.driver import type_of_ddl
 
 _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
 """Characters of a pattern, which the name of a file may contain too."""
@@ -295,7 +296,7 @@ def _bytes(size: str) -> int:
 
 def _schema(source: SourceNode, columns: list[str] | None, text: bool) -> StructType:
     """The schema to read with: files with a header give every column of it a place, in its order."""
-    types = {str(f.source_name): _parse_datatype_string(f.type) for f in source.fields}
+    types = {str(f.source_name): type_of_ddl(f.type) for f in source.fields}
     schema = StructType([StructField(n, types.get(n, StringType())) for n in (columns if columns is not None else types)])
     objects = tree(p for p in paths_of(source) if not _has_column(source, ".".join(p[0])))
     for name, inside in objects.items():
@@ -307,7 +308,7 @@ def _schema(source: SourceNode, columns: list[str] | None, text: bool) -> Struct
 
 def _struct(members: Mapping[str, Any]) -> StructType:
     """Objects in objects (``nested.tree``) as Spark's type."""
-    return StructType([StructField(n, _struct(t) if isinstance(t, dict) else _parse_datatype_string(t)) for n, t in members.items()])
+    return StructType([StructField(n, _struct(t) if isinstance(t, dict) else type_of_ddl(t)) for n, t in members.items()])
 
 
 def _has_column(source: SourceNode, name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import StringType, StructField, StructType
 
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files.spark_reader import rows
@@ -15,6 +15,7 @@ from skyband.framework.sources.kafka.avro_reader import with_record
 from skyband.framework.sources.kafka.client import connection
 from skyband.framework.sources.kafka.records import META, OF_KEY, Offsets
 from skyband.framework.sources.protocol import CORRUPT
+from skyband.framework.spark_adapter.driver import type_of_ddl
 
 _KEY, _VALUE = "__key", "__value"
 _PARSING: Final = ("sep", "quote", "escape", "nullValue", "dateFormat", "timestampFormat")
@@ -75,7 +76,7 @@ def _inside(f: Field) -> str:
 
 
 def _record(kind: str, text: Column, fields: list[Field], options: dict[str, str]) -> Column:
-    schema = StructType([StructField(str(f.source_name).removeprefix(OF_KEY), _parse_datatype_string(f.type)) for f in fields])
+    schema = StructType([StructField(str(f.source_name).removeprefix(OF_KEY), type_of_ddl(f.type)) for f in fields])
     schema.add(CORRUPT, StringType())
     options = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if kind == "csv":

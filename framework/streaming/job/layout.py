@@ -223,7 +223,9 @@ def token_key(layout: Layout, job: JobFile) -> str:
 
     A job from before the key was kept in its job file has the one made of its checkpoint's path, as long as the sink is not moved.
     """
-    return job.token_key or hashlib.sha256(cache_key(layout, job).encode()).hexdigest()[:16]
+    from skyband.framework.streaming.rows.tokens import key_of  # loads Arrow, without which commands read job files
+
+    return job.token_key or key_of(cache_key(layout, job))
 
 
 def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:

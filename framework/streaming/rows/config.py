@@ -50,9 +50,9 @@ class HostConfig:
     buckets: int
     finishes: tuple[tuple[int, int], ...]
     cache_key: str
+    token_key: str
     filling: Filling | None = None
     threads: int = 1
-    token_key: str = ""
 
     @classmethod
     def of(
@@ -63,8 +63,8 @@ class HostConfig:
         queries = tuple(replace(q, asked=()) for q in plan.queries)
         threads = cores if plan.buckets == 1 else 1
         return cls(
-            plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key, filling, threads,
-            token_key or key_of(cache_key),
+            plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key,
+            token_key or key_of(cache_key), filling, threads,
         )  # fmt: skip
 
     def row_schema(self) -> pa.Schema:

@@ -39,7 +39,7 @@ FINISHING: Final = "finishing: rows that wait are processed"
 
 @dataclass(frozen=True, slots=True)
 class OpenJob:
-    """Open the job, or create it in a first run: check that the plan fits its state, and bring the state into the shape of the plan.
+    """Open the job, or create it in a first run: check that the plan fits its state, and give its state the plan's buckets and tasks.
 
     ``rebuild``: results are about to be derived again. ``found``: the tables as a caller found them already (``consistency.check``).
     """

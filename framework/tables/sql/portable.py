@@ -126,11 +126,6 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def python_lines(root: str, table: str) -> str:
-    """Return two lines of Python that read one table."""
-    return f'from deltalake import DeltaTable\nDeltaTable("{root}/{table}").to_pandas()'
-
-
 def instant(at: datetime) -> str:
     """Return a timestamp literal in UTC."""
     return f"timestamp with time zone '{at.strftime('%Y-%m-%d %H:%M:%S.%f')}+00:00'"

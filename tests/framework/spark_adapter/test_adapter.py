@@ -61,6 +61,13 @@ def test_arrow_types_are_converted() -> None:
     assert driver.spark_type(pa.list_(pa.string())).simpleString() == "array<string>", advice
 
 
+@pytest.mark.spark
+def test_types_are_parsed_as_in_a_schema(spark: SparkSession) -> None:
+    advice = "find PySpark's parser of types, and change driver.type_of_ddl (DataType.fromDDL is the public, slower one)"
+    ddl = "struct<a: array<bigint>, b: decimal(20, 3), c: timestamp>"
+    assert driver.type_of_ddl(ddl) == spark.createDataFrame([], f"x {ddl}").schema["x"].dataType, advice
+
+
 @pytest.mark.parametrize("module", [*workers.WORKER_MODULES, *workers.STATEFUL_MODULES, workers.DRIVER_WORKER])
 def test_modules_of_workers_exist(module: str) -> None:
     assert find_spec(module) is not None, f"{module} is gone: find the module that workers import now, and change workers.py"

@@ -1,4 +1,4 @@
-"""A state that is moved to another number of tasks, all but Spark's moving: whatever is killed, it is gone on with."""
+"""Move a state to another number of tasks, without Spark's own part: a killed run is continued by the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a JVM's end is told: from its process's exit code and the error that came of it."""
+"""The end of a JVM is reported by its exit code and by the error that it caused."""
 
 from __future__ import annotations
 
