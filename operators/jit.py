@@ -93,16 +93,6 @@ def prepare_numba() -> None:
             sys.modules["numba"].config.CACHE_DIR = directory
 
 
-def load_compiler() -> None:
-    """Load the parts of Numba that its first kernel needs, which takes half a second. Loads no kernel and starts no threads."""
-    if HAVE_NUMBA:
-        prepare_numba()
-        from numba.core.registry import cpu_target
-
-        cpu_target.typing_context.refresh()
-        cpu_target.target_context.refresh()
-
-
 @overload
 def jit(signature: F) -> F: ...
 @overload

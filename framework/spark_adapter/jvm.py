@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,6 @@ from skyband.framework.storage.locations import is_object
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
 
@@ -50,24 +48,6 @@ def scala_context(spark: SparkSession) -> Any:
 def module_options(spark: SparkSession) -> list[str]:
     """Return the JVM options that Spark's launcher adds to open modules of the JDK."""
     return list(_jvm(spark).org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray())
-
-
-def warm_up_steps(spark: SparkSession, schema: StructType, file: Path) -> tuple[Callable[[], Any], ...]:
-    """Return calls that have the JVM load what the first batch needs: Scala reflection, the code generator, RocksDB, snapshot metadata.
-
-    ``file``: a metadata file of a state snapshot, which the last step reads.
-    """
-    jvm = _jvm(spark)
-    return (
-        jvm.scala.reflect.runtime.package.universe,
-        lambda: jvm.org.apache.spark.sql.catalyst.expressions.UnsafeProjection.create(_scala_schema(spark, schema)),
-        jvm.org.rocksdb.RocksDB.loadLibrary,
-        lambda: getattr(jvm, f"{_STATE}.RocksDBCheckpointMetadata").readFromFile(jvm.java.io.File(str(file))),
-    )
-
-
-def _scala_schema(spark: Any, schema: StructType) -> Any:
-    return spark._jsparkSession.parseDataType(schema.json())
 
 
 def close_state(spark: SparkSession, query: StreamingQuery, tasks: int, write: bool) -> None:

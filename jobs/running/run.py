@@ -89,8 +89,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         lines.say(f"starting {args.spec}")
     if getattr(args, "alone", False):
-        if not args.continuous:
-            streaming.start_spark_ahead(args.spec)
         lean_arrow()
     plan, layout = opening.open_job(args)
     opening.check_libraries(plan)
@@ -99,7 +97,6 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.streaming.job.layout import fitting_job, reshaped
     from skyband.framework.streaming.job.locks import one_run
     from skyband.framework.streaming.job.sent import all_sent
-    from skyband.framework.streaming.spark.start_ahead import note
     from skyband.jobs.running.recorded import recorded
 
     outcome: Outcome = args.recorded
@@ -124,8 +121,6 @@ def run(args: argparse.Namespace) -> int:
                 for text in changes if not args.quiet else ():
                     lines.tell("info", "reshaping", text)
                 code = streaming.StreamJob(args, plan, layout, layout.home, began, streaming.is_quick(unread)).run()
-            if once:
-                note(args.spec, plan.source, streaming.jvm_request(plan))
             return record.ended(code)
         finally:
             outcome.look(lambda: newest_checks(layout.root))

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.job.consistency import Found
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.streaming.run.batch import Batch
-    from skyband.framework.streaming.spark.start_ahead import JvmRequest
     from skyband.framework.tables.writing.sink import Sink
 
 QUICK_BYTES: Final = 64 << 20
@@ -42,28 +41,6 @@ def runs_once(args: argparse.Namespace, plan: Plan) -> bool:
 def is_quick(files: Sequence[str] | None) -> bool:
     """Return whether the unread ``files`` (None: unknown) are so small that the start of Spark is most of the run."""
     return files is not None and sum(os.path.getsize(f) for f in files if os.path.exists(f)) <= QUICK_BYTES
-
-
-def jvm_request(plan: Plan) -> JvmRequest:
-    """Return the JVM that runs of ``plan`` need."""
-    from skyband.framework.streaming.spark.packages import packages
-    from skyband.framework.streaming.spark.start_ahead import JvmRequest
-
-    return JvmRequest(plan.job, packages(plan))
-
-
-def start_spark_ahead(spec: str) -> None:
-    """Start the JVM for a run of ``spec`` before the spec is read, if a short run is expected. Errors are left to the run itself."""
-    from skyband.framework.streaming.spark.start_ahead import expected
-
-    request = expected(spec)
-    if request is None:
-        return
-    from skyband.framework.streaming.spark.session import start_ahead
-    from skyband.framework.streaming.spark.worker_pools import SOON_OVER
-
-    with suppress(SkybandError, OSError):
-        start_ahead(request.job, request.packages, SOON_OVER)
 
 
 def check_ahead(plan: Plan, layout: Layout) -> list[Found]:
@@ -134,6 +111,7 @@ class StreamJob:
         """Return the exit code."""
         from skyband.framework.quality.newest_checks import newest_checks
         from skyband.framework.streaming.run.progress import Progress
+        from skyband.framework.streaming.spark.packages import packages
         from skyband.framework.streaming.spark.session import get_session
         from skyband.framework.streaming.spark.worker_pools import SOON_OVER
 
@@ -162,11 +140,8 @@ class StreamJob:
             _import_ahead()
             checking.start()
 
-        request = jvm_request(plan)
         extra = SOON_OVER if self.quick else None
-        spark = get_session(
-            request.job, packages=request.packages, home=self.home, extra=extra, quick=brief, meanwhile=while_the_jvm_starts
-        )
+        spark = get_session(plan.job, packages=packages(plan), home=self.home, extra=extra, quick=brief, meanwhile=while_the_jvm_starts)
         if checking.ident is not None:
             checking.join()
         from skyband.framework.quality import unusable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,8 +9,8 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.spark import session
-from skyband.jobs.cli import _Command, main
-from skyband.jobs.running import run, streaming
+from skyband.jobs.cli import main
+from skyband.jobs.running import streaming
 from tests.spark.cuts import stream, write
 from tests.spark.jobs import write_spec
 
@@ -49,19 +48,3 @@ def test_who_is_brief(
     monkeypatch.setattr(streaming, "QUICK_BYTES", 1 << 20 if little else 0)
     assert main(["run", str(spec), how]) == 3 and "there is none here" in capsys.readouterr().err
     assert asked == [brief]
-
-
-@pytest.mark.parametrize(("how", "ahead"), [("--once", True), ("--finish", True), ("--continuous", False)])
-def test_whose_engine_may_be_started_ahead(how: str, ahead: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a command by itself: one that goes on has its engine for long, and compiled for that."""
-    spec = write_spec(tmp_path)
-    started: list[str] = []
-
-    def no_spark(*_: Any, **__: Any) -> NoReturn:
-        raise SkybandError("SKY-E300", "there is none here")
-
-    monkeypatch.setattr(session, "get_session", no_spark)
-    monkeypatch.setattr(streaming, "start_spark_ahead", started.append)
-    monkeypatch.setattr(run, "lean_arrow", lambda: None)
-    assert _Command(sys.stderr, alone=True).run(["run", str(spec), how]) == 2
-    assert started == ([str(spec)] if ahead else [])

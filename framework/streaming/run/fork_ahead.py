@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from skyband.framework.sources.structs import struct
 from skyband.framework.spark_adapter.driver import serialize_function
-from skyband.framework.spark_adapter.jvm import warm_up_steps
-from skyband.framework.streaming.spark.scratch import scratch_directory
 from skyband.framework.streaming.spark.worker_pools import pool, pools
 
 if TYPE_CHECKING:
@@ -37,31 +34,10 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
         for rows in ahead_of_tasks:
             with suppress(Exception):
                 rows.count()
-        # After that: at once, and on the same two cores, nothing of it would be gained [measured].
-        warm(spark)
 
     thread = Thread(target=count, name="fork ahead", daemon=True)
     thread.start()
     return thread
-
-
-_SNAPSHOT: Final = 'v1\n{"sstFiles":[],"numKeys":0}\n'
-"""Metadata of the snapshot of an empty state."""
-
-
-def warm(spark: SparkSession) -> None:
-    """Have the JVM load what its first batch needs, each part of which takes some hundred milliseconds, while Spark plans that batch.
-
-    Errors are ignored: they occur again, and are reported, when the part is used.
-    """
-    file = scratch_directory() / "snapshot"
-    file.write_text(_SNAPSHOT)
-    try:
-        for step in warm_up_steps(spark, struct(), file):
-            with suppress(Exception):
-                step()
-    finally:
-        file.unlink()
 
 
 def _data_set(spark: SparkSession, more: Mapping[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:

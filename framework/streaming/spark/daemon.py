@@ -16,7 +16,6 @@ from typing import Final
 from skyband.framework.base.lean_arrow import lean_arrow
 from skyband.framework.spark_adapter.workers import STATEFUL_MODULES, WORKER_MODULES, run_daemon
 from skyband.framework.streaming.spark.worker_pools import HOST
-from skyband.operators.jit import load_compiler
 
 THREADLESS: Final = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Environment variables that keep BLAS, and an allocator of Arrow's that is not used, from starting threads."""
@@ -33,8 +32,6 @@ def prepare() -> None:
     with suppress(ImportError):
         for module in (*_ALL, *(_OF_HOST if of_host else ())):
             importlib.import_module(module)
-        if of_host:
-            load_compiler()
     gc.collect()
     gc.freeze()
 

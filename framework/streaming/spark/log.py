@@ -45,8 +45,6 @@ class _Log:
 
 
 _at_end: list[Callable[[], None]] = []
-_waiting: list[int] = []
-"""Pipes of processes that were started before the log's path was known."""
 _log: _Log | None = None
 """The log of this process's JVM."""
 
@@ -68,23 +66,11 @@ def spark_log(home: Path | None) -> Iterator[Path]:
     _fill()
     if _log is None:
         _log = _opened(home)
-    while _waiting:
-        _pump(_waiting.pop(), _log)
     read, write = os.pipe()
     # Start reading first: writers to a pipe that nobody reads would block.
     _pump(read, _log)
     with _redirected_to(write):
         yield _log.path
-
-
-@contextmanager
-def log_buffered() -> Iterator[None]:
-    """Redirect as ``spark_log`` does, before the log's path is known: a pipe buffers the output until the first ``spark_log``."""
-    _fill()
-    read, write = os.pipe()
-    _waiting.append(read)
-    with _redirected_to(write):
-        yield
 
 
 @contextmanager

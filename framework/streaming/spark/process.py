@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import Any, NamedTuple
+from typing import Any
 
 from skyband.framework.spark_adapter.driver import CONNECTION_FILE, has_gateway, jvm_started_by
 from skyband.framework.streaming.spark import cluster, launch
@@ -38,45 +38,17 @@ class Start:
     secrets: Collection[str]
     env: Mapping[str, str]
     directory: Path | None
-    meanwhile: Callable[[], None] = field(compare=False)
-    _early: Path | None = field(default=None, init=False, compare=False)
+    meanwhile: Callable[[], None]
+    _early: Path | None = field(default=None, init=False)
 
     def begin(self) -> None:
-        """Start the process, as PySpark would, if its command line is known and none runs: it ignores Ctrl-C, and ends when its input does.
-
-        Use a JVM that was started ahead if it equals this one, else end it.
-        """
-        self._early = self._started_ahead()
-        if self._early is not None or not self._may_begin():
+        """Start the process, as PySpark would, if its command is known and none runs. It ignores Ctrl-C, and ends with its input."""
+        if self.known is None or SPARK_JVM.process is not None or has_gateway():
             return
         # The directory is private to this user: the JVM writes its secret to it.
         self._early = Path(tempfile.mkdtemp(dir=scratch_directory()))
         env = {**os.environ, "SPARK_CONNECT_MODE": "0", CONNECTION_FILE: str(self._early / "connection")}
         self._open(self._script(), {"stdin": PIPE, "env": env, "preexec_fn": _ignore_sigint})
-
-    def ahead(self) -> None:
-        """Start the process as ``begin`` does, before it is certain that it is needed."""
-        global _ahead
-        self.begin()
-        if self._early is not None:
-            _ahead = _Ahead(self, self._early)
-
-    def _started_ahead(self) -> Path | None:
-        """Return the connection directory of the JVM that was started ahead, if it equals this one; end it if it differs."""
-        global _ahead
-        if _ahead is None:
-            return None
-        other, directory = _ahead
-        _ahead = None
-        if other == self and SPARK_JVM.pids():
-            return directory
-        SPARK_JVM.end()
-        # That removed the scratch directory.
-        scratch_directory()
-        return None
-
-    def _may_begin(self) -> bool:
-        return self.known is not None and SPARK_JVM.process is None and not has_gateway()
 
     def _script(self) -> list[str]:
         return ["spark-submit", *(part for name, value in self.settings.items() for part in ("--conf", f"{name}={value}")), "pyspark-shell"]
@@ -108,16 +80,6 @@ class Start:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             env = launch.environment(env, self.spark_home)
         SPARK_JVM.process = Popen(command, **{**kwargs, "env": env}, cwd=self.directory)
-
-
-class _Ahead(NamedTuple):
-    """A JVM that was started ahead, and the directory to which it writes its port and secret."""
-
-    start: Start
-    directory: Path
-
-
-_ahead: _Ahead | None = None
 
 
 @cache

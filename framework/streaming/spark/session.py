@@ -26,7 +26,7 @@ from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.settings import EXCLUDED_JARS, SPARK_JARS, executors_env, spark_conf, workers_env
 from skyband.framework.streaming.spark import cluster, launch
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
-from skyband.framework.streaming.spark.log import log_buffered, spark_log
+from skyband.framework.streaming.spark.log import spark_log
 from skyband.framework.streaming.spark.packages import resolver, with_provider
 from skyband.framework.streaming.spark.process import Start
 from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_directory
@@ -122,18 +122,6 @@ def get_session(
             spark.stop()
             raise
     return spark
-
-
-def start_ahead(app_name: str, packages: tuple[str, ...], extra: Mapping[str, str]) -> None:
-    """Start the JVM that a ``quick`` call of ``get_session`` with these arguments will need, if its command line is known.
-
-    Its output is buffered until the log is opened. If ``get_session`` needs another JVM, this one is ended (``Start.begin``).
-    """
-    request = _request(app_name, None, None, packages, extra, True, None, False, lambda: None)
-    if request.local and not has_context():
-        SPARK_JVM.scratch = request.scratch
-        with log_buffered():
-            request.start.ahead()
 
 
 class _Request(NamedTuple):

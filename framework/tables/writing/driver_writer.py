@@ -24,9 +24,8 @@ from skyband.framework.tables.delta.data_files import ROWS_PER_FILE, DataFile, m
 from skyband.framework.tables.delta.fence import fence, overtaken
 from skyband.framework.tables.delta.ownership import Owner, file_mark
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.writing.log_checkpoints import Checkpoint, due, last
 from skyband.framework.tables.writing.table_properties import missing_columns, outdated, partition_text, properties
-from skyband.framework.tables.writing.upkeep import Size, Upkeep, size, tidy
+from skyband.framework.tables.writing.upkeep import CHECKPOINT_INTERVAL, Size, Upkeep, size, tidy
 from skyband.framework.tables.writing.writer import Writes, write_table
 
 _AT_ONCE = 4
@@ -40,7 +39,6 @@ class DriverWriter:
         self.root = root
         self._open: dict[str, DeltaTable] = {}
         self._versions: dict[tuple[str, str], int | None] = {}
-        self._checkpoints: dict[str, Checkpoint] = {}
         self._upkeep = Upkeep()
         self.owner = Owner(root)
         self._spans: dict[str, tuple[int, int]] = {}
@@ -200,20 +198,14 @@ class DriverWriter:
         return True
 
     def _committed(self, table: str, app_id: str, version: int) -> None:
-        """Note a commit, and write a checkpoint if one is due, so that the next commits read a short log."""
+        """Note a commit. Open the table again after each checkpoint that delta-rs writes: an open table does not use it."""
         self._versions[table, app_id] = version
         opened = self._table(table)
         first, last_own = self._spans[table]
         if opened.version() == last_own + 1:
             self._spans[table] = first, last_own + 1
-        before = self._checkpoints.get(table) or last(self.root / table)
-        if due(opened.version(), before):
-            with _reported_errors(self.root, table):
-                opened.create_checkpoint()
-            # The open table does not use the new checkpoint.
+        if opened.version() % CHECKPOINT_INTERVAL == 0:
             self._open.pop(table)
-            before = last(self.root / table)
-        self._checkpoints[table] = before
 
     def _write(self, table: str, rows: pa.Table, partition: Mapping[str, str]) -> list[DataFile]:
         starts = range(0, rows.num_rows, ROWS_PER_FILE)

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
-from skyband.framework.sources.structs import struct
 from skyband.framework.spark_adapter import driver, jvm, workers
-from skyband.framework.streaming.run.fork_ahead import warm
-from skyband.framework.streaming.spark.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,17 +109,6 @@ def test_each_use_of_the_jvm(spark: SparkSession, tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.spark
-def test_each_step_of_the_warm_up_runs_and_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    """If a step fails here Spark has moved what its first batch loads: change ``jvm.warm_up_steps``, or remove the step."""
-    file = tmp_path / "snapshot"
-    file.write_text('v1\n{"sstFiles":[],"numKeys":0}\n')
-    universe, compiled, library, snapshot = (step() for step in jvm.warm_up_steps(spark, struct(), file))
-    assert "JavaUniverse" in universe.getClass().getName() and "UnsafeProjection" in compiled.getClass().getName()
-    assert library is None and snapshot.numKeys() == 0
-    warm(spark)
-    assert not (scratch_directory() / "snapshot").exists()
-
-
 def test_no_cause_is_found_in_an_exception_of_python() -> None:
     assert driver.java_cause(ValueError("x")) is None
     assert driver.java_cause(cast(Any, SimpleNamespace(_cause=None))) is None

@@ -22,7 +22,7 @@ from skyband.framework.tables import schemas
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import PROPERTY
 from skyband.framework.tables.results.derive import derive
-from skyband.framework.tables.writing import log_checkpoints, table_properties, upkeep
+from skyband.framework.tables.writing import table_properties, upkeep
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.verify.stored import Stored, runs_gone
@@ -103,8 +103,8 @@ def test_exactly_once_outlives_merging_deleting_and_the_cleaning_of_the_log(tmp_
             derive(sink, n)
     before = {t: (sink.writer.version(t, sink.app_id(t)), delta_read.read(delta_read.open_table(tmp_path, t)).num_rows) for t in sink.specs}
     assert before["runs"] == (219, 30)  # ten of the last upkeep, twenty since
-    # No commit of a batch is in the log any more but those since its last checkpoint.
-    assert files(tmp_path / "runs" / "_delta_log", "*.json") <= upkeep.CHECKPOINT_INTERVAL + 5
+    # The log keeps the commits since the last checkpoint that the last upkeep, twenty commits ago, has found, and no earlier ones.
+    assert files(tmp_path / "runs" / "_delta_log", "*.json") <= upkeep.CHECKPOINT_INTERVAL + 20
     again = Sink(sink.plan, DriverWriter(tmp_path), "g")
     again.ensure_all()
     for n in (0, 200, 218, 219):
@@ -238,7 +238,6 @@ def test_a_link_in_a_tables_directory_leads_to_no_removal(tmp_path: Path) -> Non
 
 
 def test_tables_stay_open_over_an_upkeep_that_has_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_checkpoints, "LEAST", upkeep.CHECKPOINT_INTERVAL)
     sink, opened = sink_at(tmp_path), []
     commit(sink, 0, START)
     original = delta_read.open_table
@@ -248,13 +247,13 @@ def test_tables_stay_open_over_an_upkeep_that_has_nothing_to_do(tmp_path: Path, 
         commit(sink, n, START + n * MINUTE)
     assert set(opened) <= set(sink.specs) and len(opened) == len(set(opened))
     # After one that merged, or removed a part of the log, they are opened again.
-    for n in range(5, 80):
+    for n in range(5, 70):
         commit(sink, n, START + n * MINUTE)
     before = opened.count("runs")
-    sink.maintain(START + 80 * MINUTE)
-    commit(sink, 80, START + 80 * MINUTE)
+    sink.maintain(START + 70 * MINUTE)
+    commit(sink, 70, START + 70 * MINUTE)
     assert opened.count("runs") == before + 1
-    assert sorted(sink.writer.read("runs")["batch_id"].to_pylist()) == list(range(81))
+    assert sorted(sink.writer.read("runs")["batch_id"].to_pylist()) == list(range(71))
 
 
 def test_rows_are_merged_a_few_at_a_time_not_all_again(tmp_path: Path) -> None:

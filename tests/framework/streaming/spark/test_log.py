@@ -159,12 +159,3 @@ def test_output_of_the_jvm_and_a_closed_descriptor(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", driver], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "['printed', 'said']\n"
-
-
-def test_what_is_written_before_there_is_a_log_comes_into_it(write: Write, tmp_path: Path) -> None:
-    conceal("S", "hunter3")
-    with log.log_buffered():
-        subprocess.run([sys.executable, "-S", "-c", r"import os; os.write(2, b'early hunter3\n')"], check=True)
-    path = write(tmp_path, b"late\n")
-    assert sorted(path.read_text().splitlines()) == ["early ${S}", "late"]
-    assert not log._waiting
