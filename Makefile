@@ -75,7 +75,7 @@ airflow-test: airflow ## run the tests that need Airflow
 
 editor-test: setup ## test what editors show for specs, by yaml-language-server (needs Node.js and npm)
 	@npm install --no-audit --no-fund --no-save --prefix build/editor yaml-language-server@1.25.0
-	@$(BIN)/python -m pytest --durations=20 tests/framework/spec/test_editor.py
+	@$(BIN)/python -m pytest --durations=20 tests/framework/spec/schema/test_editor.py
 
 clean: ## remove build results and environments
 	@rm -rf build .venv .venv-airflow .venv-site

@@ -18,9 +18,9 @@ from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.cli import main
 from skyband.jobs.running import maintain as command
 from tests.framework.tables.plans import make_plan, random_changes
-from tests.framework.tables.test_kills import content
-from tests.framework.tables.test_reader import job
-from tests.framework.tables.test_upkeep import MINUTE, START, at_once, commit, files
+from tests.framework.tables.results.test_reader import job
+from tests.framework.tables.writing.test_kills import content
+from tests.framework.tables.writing.test_upkeep import MINUTE, START, at_once, commit, files
 
 __all__ = ["at_once"]
 BATCHES = 30

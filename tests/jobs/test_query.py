@@ -18,7 +18,7 @@ from skyband.framework.tables.results.reader import Reader
 from skyband.jobs.cli import main
 from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
-from tests.framework.tables.test_reader import job
+from tests.framework.tables.results.test_reader import job
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs.cli import main
 from skyband.jobs.reading import sql as command
-from tests.framework.tables.test_reader import job
+from tests.framework.tables.results.test_reader import job
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from skyband.jobs.authoring.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.conftest import ROOT
-from tests.framework.tables.elsewhere import same_elsewhere
+from tests.framework.tables.sql.elsewhere import same_elsewhere
 from tests.spark.cuts import same, stream, verified, whole_and_in_parts
 from tests.spark.jobs import run, table
 

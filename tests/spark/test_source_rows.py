@@ -13,9 +13,9 @@ import pytest
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.tables.sql.statements import Statements
 from tests.framework.tables.plans import DAY
-from tests.framework.tables.test_reader import job
-from tests.framework.tables.test_readers import HOSTILE, hostile
-from tests.framework.tables.test_source_rows import WRITERS, at, expected, laid, random_source, source_of, taken
+from tests.framework.tables.results.test_reader import job
+from tests.framework.tables.sql.test_readers import HOSTILE, hostile
+from tests.framework.tables.sql.test_source_rows import WRITERS, at, expected, laid, random_source, source_of, taken
 from tests.spark.in_catalog import register
 
 if TYPE_CHECKING:

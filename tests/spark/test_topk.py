@@ -19,7 +19,7 @@ from skyband.jobs.authoring.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.conftest import ROOT
-from tests.framework.tables.elsewhere import same_elsewhere
+from tests.framework.tables.sql.elsewhere import same_elsewhere
 from tests.spark.cuts import same, verified, whole_and_in_parts, write
 from tests.spark.jobs import changes, run, table, write_spec
 from tests.spark.ranked import NAMES, QUERIES, SCORING, TABLES, deleting_stream, write_queries

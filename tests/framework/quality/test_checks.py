@@ -18,7 +18,7 @@ from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
-from tests.framework.tables.test_sink import commit
+from tests.framework.tables.writing.test_sink import commit
 
 
 def run_checks(plan: Plan, sink: Sink) -> int:

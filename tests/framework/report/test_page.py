@@ -23,10 +23,10 @@ from skyband.framework.report.query_figures import QueryFigures
 from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs.cli import main
 from skyband.jobs.reading import report as command
-from tests.framework.tables.test_reader import job
-from tests.framework.tables.test_readers import hostile
-from tests.framework.tables.test_reports import Job
-from tests.framework.tables.test_trajectories import plan_at, rows_of, write
+from tests.framework.tables.results.test_reader import job
+from tests.framework.tables.results.test_reports import Job
+from tests.framework.tables.results.test_trajectories import plan_at, rows_of, write
+from tests.framework.tables.sql.test_readers import hostile
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 OWNED = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><svg onload=document.title='owned'>"

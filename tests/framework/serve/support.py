@@ -16,7 +16,7 @@ import psycopg
 
 from skyband.framework.plan.model import Plan
 from tests.framework.streaming.bucket.test_bucket_loyalty import SPEC
-from tests.framework.tables.test_trajectories import plan_at, rows_of, write
+from tests.framework.tables.results.test_trajectories import plan_at, rows_of, write
 
 TOKEN = "a-token-for-tests-only"
 CANARY = "canary of somebody else"

@@ -30,8 +30,8 @@ from skyband.framework.tables.sql.views import views
 from skyband.jobs.cli import main
 from tests.framework.serve.support import TOKEN, Served, free_port, job_at, served, serving
 from tests.framework.tables.plans import DAY
-from tests.framework.tables.test_readers import hostile
-from tests.framework.tables.test_source_rows import at, laid, source_of
+from tests.framework.tables.sql.test_readers import hostile
+from tests.framework.tables.sql.test_source_rows import at, laid, source_of
 
 
 @pytest.fixture(scope="module")

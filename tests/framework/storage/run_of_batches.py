@@ -14,7 +14,7 @@ from skyband.framework.streaming.job.locks import one_run
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
-from tests.framework.tables.test_sink import commit
+from tests.framework.tables.writing.test_sink import commit
 
 GENERATION = "g"
 

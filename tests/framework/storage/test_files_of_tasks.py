@@ -32,7 +32,7 @@ from skyband.framework.tables.writing.sink import Sink
 from tests.framework.streaming.run import test_delivery, test_deriving
 from tests.framework.streaming.run.test_delivery import REJECTED, ROWS, Task, bad_rows, heads_block, messages, sink_of
 from tests.framework.tables.plans import random_changes
-from tests.framework.tables.test_sink import NAMES, flat, replay
+from tests.framework.tables.writing.test_sink import NAMES, flat, replay
 
 KEY = "AKIDOFTHISTEST"
 

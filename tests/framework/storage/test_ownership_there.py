@@ -12,9 +12,9 @@ from skyband.framework.streaming.job.layout import Layout, check_sink_location
 from skyband.framework.tables.delta.ownership import PROPERTY, Owner
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
+from tests.framework.tables.delta.test_ownership import FOREIGN
 from tests.framework.tables.plans import make_plan, random_changes
-from tests.framework.tables.test_ownership import FOREIGN
-from tests.framework.tables.test_sink import commit
+from tests.framework.tables.writing.test_sink import commit
 
 
 @pytest.mark.parametrize("kind", ["objects", "table"])

@@ -20,8 +20,8 @@ from skyband.framework.verify.verification import verify
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.job.test_consistency import BATCHES, HEAD, Job
 from tests.framework.streaming.job.test_status import Known
-from tests.framework.tables.test_sink import commit
-from tests.framework.tables.test_upkeep import at_once
+from tests.framework.tables.writing.test_sink import commit
+from tests.framework.tables.writing.test_upkeep import at_once
 
 __all__ = ["at_once"]
 TRUTH = ["near_changes", "near_skyband", "heads", "rejected", "runs"]

@@ -26,7 +26,7 @@ from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import make_plan, random_changes
-from tests.framework.tables.test_sink import commit
+from tests.framework.tables.writing.test_sink import commit
 
 BATCHES = 4
 HEAD = JobFile("tests", "g", {}, 2, None)

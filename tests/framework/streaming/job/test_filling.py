@@ -44,7 +44,7 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def own_tables() -> Iterator[None]:
-    """The tables here are no real ones: whose a directory is, is tested in tests/framework/tables/test_ownership.py."""
+    """The tables here are no real ones: whose a directory is, is tested in tests/framework/tables/delta/test_ownership.py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Owner, "stranger", lambda *_: None)
         yield

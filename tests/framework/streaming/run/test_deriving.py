@@ -19,7 +19,7 @@ from skyband.framework.tables.results.parts import Made, Part
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
-from tests.framework.tables.test_sink import NAMES, commit, flat, replay
+from tests.framework.tables.writing.test_sink import NAMES, commit, flat, replay
 
 SECRET = "s3cret"
 

@@ -37,8 +37,8 @@ from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import DAY, item_row, make_plan, to_table, without
-from tests.framework.tables.test_reader import views
-from tests.framework.tables.test_sink import instant
+from tests.framework.tables.results.test_reader import views
+from tests.framework.tables.writing.test_sink import instant
 
 BATCHES = 5
 TABLES = ["near_changes", "near3_changes", "heads", "rejected", "checks", "published", "runs", "job_runs"]

@@ -30,10 +30,10 @@ from skyband.framework.tables.sql.statements import Statements
 from skyband.framework.tables.sql.views import views
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import DAY
-from tests.framework.tables.test_reader import job
-from tests.framework.tables.test_readers import HOSTILE, hostile
-from tests.framework.tables.test_reports import Job
-from tests.framework.tables.test_trajectories import plan_at
+from tests.framework.tables.results.test_reader import job
+from tests.framework.tables.results.test_reports import Job
+from tests.framework.tables.results.test_trajectories import plan_at
+from tests.framework.tables.sql.test_readers import HOSTILE, hostile
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COLUMNS = ("id", "ts", "grp", "day", "price", "x")

@@ -25,7 +25,7 @@ from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.operators.base import Window
 from tests.framework.tables.plans import DAY, item_row, make_plan, random_changes, to_table
-from tests.framework.tables.test_sink import commit, instant, replay
+from tests.framework.tables.writing.test_sink import commit, instant, replay
 
 ITEMS = [(i, j) for i in range(990, 1010) for j in range(i + 1, 1010) if (i * j) % 3]
 

@@ -13,9 +13,9 @@ import pytest
 from skyband.framework.spec.schema.json_schema import schema_text
 from skyband.jobs.authoring.init import MODELINE, SCHEMA
 from skyband.jobs.cli import main
-from tests.framework.spec.language_server import Editor, command, editor
+from tests.framework.spec.schema.language_server import Editor, command, editor
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SERVER = command()
 
 pytestmark = [

@@ -20,7 +20,7 @@ from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.published import broken_versions, publish, readable_versions
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
-from tests.framework.tables.test_sink import commit
+from tests.framework.tables.writing.test_sink import commit
 
 Changes = list[dict[str, list[dict[str, Any]]]]
 

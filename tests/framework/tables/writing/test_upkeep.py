@@ -28,7 +28,7 @@ from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.verify.stored import Stored, runs_gone
 from tests.framework.streaming.checkpoints import write
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
-from tests.framework.tables.test_kills import content
+from tests.framework.tables.writing.test_kills import content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -334,7 +334,7 @@ from datetime import UTC, datetime, timedelta
 from skyband.framework.tables.writing import table_properties, upkeep
 from skyband.framework.tables.results.derive import derive
 from tests.framework.tables.plans import random_changes
-from tests.framework.tables.test_upkeep import START, commit, sink_at
+from tests.framework.tables.writing.test_upkeep import START, commit, sink_at
 upkeep.MERGE_AT, upkeep.SPARE, upkeep.MINUTES = 2, 0, dict.fromkeys(upkeep.MINUTES, 0)
 table_properties.MINUTES = upkeep.MINUTES
 from pathlib import Path
@@ -351,7 +351,7 @@ derive(sink, {KILLED - 1})
 
 def run_apart(directory: Path, point: str | None = None) -> int:
     env = {k: v for k, v in os.environ.items() if k != "SKYBAND_FAILPOINT"} | ({"SKYBAND_FAILPOINT": point} if point else {})
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[4]
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(directory)], env=env, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode

@@ -15,8 +15,8 @@ from skyband.framework.tables.sql.dialects import DIALECTS, complete
 from skyband.jobs.cli import main
 from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
-from tests.framework.tables.elsewhere import LIMIT, same_elsewhere
-from tests.framework.tables.test_reader import job
+from tests.framework.tables.results.test_reader import job
+from tests.framework.tables.sql.elsewhere import LIMIT, same_elsewhere
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-BUILT = Path(__file__).resolve().parents[3] / "build" / "editor" / "node_modules" / ".bin" / "yaml-language-server"
+BUILT = Path(__file__).resolve().parents[4] / "build" / "editor" / "node_modules" / ".bin" / "yaml-language-server"
 """Where ``make editor-test`` puts it."""
 _PATIENCE = 60
 """Seconds after which the server is ended, so that a test fails and does not hang."""

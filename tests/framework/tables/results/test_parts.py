@@ -16,7 +16,7 @@ from skyband.framework.tables.results.parts import Made, Make, Part, cut, in_pro
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
-from tests.framework.tables.test_sink import NAMES, commit, flat, replay
+from tests.framework.tables.writing.test_sink import NAMES, commit, flat, replay
 
 
 def sorted_rows(sink: Sink, name: str) -> list[str]:

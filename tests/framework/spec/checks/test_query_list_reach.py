@@ -14,7 +14,7 @@ from skyband.framework.queries.single_rows import table_file
 from skyband.framework.queries.single_rows.cells import read_cells
 from skyband.framework.queries.single_rows.model import QueriesFrom
 from skyband.framework.spec.load import validate_file
-from tests.framework.spec.test_query_lists import BY_WEIGHTS, spec_of
+from tests.framework.spec.schema.test_query_lists import BY_WEIGHTS, spec_of
 
 GOOD = "name,weight_x\na,1\n"
 

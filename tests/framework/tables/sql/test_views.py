@@ -27,10 +27,10 @@ from skyband.framework.tables.sql.view import free
 from skyband.framework.tables.sql.views import views
 from skyband.jobs.cli import main
 from skyband.jobs.reading import views as command
-from tests.framework.tables.test_names import plans
-from tests.framework.tables.test_reader import job
-from tests.framework.tables.test_reports import Job
-from tests.framework.tables.test_trajectories import plan_at, rows_of, write
+from tests.framework.tables.results.test_reader import job
+from tests.framework.tables.results.test_reports import Job
+from tests.framework.tables.results.test_trajectories import plan_at, rows_of, write
+from tests.framework.tables.sql.test_names import plans
 from tests.specs import spec_text
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from skyband.framework.tables.sql.statements import Statements
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import DAY, make_plan, to_table, without
-from tests.framework.tables.test_sink import instant
+from tests.framework.tables.writing.test_sink import instant
 
 HOSTILE = (
     "'; drop table near; --", '"quoted" \'twice\'', "</script><img src=x onerror=alert(1)>", "a\x00b\x1b[31m\u202e",

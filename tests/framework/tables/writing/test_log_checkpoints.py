@@ -12,7 +12,7 @@ from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.upkeep import CHECKPOINT_INTERVAL
-from tests.framework.tables.test_upkeep import START, commit, sink_at
+from tests.framework.tables.writing.test_upkeep import START, commit, sink_at
 
 COMMITS = 3 * CHECKPOINT_INTERVAL + 5
 

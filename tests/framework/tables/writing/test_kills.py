@@ -21,7 +21,7 @@ from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.factory import writer_for
 from tests.framework.tables.plans import make_plan, random_changes
-from tests.framework.tables.test_sink import commit
+from tests.framework.tables.writing.test_sink import commit
 plan = make_plan(sys.argv[1], ("grp",))
 changes = random_changes(plan, seed=6, batches={BATCHES}, steps=25)
 sink = Sink(plan, writer_for(plan.sink), "g")
@@ -39,7 +39,7 @@ DERIVE = ("derive.before", "derive.between", "derive.between:2", "derive.between
 
 
 def run(directory: Path, point: str | None = None) -> int:
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[4]
     env = {k: v for k, v in os.environ.items() if k != "SKYBAND_FAILPOINT"} | ({"SKYBAND_FAILPOINT": point} if point else {})
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(directory)], env=env, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr

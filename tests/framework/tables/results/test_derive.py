@@ -20,7 +20,7 @@ from skyband.framework.tables.schemas import changes_schema, identity_columns, r
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes, to_table, without
-from tests.framework.tables.test_sink import NAMES, commit, flat, replay
+from tests.framework.tables.writing.test_sink import NAMES, commit, flat, replay
 from tests.seeds import cases
 
 SCORES = [-1.0, 0.0, 2.5, float("inf"), -float("inf")]

@@ -23,7 +23,7 @@ from skyband.framework.tables.schemas import changes_schema, identity_columns, r
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import item_row, make_plan, random_changes, to_table
-from tests.framework.tables.test_sink import commit
+from tests.framework.tables.writing.test_sink import commit
 
 Rows = list[dict[str, Any]]
 
