@@ -1,4 +1,4 @@
-"""What the skyline kernels pass around: columns of their rows, and their arrays as named tuples.
+"""The arrays of the skyline kernels as named tuples, and the columns of their rows.
 
 The state of a bucket is flat, grouped by key (``Table``). The key at work is unpacked into *slots* and *positions* (``Retained``): an
 object stays in its slot as long as it is retained; positions FIRST <= p < END list the slots in seq order, -1 where one was removed.
@@ -39,7 +39,7 @@ ORPHANS: int = 64
 
 
 class Settings(NamedTuple):
-    """What does not change while a state lives. Windows are UNBOUNDED where they have no such end."""
+    """The constants of a state. Windows are UNBOUNDED where they have no such end."""
 
     band: int
     """K."""
@@ -127,7 +127,7 @@ class Retained(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What the queries with boundaries of the key at work showed last; without such queries nothing of it is used."""
+    """The results that the queries with boundaries of the key at work showed last; unused without such queries."""
 
     lists: AnyArray
     """(Q, longest, 2) int64: seq and time, newest first."""
@@ -138,7 +138,7 @@ class Shown(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The stretch of arrivals of the key at work that is looked ahead."""
+    """The stretch of arrivals of the key at work that the kernels look ahead over."""
 
     ahead: AnyArray
     """(128,) int64: words with guard bits of arrivals that nothing newer dominates, then dead ones."""
@@ -171,24 +171,24 @@ class ChangeRows(NamedTuple):
 
 @jit
 def empty_changes() -> ChangeRows:
-    """No changes yet, room for some."""
+    """Return room for changes."""
     return ChangeRows(np.empty((1024, 8), np.int64), np.zeros(1, np.int64))
 
 
 @jit
-def grown(changes: ChangeRows, need: int) -> ChangeRows:
-    """The changes in twice the room for them and ``need`` more."""
-    n = changes.size[0]
-    rows = np.empty((2 * (n + need), 8), np.int64)
-    for i in range(n):
+def enlarged(changes: ChangeRows, need: int) -> ChangeRows:
+    """Return the changes in twice the room for them and ``need`` more."""
+    count = changes.size[0]
+    rows = np.empty((2 * (count + need), 8), np.int64)
+    for i in range(count):
         for j in range(8):
             rows[i, j] = changes.rows[i, j]
     return ChangeRows(rows, changes.size)
 
 
 @jit(inline="always")
-def with_room(changes: ChangeRows, need: int) -> ChangeRows:
-    """The changes with room for ``need`` more."""
+def ensure_capacity(changes: ChangeRows, need: int) -> ChangeRows:
+    """Return the changes with room for ``need`` more."""
     if changes.size[0] + need > changes.rows.shape[0]:
-        changes = grown(changes, need)
+        changes = enlarged(changes, need)
     return changes
