@@ -39,6 +39,7 @@ from skyband.operators.loyalty.kernels.tables import (
     Progress,
     Queries,
     Rows,
+    Tables,
 )
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
 from skyband.operators.loyalty.pending import Pending, span_of_keys
@@ -96,7 +97,7 @@ class LoyaltyLogic:
         feed = self._feed(rows, echoes, stale)
         if len(job.key):
             self._room(int(self.progress.keys[job.key, OBJECTS].max()))
-        output = drive(self.queries, self.table, self.marks, self.progress, job, feed, clock, self.watch, _nothing(64))
+        output = drive(Tables(self.queries, self.table, self.marks, self.progress), job, feed, clock, self.watch, _nothing(64))
         self._keep(feed, rows)
         return self._changes(output)
 

@@ -32,7 +32,7 @@ from skyband.operators.loyalty.kernels.tables import (
     Marks,
     Objects,
     Progress,
-    Queries,
+    Tables,
 )
 from skyband.operators.loyalty.kernels.watch import rebuild_watch_list
 
@@ -67,30 +67,28 @@ def start_key(feed: Feed, job: Job, index: int) -> None:
 
 
 @inner
-def valid_until(queries: Queries, objects: Objects, marks: Marks, progress: Progress, clock: Clock, key: int, at: int) -> int:
+def valid_until(tables: Tables, clock: Clock, key: int, at: int) -> int:
     """Return until when the watch lists of all queries hold; rebuild those that no longer hold at the instant ``at``."""
     first = NEVER
-    for query in range(len(queries.k)):
-        state = progress.queries[query, key]
-        if state[HORIZON] <= at or (state[HORIZON] == NEVER and progress.keys[key, OBJECTS] > clock.few):
-            rebuild_watch_list(queries, objects, marks, progress, query, key, clock, at)
+    for query in range(len(tables.queries.k)):
+        state = tables.progress.queries[query, key]
+        if state[HORIZON] <= at or (state[HORIZON] == NEVER and tables.progress.keys[key, OBJECTS] > clock.few):
+            rebuild_watch_list(tables, query, key, clock, at)
         first = min(first, state[HORIZON])
     return int(first)
 
 
 @inner
-def is_idle(queries: Queries, progress: Progress, key: int, until: int) -> bool:
+def is_idle(tables: Tables, key: int, until: int) -> bool:
     """Return True if a key emits nothing before ``until`` as long as none of its lines moves."""
     first = NEVER
-    for query in range(len(queries.k)):
-        first = min(first, progress.queries[query, key, NEXT])
+    for query in range(len(tables.queries.k)):
+        first = min(first, tables.progress.queries[query, key, NEXT])
     return bool(first >= until)
 
 
 @jit
-def drive(
-    queries: Queries, objects: Objects, marks: Marks, progress: Progress, job: Job, feed: Feed, clock: Clock, watch: Watch, output: Output
-) -> Output:
+def drive(tables: Tables, job: Job, feed: Feed, clock: Clock, watch: Watch, output: Output) -> Output:
     """Advance the keys of ``job`` through the instants of ``clock``; return the output, and leave the rest in the tables."""
     feed.cursors[LOG_END] = 0
     for index in range(len(job.key)):
@@ -99,14 +97,14 @@ def drive(
         at = clock.since
         while at < clock.until:
             event = min(next_event(feed, clock), clock.until)
-            if progress.keys[key, MOVING] == 0 and at < event and is_idle(queries, progress, key, event):
+            if tables.progress.keys[key, MOVING] == 0 and at < event and is_idle(tables, key, event):
                 at = event
                 continue
-            valid = valid_until(queries, objects, marks, progress, clock, key, at)
+            valid = valid_until(tables, clock, key, at)
             until = min(clock.until, valid)
-            until = run_events(feed, objects, progress, clock, key, until, MOST)
+            until = run_events(feed, tables.objects, tables.progress, clock, key, until, MOST)
             time = Stretch(at, until, job.row[index], until if until < clock.until else max(until, min(valid, until + clock.window)))
-            for query in range(len(queries.k)):
-                output = sweep(output, queries, query, key, watch, feed, objects, marks, progress, time)
+            for query in range(len(tables.queries.k)):
+                output = sweep(output, tables, query, key, watch, feed, time)
             at = until
     return output

@@ -40,10 +40,8 @@ from skyband.operators.loyalty.kernels.tables import (
     WATCHED,
     Bends,
     Feed,
-    Marks,
     Objects,
-    Progress,
-    Queries,
+    Tables,
     loyalty,
     slope,
 )
@@ -286,21 +284,11 @@ def was_updated(feed: Feed, at: int) -> bool:
 
 
 @maker
-def sweep(
-    output: Output,
-    queries: Queries,
-    query: int,
-    key: int,
-    watch: Watch,
-    feed: Feed,
-    objects: Objects,
-    marks: Marks,
-    progress: Progress,
-    time: Stretch,
-) -> Output:
+def sweep(output: Output, tables: Tables, query: int, key: int, watch: Watch, feed: Feed, time: Stretch) -> Output:
     """Take a query of a key through a stretch of time, whose bends ``feed`` holds; return the output."""
+    queries, objects, progress = tables.queries, tables.objects, tables.progress
     since, until = time.since, time.until
-    border = Border(query, key, queries.k[query], queries.at_least[query], marks.where[query], progress.queries[query, key])
+    border = Border(query, key, queries.k[query], queries.at_least[query], tables.marks.where[query], progress.queries[query, key])
     every, trace_all = queries.every[query], queries.trace_all[query] != 0
     bends, made = feed.bends, feed.cursors[BENDS]
     if lacks_capacity(output, 0, made):
@@ -308,7 +296,7 @@ def sweep(
     if trace_all:
         for index in range(made):
             emit_point(output, objects, query, key, bends.time[index], bends.object[index], bends.after[index])
-    count = load_watched(border, watch, bends, made, objects, marks.next[query], time)
+    count = load_watched(border, watch, bends, made, objects, tables.marks.next[query], time)
     fill_heaps(border, watch, count, since - 1)
     due = next_boundary(since, every) if watch.pending[0] > 0 and every > 0 else NEVER
     crossing = next_crossing(border.k, watch)

@@ -64,6 +64,15 @@ class Queries(NamedTuple):
     trace_all: I64
 
 
+class Tables(NamedTuple):
+    """The state of a bucket that all kernels of a sweep use."""
+
+    queries: Queries
+    objects: Objects
+    marks: Marks
+    progress: Progress
+
+
 class Rows(NamedTuple):
     """The usable reports of one call by key and time: ``time``, ``object`` (its place), ``on`` (0 or 1)."""
 

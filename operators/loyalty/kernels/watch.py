@@ -24,10 +24,9 @@ from skyband.operators.loyalty.kernels.tables import (
     SPAN,
     WATCHED,
     Clock,
-    Marks,
     Objects,
     Progress,
-    Queries,
+    Tables,
     loyalty,
 )
 
@@ -66,13 +65,12 @@ def extremes(objects: Objects, where: I64, head: int, alone: int, at: int) -> tu
 
 
 @inner
-def rebuild_watch_list(
-    queries: Queries, objects: Objects, marks: Marks, progress: Progress, query: int, key: int, clock: Clock, at: int
-) -> None:
+def rebuild_watch_list(tables: Tables, query: int, key: int, clock: Clock, at: int) -> None:
     """Make the list of watched objects of one query and key, as of the instant ``at``. O(objects of the key)."""
+    objects, progress = tables.objects, tables.progress
     state = progress.queries[query, key]
-    where, following = marks.where[query], marks.next[query]
-    k, theta = queries.k[query], queries.at_least[query]
+    where, following = tables.marks.where[query], tables.marks.next[query]
+    k, theta = tables.queries.k[query], tables.queries.at_least[query]
     low, high = -FAR, FAR
     span = 0
     if progress.keys[key, OBJECTS] > clock.few:
