@@ -95,8 +95,9 @@ class LoyaltyLogic:
         stale, stale_key = self.stale.due(self.until - self.stale_after, self.table.key) if self.stale_after else (Past(NONE, NONE), NONE)
         job = self._job(key, echo_key, stale_key)
         feed = self._feed(rows, echoes, stale)
-        if len(job.key):
-            self._room(int(self.progress.keys[job.key, OBJECTS].max()))
+        most = int(self.progress.keys[job.key, OBJECTS].max(initial=0))
+        if most > len(self.watch.cells):
+            self.watch = new_watch(2 * most)
         output = drive(Tables(self.queries, self.table, self.marks, self.progress), job, feed, clock, self.watch, _nothing(64))
         self._keep(feed, rows)
         return self._changes(output)
@@ -149,7 +150,7 @@ class LoyaltyLogic:
         objects.bend[first:end], objects.number[first:end] = -1, number
         self.marks.where[:, first:end] = 0
         self.n = end
-        self.numbers = self.numbers.with_(objects.number[:end])
+        self.numbers = self.numbers.extended(objects.number[:end])
 
     def _reports(self, arrivals: Arrivals, place: I64) -> tuple[I64, Rows]:
         """Return keys and rows of the usable reports, and count the others."""
@@ -190,10 +191,6 @@ class LoyaltyLogic:
             Bends(*(np.empty(room, np.int64) for _ in range(4))), Instants(np.empty(room, np.int64)), np.zeros(CURSORS, np.int64),
         )  # fmt: skip
 
-    def _room(self, objects: int) -> None:
-        if objects > len(self.watch.cells):
-            self.watch = new_watch(2 * objects)
-
     def _keep(self, feed: Feed, rows: Rows) -> None:
         """Store the switches of this call that come back later, and the reports that may become stale later."""
         made = feed.cursors[LOG_END]
@@ -228,17 +225,13 @@ class LoyaltyLogic:
         first = min(first, self.echoes.first() + self.window, self.stale.first() + self.stale_after)
         return None if first >= FAR else first
 
-    # ---------------------------------------------------------------- what is kept
-
-    def _needed(self) -> AnyArray:
-        """Return which objects (n,) are on, have loyalty, or are in an emitted result."""
-        needed: AnyArray = (self.table.word[: self.n] != 0) | ((self.marks.where[:, : self.n] & EMITTED) != 0).any(axis=0)
-        return needed
+    # ---------------------------------------------------------------- state
 
     def objects(self) -> I64:
         """Return the numbers of the objects in use, see ``ObjectLogic.objects``. Compact the tables if many are not. O(objects)."""
-        needed = self._needed()
-        places = np.flatnonzero(needed)
+        # An object is in use while it is on, has loyalty, or is in an emitted result.
+        emitted = ((self.marks.where[:, : self.n] & EMITTED) != 0).any(axis=0)
+        places = np.flatnonzero((self.table.word[: self.n] != 0) | emitted)
         number = self.table.number[places].copy()
         if self.n - len(places) > len(places) // 4 + 64:
             self._compact(places)

@@ -29,7 +29,7 @@ class Numbers:
             self.order = np.argsort(numbers, kind="stable")
             self.sorted = numbers[self.order]
 
-    def with_(self, numbers: I64) -> Numbers:
+    def extended(self, numbers: I64) -> Numbers:
         """Return the map for ``numbers``: the earlier ones, then some more."""
         index = numbers[self.n :] - self.low
         if self.table is None or not self.n or int(index.min(initial=0)) < 0 or int(index.max(initial=0)) >= len(self.table):
