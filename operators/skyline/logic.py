@@ -43,7 +43,7 @@ from skyband.operators.skyline.kernels.words import (
 from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of
 
 REFIT: int = 1 << 16
-"""Words are refitted to the data after at most this many objects (or four times what is retained)."""
+"""Words are refitted to the data after at most this many objects (or four times the retained ones)."""
 
 SAMPLE: int = 2048
 

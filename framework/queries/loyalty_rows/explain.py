@@ -1,4 +1,4 @@
-"""Write what ``explain`` prints about a state of loyalty."""
+"""The lines of ``explain`` about a state of loyalty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 
 SHARES_STATE: Final = "object, criteria (or updates), where, stale_after and window"
-"""What queries that share a state have in common."""
+"""The fields that queries of a shared state have in common."""
 
 
 def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
@@ -30,6 +30,6 @@ def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, s
 
 
 def size(plan: Plan) -> list[str]:
-    """Return what the state keeps."""
+    """Return the line about the kept objects."""
     per_key = " of a key" if plan.intake.partition_by else ""
     return [f"    keeps     objects{per_key} that are on or were within the window, and when each was switched; no rows"]

@@ -1,4 +1,4 @@
-"""Write what ``explain`` prints about a state: the compared columns, and how many rows it keeps."""
+"""The lines of ``explain`` about a state: the compared columns, and how many rows it keeps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def skyline_size(k: int, n: float, d: int) -> float:
 
 
 def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
-    """Return what the state keeps; rows in groups of equal values keep as much per group, of fewer rows each."""
+    """Return the lines about the kept rows; rows in groups of equal values keep as much per group, of fewer rows each."""
     op: Any = node.operator
     d = sum(x.direction != "equal" for x in op.dimensions)
     known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)

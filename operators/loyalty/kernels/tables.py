@@ -29,8 +29,8 @@ FAR: int = 2**62
 
 
 class Objects(NamedTuple):
-    """Per object (room,), int64: its ``word``; the instant of its last usable ``report``; its ``bend`` in the events of this call, or what
-    it was before; its ``rank`` by name; the host's ``number``; its ``key`` and the ``next`` object of that key, or -1."""
+    """Per object (room,), int64: its ``word``; the instant of its last usable ``report``; its ``bend`` in the events of this call, or a
+    bend of an earlier one; its ``rank`` by name; the host's ``number``; its ``key`` and the ``next`` object of that key, or -1."""
 
     word: I64
     report: I64

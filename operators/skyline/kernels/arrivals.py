@@ -1,4 +1,4 @@
-"""Process one arrival: find its place among the retained objects, write its changes, and drop what is no longer retained."""
+"""Process one arrival: find its place among the retained objects, write its changes, and drop objects that need not be retained."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def scan_retained(fresh: int, word: int, alive: int, settings: Settings, layout:
                 coarse_test = WordTest(cut + layout.coarse_guard + layout.coarse_guard + 1, cut - 1, layout.coarse_guard)
             position = skip_chunks(position, alive, coarse_end, test, coarse_test, retained) - LANES
             may_dominate, may_be_dominated = far_masks(words, position, test.above, test.below, test.guard)
-        if position < alive:  # what is below has left
+        if position < alive:  # The objects below have left.
             may_dominate = (may_dominate >> (alive - position)) << (alive - position)
             may_be_dominated = (may_be_dominated >> (alive - position)) << (alive - position)
         found, last, tests_up = take_dominators(may_dominate, position, fresh, found, settings, retained)

@@ -73,7 +73,7 @@ class Block(NamedTuple):
     time: AnyArray
     """(n,) int64, microseconds."""
     keys: AnyArray
-    """(D, n) int64: what is compared exactly (``words``)."""
+    """(D, n) int64: the exactly compared values (``words``)."""
     words: AnyArray
     """(n,) int64, without guard bits."""
     usable: AnyArray
@@ -96,7 +96,7 @@ class Table(NamedTuple):
     queries: AnyArray
     """(keys, Q, 8) int64: see ``COUNT``. Changed in place."""
     shown_start: AnyArray
-    """(keys * Q + 1,) int64, or (1,) without boundaries: shown[shown_start[k * Q + w]] .. is what query w of key k shows."""
+    """(keys * Q + 1,) int64, or (1,) without boundaries: query w of key k shows shown[shown_start[k * Q + w]] .."""
     shown: AnyArray
     """(s, 2) int64: seq and time, newest first."""
 
@@ -119,7 +119,7 @@ class Retained(NamedTuple):
     slot: AnyArray
     """(c + 64,) int64, by position: slots in seq order, -1 where there is no object."""
     dominated: AnyArray
-    """(c, 2) int64: slot and position of what the arrival at work dominates, newest first."""
+    """(c, 2) int64: slot and position of the objects that the arrival at work dominates, newest first."""
     orphans: AnyArray
     """(64,) int64: slots of objects whose critical dominator leaves."""
     marks: AnyArray
@@ -134,7 +134,7 @@ class Shown(NamedTuple):
     length: AnyArray
     """(Q,) int64."""
     members: AnyArray
-    """(longest, 2) int64: room for what is shown next."""
+    """(longest, 2) int64: room for the next shown list."""
 
 
 class Stretch(NamedTuple):
