@@ -1,4 +1,4 @@
-"""What loyalty is asked for: what turns a row into a report, how long a report counts, the window T, and the queries that share it."""
+"""The configuration of loyalty: how a row becomes a report, how long a report counts, the window T, and the queries that share it."""
 
 from __future__ import annotations
 
@@ -74,20 +74,20 @@ class LoyaltyConfiguration:
             raise ValueError(f"stale_after: at least 1 microsecond, not {self.stale_after}")
         if not self.queries:
             raise ValueError("a loyalty state needs at least one query")
-        for i, q in enumerate(self.queries):
-            if (q.k is None) == (q.at_least is None):
-                raise ValueError(f"query {i}: either k or at_least")
-            if q.k is not None and q.k < 1:
-                raise ValueError(f"query {i}: k must be at least 1, not {q.k}")
-            if q.at_least is not None and not 1 <= q.at_least <= self.window.micros:
-                raise ValueError(f"query {i}: at_least must be within 1 and {self.window.micros} microseconds, not {q.at_least}")
-            if q.every is not None and q.every < 1:
-                raise ValueError(f"query {i}: every must be at least 1 microsecond")
+        for index, query in enumerate(self.queries):
+            if (query.k is None) == (query.at_least is None):
+                raise ValueError(f"query {index}: either k or at_least")
+            if query.k is not None and query.k < 1:
+                raise ValueError(f"query {index}: k must be at least 1, not {query.k}")
+            if query.at_least is not None and not 1 <= query.at_least <= self.window.micros:
+                raise ValueError(f"query {index}: at_least must be within 1 and {self.window.micros} microseconds, not {query.at_least}")
+            if query.every is not None and query.every < 1:
+                raise ValueError(f"query {index}: every must be at least 1 microsecond")
         _ = self.kernels  # raises ValueError for conditions that are none, and for text constants without a code
 
     @cached_property
     def kernels(self) -> tuple[RowKernel, ...]:
-        """Those of ``where`` (if there is one), of ``criteria`` and of its negation (if there is one)."""
+        """Return the kernels of ``where`` (if there is one), of ``criteria`` and of its negation (if there is one)."""
         codes = {text: code for code, text in enumerate(self.texts)}
         nodes = [] if self.where is None else [self.where]
         if self.criteria is not None:
@@ -96,17 +96,17 @@ class LoyaltyConfiguration:
 
     @property
     def object_column(self) -> Column:
-        """The column with the objects' numbers."""
+        """Return the column with the objects' numbers."""
         return object_column(self.object)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Single objects."""
+        """Return the role of single objects."""
         return ("",)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The objects' numbers, and what the conditions and ``updates`` read."""
+        """Return the column of the objects' numbers, and those that the conditions and ``updates`` read."""
         read = [] if self.updates is None else [self.updates]
         read += [c for node in (self.where, self.criteria) if node is not None for c in attributes(node)]
         return (self.object_column, *dict.fromkeys(read))

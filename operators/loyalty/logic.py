@@ -1,4 +1,4 @@
-"""The moving part of ``Loyalty``: one state of objects, switches to come back and reports to go stale, for all queries."""
+"""The state of ``Loyalty``: objects, switches to come back and reports that become stale, for all queries."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import numpy as np
 
 from skyband.operators.base import I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Traces, Window
 from skyband.operators.loyalty.configuration import LoyaltyConfiguration
-from skyband.operators.loyalty.kernels.driver import drive, enlist
-from skyband.operators.loyalty.kernels.heaps import watch_room
+from skyband.operators.loyalty.kernels.driver import add_objects, drive
+from skyband.operators.loyalty.kernels.emit import CHANGE_COLUMNS, POINT_COLUMNS, Output
+from skyband.operators.loyalty.kernels.heaps import new_watch
 from skyband.operators.loyalty.kernels.tables import (
+    CURSORS,
+    EMITTED,
     FAR,
     HEAD,
     HORIZON,
@@ -22,10 +25,8 @@ from skyband.operators.loyalty.kernels.tables import (
     MOVING,
     NEXT,
     OBJECTS,
-    PLACES,
     PROGRESS,
     STEP,
-    TOLD,
     WATCHED,
     Bends,
     Clock,
@@ -38,8 +39,8 @@ from skyband.operators.loyalty.kernels.tables import (
     Progress,
     Queries,
     Rows,
+    Tables,
 )
-from skyband.operators.loyalty.kernels.tell import CHANGE_COLUMNS, POINT_COLUMNS, Told
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
 from skyband.operators.loyalty.pending import Pending, span_of_keys
 
@@ -50,38 +51,38 @@ NONE: I64 = np.empty(0, np.int64)
 SAVED = {"step": STEP, "next": NEXT, "members": MEMBERS}
 
 
-def _nothing(room: int) -> Told:
-    """Nothing told yet."""
-    return Told(np.empty((room, CHANGE_COLUMNS), np.int64), np.empty((room, POINT_COLUMNS), np.int64), np.zeros(2, np.int64))
+def _nothing(room: int) -> Output:
+    """Return an output with room for ``room`` rows."""
+    return Output(np.empty((room, CHANGE_COLUMNS), np.int64), np.empty((room, POINT_COLUMNS), np.int64), np.zeros(2, np.int64))
 
 
 class LoyaltyLogic:
-    """State of one bucket. ``table`` and ``marks`` have room for more than the ``n`` objects there are."""
+    """The state of one bucket. ``table`` and ``marks`` have room for more than its ``n`` objects."""
 
     def __init__(self, configuration: LoyaltyConfiguration, state: State | None) -> None:
-        self.configuration = c = configuration
-        qs = c.queries
-        self.window, self.stale_after = int(c.window.micros or 0), c.stale_after or 0
+        self.configuration, queries = configuration, configuration.queries
+        self.window, self.stale_after = int(configuration.window.micros or 0), configuration.stale_after or 0
         self.queries = Queries(*(np.array(a, np.int64) for a in (
-            [q.k or 0 for q in qs], [q.at_least or 0 for q in qs], [q.every or 0 for q in qs], [int(q.trace_all) for q in qs],
+            [q.k or 0 for q in queries], [q.at_least or 0 for q in queries], [q.every or 0 for q in queries],
+            [int(q.trace_all) for q in queries],
         )))  # fmt: skip
         self.few = FEW
-        self.rows = self.unusable = self.asked = 0
+        self.rows = self.unusable = self.matching = 0
         self.until = NULL
         self.n = 0
         self.table = Objects(*(NONE for _ in Objects._fields))
-        self.marks = Marks(np.zeros((len(qs), 0), np.int32), np.zeros((len(qs), 0), np.int32))
-        self.progress = Progress(np.zeros((0, KEY_COLUMNS), np.int64), np.zeros((len(qs), 0, PROGRESS), np.int64))
+        self.marks = Marks(*(np.zeros((len(queries), 0), np.int32) for _ in Marks._fields))
+        self.progress = Progress(np.zeros((0, KEY_COLUMNS), np.int64), np.zeros((len(queries), 0, PROGRESS), np.int64))
         self.echoes, self.stale = Pending(), Pending()
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
-        self.watch = watch_room(64)
+        self.watch = new_watch(64)
         if state is not None:
             self._restore(state.arrays)
 
     # ---------------------------------------------------------------- rows in
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. O(rows + echoes + objects that may meet a border), now and then O(objects) of a key."""
+        """See ``Logic.advance``. O(rows + echoes + objects near a border), now and then O(objects) of a key."""
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         since = self.until
@@ -94,43 +95,45 @@ class LoyaltyLogic:
         stale, stale_key = self.stale.due(self.until - self.stale_after, self.table.key) if self.stale_after else (Past(NONE, NONE), NONE)
         job = self._job(key, echo_key, stale_key)
         feed = self._feed(rows, echoes, stale)
-        if len(job.key):
-            self._room(int(self.progress.keys[job.key, OBJECTS].max()))
-        told = drive(self.queries, self.table, self.marks, self.progress, job, feed, clock, self.watch, _nothing(64))
+        most = int(self.progress.keys[job.key, OBJECTS].max(initial=0))
+        if most > len(self.watch.cells):
+            self.watch = new_watch(2 * most)
+        output = drive(Tables(self.queries, self.table, self.marks, self.progress), job, feed, clock, self.watch, _nothing(64))
         self._keep(feed, rows)
-        return self._changes(told)
+        return self._changes(output)
 
     def _meet(self, arrivals: Arrivals) -> I64:
-        """The place of every row's object, or ``NOBODY``; new objects and keys get theirs."""
+        """Return the place of every row's object, or ``NOBODY``; add new objects and keys."""
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         column = self.configuration.object_column.name
         if len(arrivals) == 0:
             return NONE
-        held = np.ascontiguousarray(arrivals.columns[column])
+        numbers = np.ascontiguousarray(arrivals.columns[column])
         named = arrivals.named.get(column)
         which = np.flatnonzero(self.numbers.places(named.number) == NOBODY) if named is not None and len(named.number) else NONE
         if named is None or len(which) == 0:
-            return self.numbers.places(held)
+            return self.numbers.places(numbers)
         first, number = self.n, named.number[which]
         self._make_room(number)
-        place = self.numbers.places(held)
+        place = self.numbers.places(numbers)
         rows = np.flatnonzero(place >= first)
         self.table.key[place[rows]] = arrivals.key[rows]
         all_ranks = self.names.add(named, which)
         changed = slice(0 if all_ranks else first, self.n)
         self.table.rank[changed] = self.names.rank[changed]
-        enlist(self.table, self.marks, self.progress, first, self.n)
+        add_objects(self.table, self.marks, self.progress, first, self.n)
         return place
 
     def _grow(self, keys: int) -> None:
-        """Room for so many keys."""
+        """Make room for so many keys."""
         have = len(self.progress.keys)
         if keys <= have:
             return
         more = np.zeros((keys - have, KEY_COLUMNS), np.int64)
         more[:, HEAD] = -1
         fresh = np.zeros((len(self.queries.k), keys - have, PROGRESS), np.int64)
-        fresh[:, :, NEXT], fresh[:, :, HORIZON], fresh[:, :, WATCHED] = NEVER, -FAR, -1
+        fresh[:, :, NEXT], fresh[:, :, HORIZON] = NEVER, -FAR
+        fresh[:, :, WATCHED] = -1
         self.progress = Progress(np.concatenate([self.progress.keys, more]), np.concatenate([self.progress.queries, fresh], axis=1))
 
     def _make_room(self, number: I64) -> None:
@@ -138,106 +141,97 @@ class LoyaltyLogic:
         first, end = self.n, self.n + len(number)
         if end > len(self.table.word):
             room = 2 * end
-            self.table = Objects(*(np.concatenate([a[:first], np.zeros(room - first, np.int64)]) for a in self.table))
+            self.table = Objects(*(np.concatenate([array[:first], np.zeros(room - first, np.int64)]) for array in self.table))
             self.marks = Marks(*(
-                np.concatenate([a[:, :first], np.zeros((len(a), room - first), np.int32)], axis=1) for a in self.marks
+                np.concatenate([array[:, :first], np.zeros((len(array), room - first), np.int32)], axis=1) for array in self.marks
             ))  # fmt: skip
-        o = self.table
-        o.word[first:end], o.report[first:end], o.bend[first:end], o.number[first:end] = 0, -FAR, -1, number
+        objects = self.table
+        objects.word[first:end], objects.report[first:end] = 0, -FAR
+        objects.bend[first:end], objects.number[first:end] = -1, number
         self.marks.where[:, first:end] = 0
         self.n = end
-        self.numbers = self.numbers.with_(o.number[:end])
+        self.numbers = self.numbers.extended(objects.number[:end])
 
     def _reports(self, arrivals: Arrivals, place: I64) -> tuple[I64, Rows]:
-        """Keys and rows of the usable reports; the others are counted."""
-        c, rows = self.configuration, len(arrivals)
+        """Return keys and rows of the usable reports, and count the others."""
+        configuration, rows = self.configuration, len(arrivals)
         self.rows += rows
         if rows == 0:
             return NONE, Rows(NONE, NONE, NONE)
         columns: dict[str, Any] = dict(arrivals.columns)
-        asked = c.kernels[0].passes(columns, rows) if c.where is not None else np.ones(rows, bool)
-        if c.updates is not None:
-            said = np.asarray(columns[c.updates.name], np.int64)
-            on, off = said == 1, said == 0
+        matching = configuration.kernels[0].passes(columns, rows) if configuration.where is not None else np.ones(rows, bool)
+        if configuration.updates is not None:
+            update = np.asarray(columns[configuration.updates.name], np.int64)
+            on, off = update == 1, update == 0
         else:
-            on, off = (kernel.passes(columns, rows) for kernel in c.kernels[-2:])
-        number = columns[c.object_column.name]
-        usable = asked & (on | off) & (number != NULL)
-        self.asked += int(np.count_nonzero(asked))
-        self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))
-        if usable.all():
-            which: Any = slice(None)
-        else:
-            which = np.flatnonzero(usable)
+            on, off = (kernel.passes(columns, rows) for kernel in configuration.kernels[-2:])
+        number = columns[configuration.object_column.name]
+        usable = matching & (on | off) & (number != NULL)
+        self.matching += int(np.count_nonzero(matching))
+        self.unusable += int(np.count_nonzero(matching)) - int(np.count_nonzero(usable))
+        which: Any = slice(None) if usable.all() else np.flatnonzero(usable)
         place = place[which]
         if len(place) and int(place.min()) == NOBODY:
             raise ValueError("a row reports on an object without a name")
         return arrivals.key[which], Rows(np.ascontiguousarray(arrivals.time[which]), place, on[which].astype(np.int64))
 
     def _job(self, key: I64, echo_key: I64, stale_key: I64) -> Job:
-        """The keys with events or crossings before ``until``, and where their events are."""
+        """Return the keys with events or crossings before ``until``, and the bounds of their events."""
         due = np.flatnonzero(self.progress.queries[:, :, NEXT].min(axis=0) < self.until)
-        keys = np.unique(np.concatenate([span_of_keys(k) for k in (key, echo_key, stale_key)] + [due]))
-        ends = [(np.searchsorted(k, keys), np.searchsorted(k, keys, "right")) for k in (key, echo_key, stale_key)]
-        return Job(keys, *(e for pair in ends for e in pair))
+        keys = np.unique(np.concatenate([span_of_keys(column) for column in (key, echo_key, stale_key)] + [due]))
+        ends = [(np.searchsorted(column, keys), np.searchsorted(column, keys, "right")) for column in (key, echo_key, stale_key)]
+        return Job(keys, *(bound for pair in ends for bound in pair))
 
     def _feed(self, rows: Rows, echoes: Past, stale: Past) -> Feed:
-        """Room for all events of a call."""
+        """Return arrays for all events of a call."""
         switches = 2 * len(rows.time) + len(stale.time)
         room = 2 * switches + len(echoes.time) + 1
         return Feed(
             rows, echoes, stale, Past(np.empty(switches, np.int64), np.empty(switches, np.int64)),
-            Bends(*(np.empty(room, np.int64) for _ in range(4))), Instants(np.empty(room, np.int64)), np.zeros(PLACES, np.int64),
+            Bends(*(np.empty(room, np.int64) for _ in range(4))), Instants(np.empty(room, np.int64)), np.zeros(CURSORS, np.int64),
         )  # fmt: skip
 
-    def _room(self, objects: int) -> None:
-        if objects > len(self.watch.cells):
-            self.watch = watch_room(2 * objects)
-
     def _keep(self, feed: Feed, rows: Rows) -> None:
-        """Switches of this call that come back later, and reports that may become stale later."""
-        made = feed.at[LOG_END]
+        """Store the switches of this call that come back later, and the reports that may become stale later."""
+        made = feed.cursors[LOG_END]
         time, place = feed.log.time[:made], feed.log.object[:made]
         self.echoes.add(time, place, self.until - self.window, len(self.progress.keys))
         if self.stale_after:
-            o = self.table
-            last = (rows.on != 0) & (o.report[rows.object] == rows.time) & (o.word[rows.object] & 1 != 0)
+            report, word = self.table.report[rows.object], self.table.word[rows.object]
+            last = (rows.on != 0) & (report == rows.time) & (word & 1 != 0)
             self.stale.add(rows.time[last], rows.object[last], self.until - self.stale_after, len(self.progress.keys))
 
     # ---------------------------------------------------------------- changes out
 
-    def _changes(self, told: Told) -> Changes:
-        """What was told, as columns."""
-        c, p = told.changes[: told.counts[0]], told.points[: told.counts[1]]
+    def _changes(self, output: Output) -> Changes:
+        """Return the output of the kernels as columns."""
+        changes, points = output.changes[: output.counts[0]], output.points[: output.counts[1]]
         if len(self.progress.keys) > 1 or len(self.queries.k) > 1:
-            c, p = (rows[np.lexsort((rows[:, 1], rows[:, 0]))] for rows in (c, p))
+            changes, points = (rows[np.lexsort((rows[:, 1], rows[:, 0]))] for rows in (changes, points))
         traces = Traces(
-            p[:, 0].astype(np.int16), p[:, 1].copy(), p[:, 2].copy(), p[:, 3:4].copy(),
-            {"loyalty_seconds": p[:, 4] / 1e6, "slope": p[:, 5].copy()},
+            points[:, 0].astype(np.int16), points[:, 1].copy(), points[:, 2].copy(), points[:, 3:4].copy(),
+            {"loyalty_seconds": points[:, 4] / 1e6, "slope": points[:, 5].copy()},
         )  # fmt: skip
         return Changes(
-            query=c[:, 0].astype(np.int16), key=c[:, 1].copy(), at=c[:, 2].copy(), step=c[:, 3].copy(), pos=c[:, 4].astype(np.int32),
-            sign=c[:, 5].astype(np.int8), cause=c[:, 6].astype(np.int8), score=np.zeros(len(c)), items=c[:, 7:8].copy(),
-            values={"loyalty_seconds": c[:, 8] / 1e6, "slope": c[:, 9].copy()}, traces=traces,
+            query=changes[:, 0].astype(np.int16), key=changes[:, 1].copy(), at=changes[:, 2].copy(), step=changes[:, 3].copy(),
+            pos=changes[:, 4].astype(np.int32), sign=changes[:, 5].astype(np.int8), cause=changes[:, 6].astype(np.int8),
+            score=np.zeros(len(changes)), items=changes[:, 7:8].copy(),
+            values={"loyalty_seconds": changes[:, 8] / 1e6, "slope": changes[:, 9].copy()}, traces=traces,
         )  # fmt: skip
 
     def wake(self) -> Instant | None:
-        """The next echo, stale report, crossing or boundary; or when it has to be looked for crossings again."""
+        """Return the instant of the next echo, stale report, crossing, boundary, or search for crossings."""
         first = int(self.progress.queries[:, :, NEXT].min(initial=NEVER))
         first = min(first, self.echoes.first() + self.window, self.stale.first() + self.stale_after)
         return None if first >= FAR else first
 
-    # ---------------------------------------------------------------- what is kept
-
-    def _needed(self) -> AnyArray:
-        """Which objects (n,) are on, have loyalty, or are in a told result."""
-        needed: AnyArray = (self.table.word[: self.n] != 0) | ((self.marks.where[:, : self.n] & TOLD) != 0).any(axis=0)
-        return needed
+    # ---------------------------------------------------------------- state
 
     def objects(self) -> I64:
-        """See ``ObjectLogic.objects``. The others are dropped when they are many. O(objects)."""
-        needed = self._needed()
-        places = np.flatnonzero(needed)
+        """Return the numbers of the objects in use, see ``ObjectLogic.objects``. Compact the tables if many are not. O(objects)."""
+        # An object is in use while it is on, has loyalty, or is in an emitted result.
+        emitted = ((self.marks.where[:, : self.n] & EMITTED) != 0).any(axis=0)
+        places = np.flatnonzero((self.table.word[: self.n] != 0) | emitted)
         number = self.table.number[places].copy()
         if self.n - len(places) > len(places) // 4 + 64:
             self._compact(places)
@@ -249,83 +243,89 @@ class LoyaltyLogic:
         new_place[places] = np.arange(len(places))
         self.echoes, self.stale = self.echoes.keep(new_place), self.stale.keep(new_place)
         self.names = self.names.keep(places)
-        told = self.marks.where[:, places] & (IN | TOLD)
+        emitted = self.marks.where[:, places] & (IN | EMITTED)
         word, report = self.table.word[places], self.table.report[places]
-        self._take(self.table.number[places], self.table.key[places], word, report, told)
+        self._take(self.table.number[places], self.table.key[places], word, report, emitted)
 
-    def _take(self, number: I64, key: I64, word: I64, report: I64, told: AnyArray) -> None:
-        """Start the tables of objects anew with these, whose names are there; nobody is watched yet."""
+    def _take(self, number: I64, key: I64, word: I64, report: I64, emitted: AnyArray) -> None:
+        """Fill the tables of objects with these alone, whose names are known already; nobody is watched yet."""
         self.n = 0
         self.table = Objects(*(NONE for _ in Objects._fields))
-        self.marks = Marks(*(np.zeros((len(told), 0), np.int32) for _ in Marks._fields))
+        self.marks = Marks(*(np.zeros((len(emitted), 0), np.int32) for _ in Marks._fields))
         keys, queries = self.progress
         keys[:, HEAD], keys[:, OBJECTS] = -1, 0
-        queries[:, :, HORIZON], queries[:, :, LOW], queries[:, :, WATCHED] = -FAR, FAR, -1
+        queries[:, :, HORIZON], queries[:, :, LOW] = -FAR, FAR
+        queries[:, :, WATCHED] = -1
         self.numbers = Numbers(NONE)
         self._make_room(number)
-        n, o = self.n, self.table
-        o.key[:n], o.word[:n], o.report[:n], o.rank[:n], self.marks.where[:, :n] = key, word, report, self.names.rank[:n], told
-        enlist(o, self.marks, self.progress, 0, n)
+        table, count = self.table, self.n
+        table.key[:count], table.word[:count], table.report[:count] = key, word, report
+        table.rank[:count], self.marks.where[:, :count] = self.names.rank[:count], emitted
+        add_objects(table, self.marks, self.progress, 0, count)
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """The objects with their names, what is still to come back, and steps and clocks. O(objects + switches in T)."""
-        o, n, p = self.table, self.n, self.progress.queries
+        """Return the objects with their names, the pending events, and steps and clocks. O(objects + switches in T)."""
+        table, count, queries = self.table, self.n, self.progress.queries
         saved: dict[str, AnyArray] = {
-            "until": np.array([self.until]), "number": o.number[:n].copy(), "key": o.key[:n].copy(), "word": o.word[:n].copy(),
-            "report": o.report[:n].copy(), "told": (self.marks.where[:, :n] & (IN | TOLD)).astype(np.uint8),
-            "name_length": self.names.length[:n].copy(), "name_words": self.names.words[:n].copy(),
+            "until": np.array([self.until]), "number": table.number[:count].copy(), "key": table.key[:count].copy(),
+            "word": table.word[:count].copy(), "report": table.report[:count].copy(),
+            "told": (self.marks.where[:, :count] & (IN | EMITTED)).astype(np.uint8),
+            "name_length": self.names.length[:count].copy(), "name_words": self.names.words[:count].copy(),
             "moving": self.progress.keys[:, MOVING].copy(),
         }  # fmt: skip
-        saved.update({name: p[:, :, column].copy() for name, column in SAVED.items()})
+        saved.update({name: queries[:, :, column].copy() for name, column in SAVED.items()})
         for name, pending in (("echo", self.echoes), ("stale", self.stale)):
             live = pending.live()
             saved |= {f"{name}_time": live.time.copy(), f"{name}_object": live.object.copy()}
         return saved
 
-    def _restore(self, a: Any) -> None:
-        self.until = int(a["until"][0])
-        moving = np.array(a["moving"], np.int64)
+    def _restore(self, arrays: Any) -> None:
+        self.until = int(arrays["until"][0])
+        moving = np.array(arrays["moving"], np.int64)
         self._grow(len(moving))
         self.progress.keys[:, MOVING] = moving
         for name, column in SAVED.items():
-            self.progress.queries[:, :, column] = a[name]
-        self.names = Names(np.array(a["name_length"], np.int64), np.array(a["name_words"], np.int64))
-        number, key, word, report = (np.array(a[name], np.int64) for name in ("number", "key", "word", "report"))
-        self._take(number, key, word, report, np.array(a["told"], np.int32))
+            self.progress.queries[:, :, column] = arrays[name]
+        self.names = Names(np.array(arrays["name_length"], np.int64), np.array(arrays["name_words"], np.int64))
+        number, key, word, report = (np.array(arrays[name], np.int64) for name in ("number", "key", "word", "report"))
+        self._take(number, key, word, report, np.array(arrays["told"], np.int32))
         self.echoes, self.stale = (
-            Pending(np.array(a[f"{name}_time"], np.int64), np.array(a[f"{name}_object"], np.int64)) for name in ("echo", "stale")
+            Pending(np.array(arrays[f"{name}_time"], np.int64), np.array(arrays[f"{name}_object"], np.int64)) for name in ("echo", "stale")
         )
 
     def retained(self) -> tuple[I64, I64]:
-        """No rows."""
+        """Return no rows."""
         return NONE, NONE
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """The first k of the query's result at the last instant before ``until``, in rank order. Raises ValueError for another window."""
+        """Return the first k of the query's result at the last instant before ``until``, in rank order.
+
+        Raise ValueError for another window.
+        """
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
         if window != self.configuration.window:
             raise ValueError(f"loyalty is kept for {self.configuration.window} alone, not for {window}")
-        o, n, at = self.table, self.n, self.until - 1
-        mine = np.flatnonzero(o.key[:n] == key)
-        slope = (o.word[mine] & 1) - ((o.word[mine] >> 1) & 1)
-        now = (o.word[mine] >> 2) + slope * at
+        table, count, at = self.table, self.n, self.until - 1
+        mine = np.flatnonzero(table.key[:count] == key)
+        slope = (table.word[mine] & 1) - ((table.word[mine] >> 1) & 1)
+        now = (table.word[mine] >> 2) + slope * at
         theta = int(self.queries.at_least[query])
         good = (now > theta) | ((now == theta) & (slope >= 0)) if theta else (now > 0) | (slope > 0)
-        order = np.lexsort((o.rank[mine], -slope, -now))
+        order = np.lexsort((table.rank[mine], -slope, -now))
         best = order[good[order]][: k if theta else min(k, int(self.queries.k[query]))]
         extra = {"loyalty_seconds": now[best] / 1e6, "slope": slope[best]}
-        return Items(np.full(len(best), key), o.number[mine[best]].reshape(-1, 1), np.zeros(len(best)), extra)
+        return Items(np.full(len(best), key), table.number[mine[best]].reshape(-1, 1), np.zeros(len(best)), extra)
 
     def skyband(self) -> Items:
-        """Nothing: any object may come into a result."""
+        """Return nothing: any object may come into a result."""
         return Items(NONE, np.empty((0, 1), np.int64), np.empty(0))
 
     def counters(self) -> dict[str, int]:
-        """Rows and unusable reports since the last call, objects and switches held."""
+        """Return rows and unusable reports since the last call, and the numbers of objects and switches."""
         live = self.echoes.live()
         found = {"rows": self.rows, "objects": self.n, "switches": len(live.time)}
         for i in range(len(self.queries.k)):
-            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
-        self.rows = self.unusable = self.asked = 0
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.matching}
+        self.rows = self.unusable = self.matching = 0
         return found

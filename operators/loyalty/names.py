@@ -1,4 +1,4 @@
-"""The objects of a bucket by number, and their rank by name."""
+"""Map the numbers of a bucket's objects to places, and rank objects by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAD = np.iinfo(np.int64).min
 
 
 class Numbers:
-    """From the host's numbers to places 0, 1, 2, ...: a table while numbers are dense, else a search."""
+    """A map from the host's numbers to places 0, 1, 2, ...: a table while numbers are dense, else a search."""
 
     def __init__(self, numbers: I64) -> None:
         self.n = len(numbers)
@@ -29,28 +29,28 @@ class Numbers:
             self.order = np.argsort(numbers, kind="stable")
             self.sorted = numbers[self.order]
 
-    def with_(self, numbers: I64) -> Numbers:
-        """``numbers`` are all there are now: those of before, and some more after them."""
-        at = numbers[self.n :] - self.low
-        if self.table is None or not self.n or int(at.min(initial=0)) < 0 or int(at.max(initial=0)) >= len(self.table):
+    def extended(self, numbers: I64) -> Numbers:
+        """Return the map for ``numbers``: the earlier ones, then some more."""
+        index = numbers[self.n :] - self.low
+        if self.table is None or not self.n or int(index.min(initial=0)) < 0 or int(index.max(initial=0)) >= len(self.table):
             return Numbers(numbers)
-        self.table[at] = np.arange(self.n, len(numbers))
+        self.table[index] = np.arange(self.n, len(numbers))
         self.n = len(numbers)
         return self
 
     def places(self, numbers: I64) -> I64:
-        """The places of ``numbers``, or ``NOBODY``."""
+        """Return the places of ``numbers``, or ``NOBODY``."""
         if self.table is not None:
             known = (numbers >= self.low) & (numbers < self.low + len(self.table))
             if known.all():
                 found: I64 = self.table[numbers - self.low]
                 return found
-            out = np.full(len(numbers), NOBODY)
-            out[known] = self.table[numbers[known] - self.low]
-            return out
-        at = np.searchsorted(self.sorted, numbers)
-        at[at == len(self.sorted)] = 0
-        return np.where(self.sorted[at] == numbers, self.order[at], NOBODY)
+            found = np.full(len(numbers), NOBODY)
+            found[known] = self.table[numbers[known] - self.low]
+            return found
+        index = np.searchsorted(self.sorted, numbers)
+        index[index == len(self.sorted)] = 0
+        return np.where(self.sorted[index] == numbers, self.order[index], NOBODY)
 
 
 class Names:
@@ -69,16 +69,16 @@ class Names:
         self.rank[self.order] = LAST // (self.n + 1) * np.arange(1, self.n + 1)
 
     def add(self, named: Named, which: I64) -> bool:
-        """Append the names of the rows ``which`` of ``named``; whether ranks of others change. O(new log all + a copy of the order)."""
+        """Append the names of the rows ``which`` of ``named``; return True if other ranks change. O(new log all + a copy of the order)."""
         first, end = self.n, self.n + len(which)
         start = named.words.start
         length = (start[1:] - start[:-1])[which]
         self._room(end, int(length.max(initial=0)))
         self.length[first:end] = length
         self.words[first:end] = PAD
-        for c in range(int(length.max(initial=0))):
-            has = length > c
-            self.words[first:end][has, c] = named.words.values[start[which[has]] + c]
+        for column in range(int(length.max(initial=0))):
+            has = length > column
+            self.words[first:end][has, column] = named.words.values[start[which[has]] + column]
         self.n = end
         new = first + np.lexsort((length, *self.words[first:end].T[::-1]))
         place = np.empty(len(new), np.int64)
@@ -90,15 +90,17 @@ class Names:
         return False
 
     def _room(self, objects: int, longest: int) -> None:
-        room, wide = len(self.length), self.words.shape[1]
-        if objects <= room and longest <= wide:
+        room, width = len(self.length), self.words.shape[1]
+        if objects <= room and longest <= width:
             return
-        room, wide = max(room, 2 * objects if objects > room else room), max(wide, longest)
-        words = np.full((room, wide), PAD)
+        room, width = max(room, 2 * objects if objects > room else room), max(width, longest)
+        words = np.full((room, width), PAD)
         words[: self.n, : self.words.shape[1]] = self.words[: self.n]
         self.words = words
-        self.length, self.rank = (np.concatenate([a[: self.n], np.zeros(room - self.n, np.int64)]) for a in (self.length, self.rank))
+        self.length, self.rank = (
+            np.concatenate([array[: self.n], np.zeros(room - self.n, np.int64)]) for array in (self.length, self.rank)
+        )
 
     def keep(self, places: I64) -> Names:
-        """Only those, in this order."""
+        """Return these names alone, in this order."""
         return Names(self.length[places], self.words[places])

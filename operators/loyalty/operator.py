@@ -15,7 +15,7 @@ class Loyalty(LoyaltyConfiguration):
     """The operator of a ``LoyaltyConfiguration``: one state for all queries of the same reports and the same T."""
 
     def build(self, state: State | None) -> LoyaltyLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.loyalty.logic import LoyaltyLogic
 
         return LoyaltyLogic(self, state)

@@ -1,4 +1,4 @@
-"""What comes back after a fixed time: switches as echoes, reports as stale."""
+"""Keep events that come back after a fixed time: switches as echoes, reports as stale."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ NONE: I64 = np.empty(0, np.int64)
 
 
 class Pending:
-    """First in, first out, by time: int64 ``time`` and ``object``, the live ones from ``head`` on up to ``tail``."""
+    """A queue ordered by time: int64 ``time`` and ``object``, the live entries from ``head`` up to ``tail``."""
 
     def __init__(self, time: I64 = NONE, place: I64 = NONE) -> None:
         self.time, self.object = time, place
         self.head, self.tail = 0, len(time)
 
     def live(self) -> Past:
-        """All that is still to come, in order of time."""
+        """Return all entries still to come, in order of time."""
         return Past(self.time[self.head : self.tail], self.object[self.head : self.tail])
 
     def first(self) -> int:
-        """The time of the first, or ``FAR``."""
+        """Return the time of the first entry, or ``FAR``."""
         return int(self.time[self.head]) if self.head < self.tail else FAR
 
     def due(self, until: int, key_of: I64) -> tuple[Past, I64]:
-        """Take what is of before ``until``, by key and then by time, with its keys. ``key_of``: keys of the objects."""
+        """Take the entries before ``until``, by key and then by time, with their keys. ``key_of``: keys of the objects."""
         end = self.head + int(np.searchsorted(self.time[self.head : self.tail], until))
         time, place = self.time[self.head : end], self.object[self.head : end]
         self.head = end
@@ -37,29 +37,29 @@ class Pending:
         return Past(time, place), key
 
     def add(self, time: I64, place: I64, since: int, keys: int) -> None:
-        """Append what is of ``since`` or later; ``time`` ascends within each of the ``keys``, and nothing is older than what is there."""
+        """Append the entries of ``since`` or later; ``time`` ascends within each of the ``keys``, and none precedes a stored entry."""
         if keys > 1:
             order = np.argsort(time, kind="stable")
             time, place = time[order], place[order]
         first = np.searchsorted(time, since)
         time, place = time[first:], place[first:]
         if self.tail + len(time) > len(self.time):
-            held = self.live()
-            room = 2 * (len(held.time) + len(time)) + 64
-            self.time, self.object = (np.concatenate([a, np.empty(room - len(a), np.int64)]) for a in held)
-            self.head, self.tail = 0, len(held.time)
+            live = self.live()
+            room = 2 * (len(live.time) + len(time)) + 64
+            self.time, self.object = (np.concatenate([array, np.empty(room - len(array), np.int64)]) for array in live)
+            self.head, self.tail = 0, len(live.time)
         self.time[self.tail : self.tail + len(time)], self.object[self.tail : self.tail + len(time)] = time, place
         self.tail += len(time)
 
     def keep(self, new_place: I64) -> Pending:
-        """The same with its objects at ``new_place``; those of negative ones are gone."""
-        held = self.live()
-        place = new_place[held.object]
-        return Pending(held.time[place >= 0], place[place >= 0])
+        """Return the queue with its objects at ``new_place``, without those of negative places."""
+        live = self.live()
+        place = new_place[live.object]
+        return Pending(live.time[place >= 0], place[place >= 0])
 
 
 def span_of_keys(key: I64) -> I64:
-    """The different keys of an ascending column."""
+    """Return the distinct keys of an ascending column."""
     if len(key) == 0 or key[0] == key[-1]:
         return key[:1]
     return key[np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))]

@@ -30,7 +30,7 @@ class SkylineQuery:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """An attribute and which values are better; ``equal``: objects are compared only within the same value."""
+    """An attribute and its better end; ``equal``: objects are compared only within the same value."""
 
     column: Column
     direction: Literal["min", "max", "equal"]
@@ -84,12 +84,12 @@ class SkylineConfiguration:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Single objects."""
+        """Return the role of single objects."""
         return ("",)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The dimensions, then what else ``where`` reads."""
+        """Return the dimensions, then the other columns of ``where``."""
         found = {d.column.name: d.column for d in self.dimensions}
         for c in () if self.where is None else attributes(self.where):
             found.setdefault(c.name, c)

@@ -1,4 +1,4 @@
-"""The operator of skylines and K-skybands: a configuration that builds its moving part."""
+"""The operator of skylines and K-skybands: a configuration that builds its logic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Skyline(SkylineConfiguration):
     """One shared state and the queries it answers: see ``SkylineConfiguration``."""
 
     def build(self, state: State | None) -> SkylineLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.skyline.logic import SkylineLogic
 
         return SkylineLogic(self, state)

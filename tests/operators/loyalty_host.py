@@ -16,7 +16,7 @@ from skyband.operators.loyalty.logic import FEW
 from tests.oracles import loyalty as oracle
 
 SCHEMA: Any = {"x": "float", "g": "int"}
-NOT_SAID = (NULL, 2, -1)
+UNUSABLE = (NULL, 2, -1)
 
 Row = tuple[Any, ...]
 """Of a change: (query, key, at, step, pos, sign, cause, name, loyalty, slope); of a point: (query, key, at, name, loyalty, slope)."""
@@ -44,7 +44,10 @@ class Stream:
 
 @dataclass
 class Host:
-    """Gives objects numbers, feeds a logic, and forgets objects as it says. ``changes`` and ``points`` with names for numbers."""
+    """The host: it numbers objects, feeds a logic, and drops the objects that the logic no longer needs.
+
+    ``changes`` and ``points`` have names in place of numbers.
+    """
 
     op: Loyalty
     few: int = FEW
@@ -126,9 +129,9 @@ class Case:
             if not WHERES[self.where](int(s.columns["g"][i])) or s.name[i] is None:
                 continue
             on = s.columns["u"][i]
-            said = {0: False, 1: True}.get(int(on)) if self.criteria is None else CRITERIA[self.criteria](float(s.columns["x"][i]))
-            if said is not None:
-                found.append(oracle.Report(int(s.time[i]), s.name[i], bool(said)))
+            update = {0: False, 1: True}.get(int(on)) if self.criteria is None else CRITERIA[self.criteria](float(s.columns["x"][i]))
+            if update is not None:
+                found.append(oracle.Report(int(s.time[i]), s.name[i], bool(update)))
         return found
 
     def queries(self) -> list[oracle.Query]:
@@ -210,7 +213,7 @@ def random_case(seed: int, rows: int = 40, objects: int = 7, scale: int = 1) -> 
     if rng.random() < 0.5:
         on = (rng.random(rows) < 0.7).astype(np.int64)
     bad = rng.random(rows) < float(rng.choice([0.0, 0.1]))
-    on[bad] = rng.choice(NOT_SAID, int(bad.sum()))
+    on[bad] = rng.choice(UNUSABLE, int(bad.sum()))
     x = rng.integers(0, 4, rows).astype(np.float64)
     x[rng.random(rows) < 0.08] = np.nan
     key = rng.integers(0, keys, rows)

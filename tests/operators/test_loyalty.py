@@ -44,18 +44,18 @@ def check_snapshots(case: Case, host: Host) -> None:
             names = [host.names[n] for n in got.items[:, 0].tolist()]
             assert names == oracle.result(spans, window, q, at)[:3]
             assert (got.extra["loyalty_seconds"] * 1e6).round().tolist() == [oracle.loyalty(spans[o], window, at) for o in names]
-            needed |= {(key, o) for o in result_told(host, i, key)}
+            needed |= {(key, o) for o in result_of_changes(host, i, key)}
         needed |= {(key, o) for o, mine in spans.items() if oracle.loyalty(mine, window, at) or oracle.is_on(mine, at)}
     assert {name for name, n in host.numbers.items() if n in set(host.logic.objects().tolist())} == needed
 
 
-def result_told(host: Host, query: int, key: int) -> set[Any]:
-    """What the changes of a query add up to."""
-    told: set[Any] = set()
+def result_of_changes(host: Host, query: int, key: int) -> set[Any]:
+    """Return the result after all changes of a query."""
+    result: set[Any] = set()
     for change in host.changes:
         if change[:2] == (query, key):
-            told = told | {change[7]} if change[5] > 0 else told - {change[7]}
-    return told
+            result = result | {change[7]} if change[5] > 0 else result - {change[7]}
+    return result
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -89,47 +89,47 @@ def case_of(rows: list[tuple[int, int, int]], window: int, queries: tuple[Loyalt
     return Case(stream, op, end, None, None)
 
 
-def told(case: Case) -> list[tuple[Any, ...]]:
-    """(at, sign, cause, object, loyalty, slope) of the first query's changes, which are as the definition says."""
+def changes_of(case: Case) -> list[tuple[Any, ...]]:
+    """Return (at, sign, cause, object, loyalty, slope) of the first query's changes, which are as the definition says."""
     check(case, 0)
     return [(r[2], *r[5:7], r[7][0], *r[8:]) for r in run(case, []).changes if r[0] == 0]
 
 
 def test_an_object_is_in_from_the_instant_it_is_switched_on_until_its_last_echo() -> None:
     rows = [(10, 1, 1), (14, 1, 0)]
-    assert told(case_of(rows, 100, (LoyaltyQuery(1),), 200)) == [(10, 1, "arrival", 1, 0, 1), (114, -1, "expiry", 1, 0, 0)]
+    assert changes_of(case_of(rows, 100, (LoyaltyQuery(1),), 200)) == [(10, 1, "arrival", 1, 0, 1), (114, -1, "expiry", 1, 0, 0)]
 
 
-def test_a_crossing_between_two_instants_is_told_at_the_next() -> None:
+def test_a_crossing_between_two_instants_is_emitted_at_the_next() -> None:
     # 1 falls from 9 at instant 20, 2 rises from 0 at 20: they meet at 24.5
     rows = [(0, 1, 1), (9, 1, 0), (21, 2, 1)]
-    changes = told(case_of(rows, 21, (LoyaltyQuery(1),), 60))
+    changes = changes_of(case_of(rows, 21, (LoyaltyQuery(1),), 60))
     assert changes[1:3] == [(26, -1, "crossing", 1, 4, -1), (26, 1, "crossing", 2, 5, 1)]
 
 
 def test_ties_go_to_the_one_that_rises_and_then_by_name() -> None:
     rows = [(0, 7, 1), (0, 3, 1), (5, 3, 0)]
-    assert told(case_of(rows, 50, (LoyaltyQuery(1),), 20)) == [
+    assert changes_of(case_of(rows, 50, (LoyaltyQuery(1),), 20)) == [
         (0, 1, "arrival", 3, 0, 1), (5, -1, "displaced", 3, 5, 0), (5, 1, "promoted", 7, 5, 1),
     ]  # fmt: skip
 
 
 def test_a_threshold_is_reached_at_once_and_left_at_once() -> None:
     rows = [(0, 1, 1), (8, 1, 0)]
-    assert told(case_of(rows, 20, (LoyaltyQuery(None, 5),), 60)) == [(5, 1, "crossing", 1, 5, 1), (23, -1, "crossing", 1, 5, -1)]
-    assert told(case_of(rows, 8, (LoyaltyQuery(None, 8),), 60)) == [(8, 1, "promoted", 1, 8, -1)][:0]
-    assert told(case_of([(0, 1, 1)], 8, (LoyaltyQuery(None, 8),), 60)) == [(8, 1, "promoted", 1, 8, 0)]
+    assert changes_of(case_of(rows, 20, (LoyaltyQuery(None, 5),), 60)) == [(5, 1, "crossing", 1, 5, 1), (23, -1, "crossing", 1, 5, -1)]
+    assert changes_of(case_of(rows, 8, (LoyaltyQuery(None, 8),), 60)) == [(8, 1, "promoted", 1, 8, -1)][:0]
+    assert changes_of(case_of([(0, 1, 1)], 8, (LoyaltyQuery(None, 8),), 60)) == [(8, 1, "promoted", 1, 8, 0)]
 
 
 def test_reports_go_stale_and_redundant_ones_renew() -> None:
     rows = [(0, 1, 1), (3, 1, 1), (20, 1, 1)]
-    changes = told(case_of(rows, 6, (LoyaltyQuery(1),), 60, stale=5))
+    changes = changes_of(case_of(rows, 6, (LoyaltyQuery(1),), 60, stale=5))
     assert [c[:3] for c in changes] == [(0, 1, "arrival"), (14, -1, "expiry"), (20, 1, "arrival"), (31, -1, "expiry")]
 
 
 def test_of_one_instant_the_last_report_counts() -> None:
-    assert told(case_of([(5, 1, 1), (5, 1, 0)], 10, (LoyaltyQuery(2),), 40)) == []
-    assert len(told(case_of([(5, 1, 0), (5, 1, 1), (5, 1, 1)], 10, (LoyaltyQuery(2),), 10))) == 1
+    assert changes_of(case_of([(5, 1, 1), (5, 1, 0)], 10, (LoyaltyQuery(2),), 40)) == []
+    assert len(changes_of(case_of([(5, 1, 0), (5, 1, 1), (5, 1, 1)], 10, (LoyaltyQuery(2),), 10))) == 1
 
 
 def test_from_points_of_everyone_loyalty_at_any_instant_follows() -> None:

@@ -101,9 +101,9 @@ class Case:
     def expected(self) -> list[tuple[int, ...]]:
         out = []
         for q, query in enumerate(self.op.queries):
-            asked = LogicalQuery(query.window.count, query.window.micros, query.every_micros)
+            logical = LogicalQuery(query.window.count, query.window.micros, query.every_micros)
             for k, at in enumerate(self.rows):
-                changes = stream(self.time[at].tolist(), self.dom[k], self.usable[at], self.band, asked, self.end)
+                changes = stream(self.time[at].tolist(), self.dom[k], self.usable[at], self.band, logical, self.end)
                 out += [(q, k, *c) for c in changes]
         return out
 

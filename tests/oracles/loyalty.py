@@ -1,7 +1,7 @@
 """Loyalty by the definition alone (docs/semantics 12), in plain Python, for one key: slow and plain.
 
 An object is on from a report that says so until the next report, or until the report is stale. Its loyalty at t is the length of the time
-within (t - T, t] that it was on. Nothing here is kept from one instant to the next but what was told.
+within (t - T, t] that it was on. Nothing here is kept from one instant to the next but what was emitted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True)
 class Query:
-    """The ``k`` best, or all with ``at_least``; ``every``: told at boundaries only; ``trace_all``: trajectories of all objects."""
+    """The ``k`` best, or all with ``at_least``; ``every``: emitted at boundaries only; ``trace_all``: trajectories of all objects."""
 
     k: int | None = None
     at_least: int | None = None
@@ -54,17 +54,17 @@ class Point(NamedTuple):
 
 
 def spans(reports: Sequence[Report], stale_after: int | None) -> Spans:
-    """When every object is on."""
+    """Return the spans in which every object is on."""
     found: Spans = {}
     for name in {r.object for r in reports}:
-        said = {r.time: r.on for r in reports if r.object == name}  # of one instant the last one counts
-        times = sorted(said)
+        states = {r.time: r.on for r in reports if r.object == name}  # of one instant the last one counts
+        times = sorted(states)
         mine: list[tuple[int, int]] = []
         for t, following in zip(times, [*times[1:], FOREVER], strict=True):
             end = following if stale_after is None else min(following, t + stale_after)
-            if said[t] and mine and mine[-1][1] == t:
+            if states[t] and mine and mine[-1][1] == t:
                 mine[-1] = (mine[-1][0], end)
-            elif said[t]:
+            elif states[t]:
                 mine.append((t, end))
         found[name] = mine
     return found
@@ -134,18 +134,18 @@ def instants(spans_: Spans, window: int, queries: Sequence[Query], end: int) -> 
 
 
 def changes(reports: Sequence[Report], stale_after: int | None, window: int, query: Query, at: Iterable[int]) -> list[Change]:
-    """The changes at the instants ``at``, told of the reports of one key; with ``every`` only boundaries count."""
+    """Return the changes at the instants ``at``, emitted for the reports of one key; with ``every`` only boundaries count."""
     spans_ = spans(reports, stale_after)
     updated, reported = updates(spans_, window), {(r.time, r.object) for r in reports}
-    told: list[Any] = []
+    emitted: list[Any] = []
     found: list[Change] = []
     step = 0
     for t in at:
         if query.every is not None and t % query.every:
             continue
         now = result(spans_, window, query, t)
-        gone = ranked(spans_, window, t, [o for o in told if o not in now])
-        came = [o for o in now if o not in told]
+        gone = ranked(spans_, window, t, [o for o in emitted if o not in now])
+        came = [o for o in now if o not in emitted]
         step += bool(gone or came)
         for pos, o in enumerate([*gone, *came]):
             sign = -1 if pos < len(gone) else 1
@@ -157,22 +157,22 @@ def changes(reports: Sequence[Report], stale_after: int | None, window: int, que
             else:
                 cause = "arrival" if (t, o) in reported else "promoted" if t in updated else "crossing"
             found.append(Change(t, step, pos, sign, cause, o, loyalty(spans_[o], window, t), slope(spans_[o], window, t)))
-        told = now
+        emitted = now
     return found
 
 
 def points(reports: Sequence[Report], stale_after: int | None, window: int, query: Query, at: Sequence[int]) -> list[Point]:
-    """The points of trajectories at the instants ``at`` (all updates among them), by instant and name."""
+    """Return the points of trajectories at the instants ``at`` (all updates among them), by instant and name."""
     spans_ = spans(reports, stale_after)
-    told: list[Any] = []
+    emitted: list[Any] = []
     found = []
     for t in at:
         boundary = query.every is None or t % query.every == 0
-        now = result(spans_, window, query, t) if boundary else told
+        now = result(spans_, window, query, t) if boundary else emitted
         for o in sorted(spans_):
             here = slope(spans_[o], window, t)
             bends = here != slope(spans_[o], window, t - 1)
-            if bends if query.trace_all else o in now and (bends or o not in told):
+            if bends if query.trace_all else o in now and (bends or o not in emitted):
                 found.append(Point(t, o, loyalty(spans_[o], window, t), here))
-        told = now
+        emitted = now
     return found

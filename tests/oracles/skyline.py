@@ -50,9 +50,9 @@ def members(dom: AnyArray, usable: AnyArray, alive: AnyArray, band: int) -> set[
 class Watched:
     """A query over one key's stream."""
 
-    def __init__(self, times: Sequence[int], dom: AnyArray, usable: AnyArray, band: int, asked: LogicalQuery) -> None:
+    def __init__(self, times: Sequence[int], dom: AnyArray, usable: AnyArray, band: int, query: LogicalQuery) -> None:
         self.times, self.dom, self.usable, self.band = np.array(times, np.int64).reshape(-1), dom, usable, band
-        self.count, self.micros = asked.count or FAR, asked.micros or FAR
+        self.count, self.micros = query.count or FAR, query.micros or FAR
         self.arrived = 0
 
     def enter(self, row: int) -> None:
@@ -72,8 +72,8 @@ class Watched:
         return item == row
 
 
-def stream(times: Sequence[int], dom: AnyArray, usable: AnyArray, band: int, asked: LogicalQuery, until: int) -> list[tuple[int, ...]]:
+def stream(times: Sequence[int], dom: AnyArray, usable: AnyArray, band: int, query: LogicalQuery, until: int) -> list[tuple[int, ...]]:
     """Changes (at, step, pos, sign, cause, seq) of one key by definition: all events before ``until``, seqs 0, 1, 2, ..."""
-    watched = Watched(times, dom, usable, band, asked)
-    found = changes(instants(times, times, asked.micros, asked.every, until), asked.every, watched)
+    watched = Watched(times, dom, usable, band, query)
+    found = changes(instants(times, times, query.micros, query.every, until), query.every, watched)
     return [(at, step, pos, sign, CAUSES.index(cause), seq) for at, step, pos, sign, cause, seq in found]

@@ -88,8 +88,8 @@ def assert_answers_as_of_any_instant_are_those_of_their_sql(directory: Path) -> 
         for at in (datetime(2020, 1, 1, 3, 7, tzinfo=UTC), datetime(2020, 1, 1, 5, tzinfo=UTC), None):
             answer = reader.as_of(name, at)
             columns = [c for c in answer.rows.column_names if c != "rank"]
-            told = sql.execute(f"select {', '.join(columns)} from ({answer.sql})").fetchall()
-            assert told == [tuple(r[c] for c in columns) for r in answer.rows.to_pylist()], (name, at)
+            selected = sql.execute(f"select {', '.join(columns)} from ({answer.sql})").fetchall()
+            assert selected == [tuple(r[c] for c in columns) for r in answer.rows.to_pylist()], (name, at)
 
 
 def connected(directory: Path) -> duckdb.DuckDBPyConnection:

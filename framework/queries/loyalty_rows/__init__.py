@@ -1,1 +1,1 @@
-"""What query types about the loyalty of objects share."""
+"""The code that query types about the loyalty of objects share."""

@@ -1,4 +1,4 @@
-"""The result by definition: of every object, the time for which its reports had it on within the window, added up."""
+"""Compute the result by definition: add up the time for which an object's reports had it on within the window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Item = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """When objects are on: object ``of`` from ``since`` up to ``until``; spans of one object do not touch.
+    """The spans in which objects are on: object ``of`` from ``since`` up to ``until``; spans of one object do not touch.
 
     ``switches``: the instants, in order, at which an object goes on or off, or did one window ago: between them loyalties move in straight
     lines. ``reports``: (instants in order, object of each).
@@ -36,10 +36,10 @@ class _Spans:
 
 
 def most_loyal(question: Question, every: bool = False) -> Found:
-    """The members of the result as (values of the identity columns, loyalty in seconds), in rank order. O(n log n) in the objects.
+    """Return the members of the result as (values of the identity columns, loyalty in seconds), in rank order. O(n log n) in the objects.
 
-    With ``every`` of the query, the members are those as of the last boundary; what they are worth, and so their order, is as of the
-    instant. ``every``: all that have loyalty or slope, whatever ``k`` and ``at_least``.
+    With ``every`` of the query, the members are those as of the last boundary; their values, and so their order, are as of the instant.
+    ``every``: all that have loyalty or slope, whatever ``k`` and ``at_least``.
     """
     members = _members(question, every)
     if question.query.every_micros:
@@ -61,16 +61,16 @@ def time_varying_values(question: Question) -> TimeVaryingValues:
 
 
 def next_instants(question: Question) -> list[int]:
-    """The next switch, and the next crossing if it comes before that; with ``every`` the boundaries that show them.
+    """Return the next switch, and the next crossing if it comes before that; with ``every`` the boundaries that show them.
 
     Up to the next switch loyalties move in straight lines: a member is overtaken, or the bound is reached, where two lines meet.
     """
-    op: Any = question.plan.operators[question.query.operator].operator
-    asked, spans, at = op.queries[question.query.index], _spans(question), question.at
+    operator = _operator(question)
+    query, spans, at = operator.queries[question.query.index], _spans(question), question.at
     after = int(np.searchsorted(spans.switches, at, side="right"))
     switch = int(spans.switches[after]) if after < len(spans.switches) else NEVER
     loyalty, slope = loyalties(question, at)
-    if asked.k is not None:
+    if query.k is not None:
         inside = np.zeros(len(loyalty), bool)
         inside[[o for *_, o in _members(question, at=at)]] = True
         gap = loyalty[inside][:, None] - loyalty[~inside][None, :]
@@ -78,7 +78,7 @@ def next_instants(question: Question) -> list[int]:
         meets = (nearing > 0) & (gap > 0)
         crossings = at - (-gap[meets] // nearing[meets])
     else:
-        gap = asked.at_least - loyalty
+        gap = query.at_least - loyalty
         crossings = at + np.abs(gap)[(gap * slope > 0)]
     found = [switch] if switch < NEVER else []
     if len(crossings) and int(crossings.min()) < switch:
@@ -88,11 +88,11 @@ def next_instants(question: Question) -> list[int]:
 
 
 def loyalties(question: Question, at: int) -> tuple[I64, I64]:
-    """(loyalty in microseconds, slope) of each object as of ``at``."""
-    op: Any = question.plan.operators[question.query.operator].operator
+    """Return (loyalty in microseconds, slope) of each object as of ``at``."""
+    operator = _operator(question)
     spans, objects = _spans(question), len(_items(question))
     of, since, until = spans.of, spans.since, spans.until
-    begin = at - op.window.micros
+    begin = at - operator.window.micros
     loyalty, slope = np.zeros(objects, np.int64), np.zeros(objects, np.int64)
     np.add.at(loyalty, of, np.maximum(np.minimum(until, at) - np.maximum(since, begin), 0))
     np.add.at(slope, of, (since <= at) & (at < until))
@@ -101,15 +101,15 @@ def loyalties(question: Question, at: int) -> tuple[I64, I64]:
 
 
 def _members(question: Question, every: bool = False, at: int | None = None) -> list[tuple[int, int, Any, int]]:
-    """(loyalty and slope, less each, name, number) of the members, in rank order; as of ``at``, or the last boundary."""
-    op: Any = question.plan.operators[question.query.operator].operator
-    asked, boundaries = op.queries[question.query.index], question.query.every_micros
+    """Return (loyalty and slope, both negated, name, number) of the members, in rank order; as of ``at``, or the last boundary."""
+    operator = _operator(question)
+    query, boundaries = operator.queries[question.query.index], question.query.every_micros
     if at is None:
         at = question.at // boundaries * boundaries if boundaries else question.at
     objects = _ranked(question, at, range(len(_items(question))))
-    if asked.k is not None or every:
-        return [r for r in objects if r[0] < 0 or r[1] < 0][: None if every else asked.k]
-    least = asked.at_least
+    if query.k is not None or every:
+        return [r for r in objects if r[0] < 0 or r[1] < 0][: None if every else query.k]
+    least = query.at_least
     return [r for r in objects if -r[0] > least or (-r[0] == least and -r[1] >= 0)]
 
 
@@ -119,16 +119,20 @@ def _ranked(question: Question, at: int, among: Iterable[int]) -> list[tuple[int
     return sorted((-int(loyalty[o]), -int(slope[o]), _in_order(names[o]), o) for o in among)
 
 
+def _operator(question: Question) -> Any:
+    """Return the operator of the question's query."""
+    return question.plan.operators[question.query.operator].operator
+
+
 def _named(question: Question) -> tuple[list[Item], I64]:
-    """(the names of all objects, the number of the object that each row reports on)."""
-    op: Any = question.plan.operators[question.query.operator].operator
-    return question.data.named[op.object]
+    """Return (the names of all objects, the number of the object that each row reports on)."""
+    return question.data.named[_operator(question).object]
 
 
 def _items(question: Question) -> list[Item]:
-    """The identity columns of every object."""
-    op: Any = question.plan.operators[question.query.operator].operator
-    shown = [op.object.index(c) for c in question.query.item.identity(question.plan.intake.partition_by)]
+    """Return the identity columns of every object."""
+    operator = _operator(question)
+    shown = [operator.object.index(c) for c in question.query.item.identity(question.plan.intake.partition_by)]
     return [tuple(name[i] for i in shown) for name in _named(question)[0]]
 
 
@@ -137,7 +141,7 @@ def _spans(question: Question) -> _Spans:
 
 
 def _spans_of(question: Question) -> _Spans:
-    op: Any = question.plan.operators[question.query.operator].operator
+    operator = _operator(question)
     _, of_row = _named(question)
     time = question.data.every.time
     on, usable = _reports(question, len(time))
@@ -148,26 +152,26 @@ def _spans_of(question: Question) -> _Spans:
     of, since = of_row[row], time[row]
     until = np.full(len(row), NEVER)
     until[:-1] = np.where(of[1:] == of[:-1], since[1:], NEVER)
-    if op.stale_after is not None:
-        until = np.minimum(until, since + op.stale_after)
+    if operator.stale_after is not None:
+        until = np.minimum(until, since + operator.stale_after)
     lasting = on[row] & (since < until)
     of, since, until = of[lasting], since[lasting], until[lasting]
     first = np.ones(len(of), bool)
     first[1:] = (of[1:] != of[:-1]) | (since[1:] != until[:-1])
     of, since, until = of[first], since[first], until[np.append(first[1:], True)[: len(of)]]
     ends = np.concatenate([since, until[until < NEVER]])
-    return _Spans(of, since, until, np.unique(np.concatenate([ends, ends + op.window.micros])), reports)
+    return _Spans(of, since, until, np.unique(np.concatenate([ends, ends + operator.window.micros])), reports)
 
 
 def _reports(question: Question, end: int) -> tuple[Bools, Bools]:
-    """(whether on, whether a usable report at all) of the first ``end`` rows."""
-    op: Any = question.plan.operators[question.query.operator].operator
+    """Return (whether on, whether a usable report at all) of the first ``end`` rows."""
+    operator = _operator(question)
     rows = question.data.values(0, end)
-    said = meaning(op.criteria)(rows, rows) if op.criteria is not None else rows[op.updates.name]
-    on, off = said.valid & (said.value == 1), said.valid & (said.value == 0)
-    return np.broadcast_to(on, end), np.broadcast_to((on | off) & holds(op.where)(rows, rows), end)
+    report = meaning(operator.criteria)(rows, rows) if operator.criteria is not None else rows[operator.updates.name]
+    on, off = report.valid & (report.value == 1), report.valid & (report.value == 0)
+    return np.broadcast_to(on, end), np.broadcast_to((on | off) & holds(operator.where)(rows, rows), end)
 
 
 def _in_order(name: Item) -> Item:
-    """The name as the rank compares it: texts by their UTF-8 bytes."""
+    """Return the name as the rank compares it: texts by their UTF-8 bytes."""
     return tuple(v.encode() if isinstance(v, str) else v for v in name)

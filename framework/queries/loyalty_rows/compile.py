@@ -1,6 +1,6 @@
-"""Entries to operators: one for all of the same reports (object, criteria or updates, ``where``, stale_after) and the same window.
+"""Compile entries to operators: one for all with the same reports (object, criteria or updates, ``where``, stale_after) and window.
 
-Which query asks how (k, at_least, ``every``, ``trace``) does not matter to the state.
+The state does not depend on ``k``, ``at_least``, ``every`` and ``trace`` of a query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WHY = "heaps of the objects in and out of each result, by how their loyalty mov
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What queries must have in common to share a state."""
+    """The properties that queries must have in common to share a state."""
 
     objects: tuple[str, ...]
     criteria: str | None
@@ -31,7 +31,7 @@ class _Key:
 
 
 def compile_loyalty(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
-    """Drafts of ``Loyalty`` operators."""
+    """Return drafts of ``Loyalty`` operators."""
 
     def key(m: QueryEntry) -> _Key:
         q = cast(LoyaltyRows, m.query)
@@ -49,14 +49,14 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 
-        asked = tuple(
+        queries = tuple(
             LoyaltyQuery(getattr(m.query, "k", None), getattr(m.query, "at_least", None), m.query.every, _traces_all(m)) for m in group
         )
-        made = Loyalty(
+        operator = Loyalty(
             object=first.objects, criteria=criteria, updates=updates, where=where, stale_after=first.stale_after, window=group[0].window,
-            queries=asked, texts=texts,
+            queries=queries, texts=texts,
         )  # fmt: skip
-        return cast(Operator, made)
+        return cast(Operator, operator)
 
     largest = max((getattr(m.query, "k", 1) for m in group), default=1)
     reports = ReportNode(first.objects, first.updates, where)

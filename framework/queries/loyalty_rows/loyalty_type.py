@@ -1,4 +1,4 @@
-"""What query types about the loyalty of objects have in common."""
+"""The query type that all types about the loyalty of objects extend."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LoyaltyType(QueryType):
     shares = explain.SHARES_STATE
 
     def item(self, query: Any) -> ItemShape:
-        """The object, by the columns that name it."""
+        """Return the object, by the columns that name it."""
         return loyal_object(query.objects, query.trace == "all")
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
@@ -48,7 +48,7 @@ class LoyaltyType(QueryType):
         return explain.size(plan)
 
     def limits(self, plan: Plan, query: QueryNode, asked: LogicalQuery | None) -> Limits:
-        """``k``, and a loyalty of at least ``at_least`` and at most the window."""
+        """Return ``k``, and a loyalty of at least ``at_least`` and at most the window."""
         operator: Any = plan.operators[query.operator].operator
         window = None if query.window.micros is None else query.window.micros / 1_000_000
         return Limits(query.k, ((LOYALTY, (operator.queries[query.index].at_least or 0) / 1_000_000, window),))
@@ -72,7 +72,7 @@ class LoyaltyType(QueryType):
         return next_instants(question)
 
     def ranked(self, question: Question) -> Found | None:
-        """Every object with loyalty or slope."""
+        """Return every object with loyalty or slope."""
         from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
 
         return most_loyal(question, every=True)

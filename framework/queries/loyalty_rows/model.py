@@ -1,4 +1,4 @@
-"""What entries about the loyalty of objects have in common."""
+"""The fields that entries about the loyalty of objects have in common."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class LoyaltyRows(QueryModel):
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """The columns that name the object."""
+        """Return the columns that name the object."""
         return (self.object,) if isinstance(self.object, str) else tuple(self.object)
 
 
 def loyal_object(columns: tuple[str, ...], trace_all: bool) -> ItemShape:
-    """The object that ``columns`` name: the more loyal first, of equal ones the rising, then by name."""
+    """Return the item that ``columns`` name: the more loyal first, of equal ones the rising, then by name."""
     rank = (RankTerm((LOYALTY,), "desc"), RankTerm((SLOPE,), "desc"), *(RankTerm((c,), "asc") for c in columns))
     return ItemShape((Part("", "the object", columns),), rank, _VALUES, time_varying=TimeVarying(LOYALTY, SLOPE, trace_all))

@@ -1,4 +1,4 @@
-"""The result by definition: rows of the window held against each other."""
+"""Compute the result by definition: compare the rows of the window with each other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Point = tuple[tuple[Any, ...], int]
 
 
 def unbeaten(question: Question) -> Found | None:
-    """The objects with fewer dominators in the window than the band, newest first, as (items, 0.0). None if that is too much.
+    """Return the objects with fewer dominators in the window than the band, newest first, as (items, 0.0). None if that is too much work.
 
-    a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer). What
-    dominates an object stands before it in the order of the values, then of age. Who has as many dominators as the band need not be
-    looked at again: whomever it dominates has so many among the others. O(window * band's objects).
+    a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer). An
+    object's dominators come before it in the order of the values, then of age. An object with as many dominators as the band is not
+    compared again: each object that it dominates has as many among the others. O(window * band's objects).
     """
     query, data = question.query, question.data
     op: Any = question.plan.operators[query.operator].operator
@@ -49,7 +49,7 @@ def unbeaten(question: Question) -> Found | None:
 
 
 def _band(points: SortedList, band: int, distinct: bool, work: Work) -> list[Point] | None:
-    """The points that fewer than ``band`` others dominate; None if that is too much work."""
+    """Return the points that fewer than ``band`` others dominate; None if that is too much work."""
     kept: list[Point] = []
     for worth, age in points:
         if not work.take(SLOW * len(kept)):
@@ -66,7 +66,7 @@ def _band(points: SortedList, band: int, distinct: bool, work: Work) -> list[Poi
 
 
 def beating(question: Question, seq: int) -> Found | None:
-    """The objects of the window that beat ``seq``, newest first; None if ``seq`` takes no part. O(window)."""
+    """Return the objects of the window that beat ``seq``, newest first; None if ``seq`` takes no part. O(window)."""
     query, data = question.query, question.data
     op: Any = question.plan.operators[query.operator].operator
     first, end, _ = window_of(query, query.window, data, question.at)

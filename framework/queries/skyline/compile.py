@@ -1,4 +1,4 @@
-"""Entries to operators: one operator for all queries of equal dimensions, ``band``, ``distinct`` and ``where``."""
+"""Compile entries to operators: one operator for all queries of equal dimensions, ``band``, ``distinct`` and ``where``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WHY = "one interval of membership per row; scan of the rows that no newer row b
 
 
 def compile_skyline(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
-    """Drafts of ``Skyline`` operators; K is the band."""
+    """Return drafts of ``Skyline`` operators; K is the band."""
 
     def key(m: QueryEntry) -> Any:
         q = cast(SkylineModel, m.query)
@@ -32,7 +32,7 @@ def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineMode
         from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
 
         dimensions = tuple(Dimension(Column(c, context.kinds[c]), d) for c, d in first.dimensions.items())
-        asked = tuple(SkylineQuery(m.name, m.window, m.query.every) for m in group)
-        return Skyline(dimensions, asked, window, first.band, first.distinct, where, texts)
+        queries = tuple(SkylineQuery(m.name, m.window, m.query.every) for m in group)
+        return Skyline(dimensions, queries, window, first.band, first.distinct, where, texts)
 
     return OperatorDraft(group, first.band, window, "min", texts_of(where), build, _WHY)

@@ -1,4 +1,4 @@
-"""What ``explain`` says about a state: what is compared, and how many rows it keeps."""
+"""The lines of ``explain`` about a state: the compared columns, and how many rows it keeps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skyband.framework.plan.model import OperatorNode, Plan
 
 
 def facts(node: OperatorNode) -> list[tuple[str, str]]:
-    """The condition and the dimensions."""
+    """Return the condition and the dimensions."""
     op: Any = node.operator
-    told = [("where", canonical_text(op.where))] if op.where is not None else []
-    return [*told, ("compares", _dimensions(op))]
+    found = [("where", canonical_text(op.where))] if op.where is not None else []
+    return [*found, ("compares", _dimensions(op))]
 
 
 def _dimensions(op: Any) -> str:
@@ -26,7 +26,7 @@ def _dimensions(op: Any) -> str:
 
 
 def skyline_size(k: int, n: float, d: int) -> float:
-    """Expected retained rows of a K-skyband with ``d`` ordered dimensions over N rows, if dimensions and age are independent.
+    """Return the expected rows of a K-skyband with ``d`` ordered dimensions over N rows, if dimensions and age are independent.
 
     Those with fewer than K newer dominators: the K-skyband in d + 1 dimensions, at most N. For K = 1 its mean is the complete homogeneous
     symmetric polynomial h_d of 1, 1/2, ..., 1/N, leading term ln(N)^d / d! (docs/algorithms D4; measured 1.2 to 1.6 times that
@@ -43,7 +43,7 @@ def skyline_size(k: int, n: float, d: int) -> float:
 
 
 def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
-    """What the state keeps; rows in groups of equal values keep so much per group, of fewer rows each."""
+    """Return the lines about the kept rows; rows in groups of equal values keep as much per group, of fewer rows each."""
     op: Any = node.operator
     d = sum(x.direction != "equal" for x in op.dimensions)
     known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)

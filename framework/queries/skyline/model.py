@@ -22,5 +22,5 @@ class Skyline(QueryModel):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """See ``QueryModel.shown``: what rows are compared by."""
+        """See ``QueryModel.shown``: the compared columns."""
         return tuple(self.dimensions)

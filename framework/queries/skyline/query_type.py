@@ -31,7 +31,7 @@ class SkylineType(QueryType):
     shares = "dimensions, band, distinct and where"
 
     def item(self, query: Skyline) -> ItemShape:
-        """One row without a score; the state says which older row decides whether it shows."""
+        """Return one row without a score; the state says which older row decides whether it shows."""
         beats = "no row" if query.band == 1 else f"fewer than {counted(query.band, 'row')}"
         rule = f"{beats} of a window beat the object, itself in the window, exactly if pred is null or no longer in the window"
         extra = (
@@ -46,10 +46,10 @@ class SkylineType(QueryType):
         at: Path = (*path, "dimensions")
         if not scope.doc.bad_below(at) and all(d == "equal" for d in query.dimensions.values()):
             scope.doc.add("SKY-E117", "a skyline needs a dimension with min or max", scope.doc.where_key(at))
-        for c, direction in query.dimensions.items():
-            if scope.key_column((*at, c), c) and direction != "equal" and scope.types[c] in {"string", "boolean"}:
-                said = f"'{c}' is {scope.types[c]}: only numbers and times have a {direction}"
-                scope.doc.add("SKY-E126", said, scope.doc.where_key((*at, c)), "use equal")
+        for column, direction in query.dimensions.items():
+            if scope.key_column((*at, column), column) and direction != "equal" and scope.types[column] in {"string", "boolean"}:
+                message = f"'{column}' is {scope.types[column]}: only numbers and times have a {direction}"
+                scope.doc.add("SKY-E126", message, scope.doc.where_key((*at, column)), "use equal")
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
@@ -70,11 +70,11 @@ class SkylineType(QueryType):
         return unbeaten(question)
 
     def ranked(self, question: Question) -> Found | None:
-        """Nothing: dominance is no rank."""
+        """Return None: dominance is no rank."""
         return None
 
     def beating(self, question: Question, item: tuple[Any, ...]) -> Found | None:
-        """The objects that beat it."""
+        """Return the objects that beat the item."""
         from skyband.framework.queries.skyline.brute_force import beating
 
         return beating(question, int(item[0]))

@@ -21,13 +21,13 @@ class ThresholdLoyaltyType(LoyaltyType):
     shows_k = False
 
     def check(self, scope: Scope, path: Path, query: ThresholdLoyalty) -> None:
-        """As of every loyalty; besides, no loyalty is larger than the window."""
+        """Check as ``LoyaltyType`` does, and that ``at_least`` is not longer than the window."""
         super().check(scope, path, query)
         at, time = (*path, "at_least"), time_of(scope, query)
         known = not any(scope.doc.bad_below(p) for p in (at, (*path, "window"), ("window",)))
         if known and time is not None and query.at_least > time:
-            said = f"'at_least' is longer than the window ({format_duration(time)}): nothing can be in the result"
-            scope.doc.add("SKY-E114", said, scope.doc.where_value(at), f"at most {format_duration(time)}")
+            message = f"'at_least' is longer than the window ({format_duration(time)}): nothing can be in the result"
+            scope.doc.add("SKY-E114", message, scope.doc.where_value(at), f"at most {format_duration(time)}")
 
 
 QUERY_TYPE = ThresholdLoyaltyType()

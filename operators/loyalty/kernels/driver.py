@@ -1,9 +1,10 @@
-"""One call: every key that has events or crossings, stretch by stretch."""
+"""Advance every key that has events or crossings, one stretch of time after the other."""
 
 from __future__ import annotations
 
 from skyband.operators.base import NEVER
 from skyband.operators.jit import inner, jit
+from skyband.operators.loyalty.kernels.emit import Output
 from skyband.operators.loyalty.kernels.events import next_event, run_events
 from skyband.operators.loyalty.kernels.heaps import Watch
 from skyband.operators.loyalty.kernels.sweep import Stretch, sweep
@@ -31,82 +32,79 @@ from skyband.operators.loyalty.kernels.tables import (
     Marks,
     Objects,
     Progress,
-    Queries,
+    Tables,
 )
-from skyband.operators.loyalty.kernels.tell import Told
-from skyband.operators.loyalty.kernels.watch import watch_anew
+from skyband.operators.loyalty.kernels.watch import rebuild_watch_list
 
 MOST = 8192
 """Bends of a stretch, about."""
 
 
 @jit
-def enlist(objects: Objects, marks: Marks, progress: Progress, first: int, end: int) -> None:
-    """Add the objects [first, end) to the lists of their keys; they are watched where a newcomer is."""
-    for o in range(first, end):
-        key = objects.key[o]
-        objects.next[o] = progress.keys[key, HEAD]
-        progress.keys[key, HEAD] = o
+def add_objects(objects: Objects, marks: Marks, progress: Progress, first: int, end: int) -> None:
+    """Add the objects [first, end) to the lists of their keys, and to the watch lists that hold newcomers."""
+    for obj in range(first, end):
+        key = objects.key[obj]
+        objects.next[obj] = progress.keys[key, HEAD]
+        progress.keys[key, HEAD] = obj
         progress.keys[key, OBJECTS] += 1
-        for q in range(len(marks.where)):
-            p = progress.queries[q, key]
-            if p[LOW] <= 0:
-                marks.where[q, o] |= 1 << PLACE
-                marks.next[q, o] = p[WATCHED]
-                p[WATCHED] = o
+        for query in range(len(marks.where)):
+            state = progress.queries[query, key]
+            if state[LOW] <= 0:
+                marks.where[query, obj] |= 1 << PLACE
+                marks.next[query, obj] = state[WATCHED]
+                state[WATCHED] = obj
 
 
 @inner
-def begin(feed: Feed, job: Job, g: int) -> None:
-    """Set the places of ``feed`` to the g-th key of the job."""
-    at = feed.at
-    at[ROW], at[ROW_END] = job.row[g], job.row_end[g]
-    at[ECHO], at[ECHO_END] = job.echo[g], job.echo_end[g]
-    at[STALE], at[STALE_END] = job.stale[g], job.stale_end[g]
-    at[OWN], at[LOG] = at[ROW], at[LOG_END]
+def start_key(feed: Feed, job: Job, index: int) -> None:
+    """Set the cursors of ``feed`` to the job's key at ``index``."""
+    cursors = feed.cursors
+    cursors[ROW], cursors[ROW_END] = job.row[index], job.row_end[index]
+    cursors[ECHO], cursors[ECHO_END] = job.echo[index], job.echo_end[index]
+    cursors[STALE], cursors[STALE_END] = job.stale[index], job.stale_end[index]
+    cursors[OWN], cursors[LOG] = cursors[ROW], cursors[LOG_END]
 
 
 @inner
-def horizon(queries: Queries, objects: Objects, marks: Marks, progress: Progress, clock: Clock, key: int, at: int) -> int:
-    """Until when the lists of all queries hold, having made anew those that do not hold at the instant ``at``."""
+def valid_until(tables: Tables, clock: Clock, key: int, at: int) -> int:
+    """Return until when the watch lists of all queries hold; rebuild those that no longer hold at the instant ``at``."""
     first = NEVER
-    for q in range(len(queries.k)):
-        p = progress.queries[q, key]
-        if p[HORIZON] <= at or (p[HORIZON] == NEVER and progress.keys[key, OBJECTS] > clock.few):
-            watch_anew(queries, objects, marks, progress, q, key, clock, at)
-        first = min(first, p[HORIZON])
+    for query in range(len(tables.queries.k)):
+        state = tables.progress.queries[query, key]
+        if state[HORIZON] <= at or (state[HORIZON] == NEVER and tables.progress.keys[key, OBJECTS] > clock.few):
+            rebuild_watch_list(tables, query, key, clock, at)
+        first = min(first, state[HORIZON])
     return int(first)
 
 
 @inner
-def still(queries: Queries, progress: Progress, key: int, until: int) -> bool:
-    """Whether nothing is told of a key before ``until`` if no line of it moves."""
+def is_idle(tables: Tables, key: int, until: int) -> bool:
+    """Return True if a key emits nothing before ``until`` as long as none of its lines moves."""
     first = NEVER
-    for q in range(len(queries.k)):
-        first = min(first, progress.queries[q, key, NEXT])
+    for query in range(len(tables.queries.k)):
+        first = min(first, tables.progress.queries[query, key, NEXT])
     return bool(first >= until)
 
 
 @jit
-def drive(
-    queries: Queries, objects: Objects, marks: Marks, progress: Progress, job: Job, feed: Feed, clock: Clock, watch: Watch, told: Told
-) -> Told:
-    """Take the keys of ``job`` through the instants of ``clock``; what is told comes back, the rest is in the tables."""
-    feed.at[LOG_END] = 0
-    for g in range(len(job.key)):
-        key = job.key[g]
-        begin(feed, job, g)
+def drive(tables: Tables, job: Job, feed: Feed, clock: Clock, watch: Watch, output: Output) -> Output:
+    """Advance the keys of ``job`` through the instants of ``clock``; return the output, and leave the rest in the tables."""
+    feed.cursors[LOG_END] = 0
+    for index in range(len(job.key)):
+        key = job.key[index]
+        start_key(feed, job, index)
         at = clock.since
         while at < clock.until:
             event = min(next_event(feed, clock), clock.until)
-            if progress.keys[key, MOVING] == 0 and at < event and still(queries, progress, key, event):
+            if tables.progress.keys[key, MOVING] == 0 and at < event and is_idle(tables, key, event):
                 at = event
                 continue
-            valid = horizon(queries, objects, marks, progress, clock, key, at)
+            valid = valid_until(tables, clock, key, at)
             until = min(clock.until, valid)
-            until = run_events(feed, objects, progress, clock, key, until, MOST)
-            time = Stretch(at, until, job.row[g], until if until < clock.until else max(until, min(valid, until + clock.window)))
-            for q in range(len(queries.k)):
-                told = sweep(told, queries, q, key, watch, feed, objects, marks, progress, time)
+            until = run_events(feed, tables.objects, tables.progress, clock, key, until, MOST)
+            time = Stretch(at, until, job.row[index], until if until < clock.until else max(until, min(valid, until + clock.window)))
+            for query in range(len(tables.queries.k)):
+                output = sweep(output, tables, query, key, watch, feed, time)
             at = until
-    return told
+    return output

@@ -1,4 +1,4 @@
-"""Reports, echoes and stale reports of one key to bends of lines, instant by instant."""
+"""Turn reports, echoes and stale reports of one key into bends of lines, instant by instant."""
 
 from __future__ import annotations
 
@@ -22,135 +22,143 @@ from skyband.operators.loyalty.kernels.tables import (
     Feed,
     Objects,
     Progress,
-    bent,
     slope,
+    turned_word,
 )
 
 
 @inner_inlined
 def next_event(feed: Feed, clock: Clock) -> int:
-    """The instant of the key's next event, or ``NEVER``."""
-    at, rows = feed.at, feed.rows
+    """Return the instant of the key's next event, or ``NEVER``."""
+    cursors, rows = feed.cursors, feed.rows
     first = NEVER
-    if at[ROW] < at[ROW_END]:
-        first = rows.time[at[ROW]]
-    if at[ECHO] < at[ECHO_END]:
-        first = min(first, feed.echoes.time[at[ECHO]] + clock.window)
-    if at[LOG] < at[LOG_END]:
-        first = min(first, feed.log.time[at[LOG]] + clock.window)
+    if cursors[ROW] < cursors[ROW_END]:
+        first = rows.time[cursors[ROW]]
+    if cursors[ECHO] < cursors[ECHO_END]:
+        first = min(first, feed.echoes.time[cursors[ECHO]] + clock.window)
+    if cursors[LOG] < cursors[LOG_END]:
+        first = min(first, feed.log.time[cursors[LOG]] + clock.window)
     if clock.stale_after > 0:
-        if at[STALE] < at[STALE_END]:
-            first = min(first, feed.stale.time[at[STALE]] + clock.stale_after)
-        while at[OWN] < at[ROW] and rows.on[at[OWN]] == 0:
-            at[OWN] += 1
-        if at[OWN] < at[ROW]:
-            first = min(first, rows.time[at[OWN]] + clock.stale_after)
+        if cursors[STALE] < cursors[STALE_END]:
+            first = min(first, feed.stale.time[cursors[STALE]] + clock.stale_after)
+        while cursors[OWN] < cursors[ROW] and rows.on[cursors[OWN]] == 0:
+            cursors[OWN] += 1
+        if cursors[OWN] < cursors[ROW]:
+            first = min(first, rows.time[cursors[OWN]] + clock.stale_after)
     return first
 
 
 @inner_inlined
-def bend(feed: Feed, objects: Objects, o: int, on: int, old: int, time: int, first: int) -> None:
-    """Object ``o`` is ``on`` now and was ``old`` T ago, from ``time`` on. ``first``: the first bend of this instant."""
-    bends, m = feed.bends, feed.at[BENDS]
-    place = objects.bend[o]
-    word = objects.word[o]
-    after = bent(word, on, old, time)
-    if not (first <= place < m and bends.object[place] == o):
-        place = m
-        objects.bend[o] = m
-        bends.time[m], bends.object[m], bends.before[m] = time, o, word
-        feed.at[BENDS] = m + 1
-    bends.after[place] = after
-    objects.word[o] = after
+def add_bend(feed: Feed, objects: Objects, obj: int, on: int, old: int, time: int, first: int) -> None:
+    """Record that ``obj`` is ``on`` from ``time`` on and was ``old`` T ago. ``first``: the first bend of this instant."""
+    bends, count = feed.bends, feed.cursors[BENDS]
+    place = objects.bend[obj]
+    word = objects.word[obj]
+    new_word = turned_word(word, on, old, time)
+    if not (first <= place < count and bends.object[place] == obj):
+        place = count
+        objects.bend[obj] = count
+        bends.time[count], bends.object[count] = time, obj
+        bends.before[count] = word
+        feed.cursors[BENDS] = count + 1
+    bends.after[place] = new_word
+    objects.word[obj] = new_word
 
 
 @inner_inlined
-def take_echoes(feed: Feed, objects: Objects, clock: Clock, time: int, first: int) -> bool:
-    """Switches of T ago come back; whether there was one."""
-    at = feed.at
+def apply_echo(feed: Feed, objects: Objects, obj: int, time: int, first: int) -> None:
+    """Apply one switch of T ago to ``obj``."""
+    word = objects.word[obj]
+    add_bend(feed, objects, obj, word & 1, 1 - ((word >> 1) & 1), time, first)
+
+
+@inner_inlined
+def apply_echoes(feed: Feed, objects: Objects, clock: Clock, time: int, first: int) -> bool:
+    """Apply the switches of T ago; return True if there was one."""
+    cursors = feed.cursors
     was = time - clock.window
-    begin = at[ECHO] + at[LOG]
-    while at[ECHO] < at[ECHO_END] and feed.echoes.time[at[ECHO]] == was:
-        o = feed.echoes.object[at[ECHO]]
-        word = objects.word[o]
-        bend(feed, objects, o, word & 1, 1 - ((word >> 1) & 1), time, first)
-        at[ECHO] += 1
-    while at[LOG] < at[LOG_END] and feed.log.time[at[LOG]] == was:
-        o = feed.log.object[at[LOG]]
-        word = objects.word[o]
-        bend(feed, objects, o, word & 1, 1 - ((word >> 1) & 1), time, first)
-        at[LOG] += 1
-    return bool(at[ECHO] + at[LOG] > begin)
+    begin = cursors[ECHO] + cursors[LOG]
+    while cursors[ECHO] < cursors[ECHO_END] and feed.echoes.time[cursors[ECHO]] == was:
+        apply_echo(feed, objects, feed.echoes.object[cursors[ECHO]], time, first)
+        cursors[ECHO] += 1
+    while cursors[LOG] < cursors[LOG_END] and feed.log.time[cursors[LOG]] == was:
+        apply_echo(feed, objects, feed.log.object[cursors[LOG]], time, first)
+        cursors[LOG] += 1
+    return bool(cursors[ECHO] + cursors[LOG] > begin)
 
 
 @inner_inlined
-def take_rows(feed: Feed, objects: Objects, time: int, first: int) -> None:
-    """The reports of this instant, in turn."""
-    at, rows = feed.at, feed.rows
-    while at[ROW] < at[ROW_END] and rows.time[at[ROW]] == time:
-        o, on = rows.object[at[ROW]], rows.on[at[ROW]]
-        word = objects.word[o]
-        objects.report[o] = time
+def apply_rows(feed: Feed, objects: Objects, time: int, first: int) -> None:
+    """Apply the reports of this instant, in turn."""
+    cursors, rows = feed.cursors, feed.rows
+    while cursors[ROW] < cursors[ROW_END] and rows.time[cursors[ROW]] == time:
+        obj, on = rows.object[cursors[ROW]], rows.on[cursors[ROW]]
+        word = objects.word[obj]
+        objects.report[obj] = time
         if on != (word & 1):
-            bend(feed, objects, o, on, (word >> 1) & 1, time, first)
-        at[ROW] += 1
+            add_bend(feed, objects, obj, on, (word >> 1) & 1, time, first)
+        cursors[ROW] += 1
 
 
 @inner_inlined
-def take_stale(feed: Feed, objects: Objects, clock: Clock, time: int, first: int) -> None:
-    """Objects whose last report is stale now are off. A report of this instant came first, and counts."""
-    at, rows = feed.at, feed.rows
+def switch_off(feed: Feed, objects: Objects, obj: int, reported: int, time: int, first: int) -> None:
+    """Switch ``obj`` off if it is on by a report of the instant ``reported``."""
+    word = objects.word[obj]
+    if objects.report[obj] == reported and word & 1:
+        add_bend(feed, objects, obj, 0, (word >> 1) & 1, time, first)
+
+
+@inner_inlined
+def apply_stale(feed: Feed, objects: Objects, clock: Clock, time: int, first: int) -> None:
+    """Switch off the objects whose last report is stale now. A report of this instant came first, and counts."""
+    cursors, rows = feed.cursors, feed.rows
     was = time - clock.stale_after
-    while at[STALE] < at[STALE_END] and feed.stale.time[at[STALE]] == was:
-        o = feed.stale.object[at[STALE]]
-        word = objects.word[o]
-        if objects.report[o] == was and word & 1:
-            bend(feed, objects, o, 0, (word >> 1) & 1, time, first)
-        at[STALE] += 1
-    while at[OWN] < at[ROW] and rows.time[at[OWN]] == was:
-        o = rows.object[at[OWN]]
-        word = objects.word[o]
-        if objects.report[o] == was and word & 1:
-            bend(feed, objects, o, 0, (word >> 1) & 1, time, first)
-        at[OWN] += 1
+    while cursors[STALE] < cursors[STALE_END] and feed.stale.time[cursors[STALE]] == was:
+        switch_off(feed, objects, feed.stale.object[cursors[STALE]], was, time, first)
+        cursors[STALE] += 1
+    while cursors[OWN] < cursors[ROW] and rows.time[cursors[OWN]] == was:
+        switch_off(feed, objects, rows.object[cursors[OWN]], was, time, first)
+        cursors[OWN] += 1
 
 
 @inner_inlined
-def settle(feed: Feed, progress: Progress, key: int, time: int, first: int, updated: bool) -> None:
-    """The net of an instant: switches to the log, and of the bends since ``first`` those that change a slope."""
-    at, bends = feed.at, feed.bends
-    m = first
-    for i in range(first, at[BENDS]):
-        o, before, after = bends.object[i], bends.before[i], bends.after[i]
-        if (before ^ after) & 1:
+def record_net_changes(feed: Feed, progress: Progress, key: int, time: int, first: int, updated: bool) -> None:
+    """Reduce an instant to its net: switches go to the log, and only bends that change a slope stay."""
+    cursors, bends = feed.cursors, feed.bends
+    count = first
+    for index in range(first, cursors[BENDS]):
+        obj = bends.object[index]
+        word_before, word_after = bends.before[index], bends.after[index]
+        if (word_before ^ word_after) & 1:
             updated = True
-            feed.log.time[at[LOG_END]], feed.log.object[at[LOG_END]] = time, o
-            at[LOG_END] += 1
-        if before != after and slope(before) != slope(after):
-            progress.keys[key, MOVING] += abs(slope(after)) - abs(slope(before))
-            bends.time[m], bends.object[m], bends.before[m], bends.after[m] = time, o, before, after
-            m += 1
-    progress.keys[key, SEEN] += m - first
-    at[BENDS] = m
+            feed.log.time[cursors[LOG_END]], feed.log.object[cursors[LOG_END]] = time, obj
+            cursors[LOG_END] += 1
+        if word_before != word_after and slope(word_before) != slope(word_after):
+            progress.keys[key, MOVING] += abs(slope(word_after)) - abs(slope(word_before))
+            bends.time[count], bends.object[count] = time, obj
+            bends.before[count], bends.after[count] = word_before, word_after
+            count += 1
+    progress.keys[key, SEEN] += count - first
+    cursors[BENDS] = count
     if updated:
-        feed.instants.time[at[INSTANTS]] = time
-        at[INSTANTS] += 1
+        feed.instants.time[cursors[INSTANTS]] = time
+        cursors[INSTANTS] += 1
 
 
 @inner
 def run_events(feed: Feed, objects: Objects, progress: Progress, clock: Clock, key: int, until: int, most: int) -> int:
-    """All events before ``until``, or those of the first instants with more than ``most`` bends; returns up to when it got."""
-    at = feed.at
-    at[BENDS] = at[INSTANTS] = 0
+    """Run all events before ``until``, or stop after the first instants with more than ``most`` bends; return the end."""
+    cursors = feed.cursors
+    cursors[BENDS] = cursors[INSTANTS] = 0
     while True:
         time = next_event(feed, clock)
         if time >= until:
             return until
-        if at[BENDS] > most:
+        if cursors[BENDS] > most:
             return int(time)
-        first = at[BENDS]
-        updated = take_echoes(feed, objects, clock, time, first)
-        take_rows(feed, objects, time, first)
+        first = cursors[BENDS]
+        updated = apply_echoes(feed, objects, clock, time, first)
+        apply_rows(feed, objects, time, first)
         if clock.stale_after > 0:
-            take_stale(feed, objects, clock, time, first)
-        settle(feed, progress, key, time, first, updated)
+            apply_stale(feed, objects, clock, time, first)
+        record_net_changes(feed, progress, key, time, first, updated)

@@ -1,4 +1,4 @@
-"""New names among those there are."""
+"""Insert new names into the order of the known ones."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from skyband.operators.jit import inner, jit
 
 
 @inner
-def name_before(length: I64, words: I64, a: int, b: int) -> bool:
-    """Whether the name at place a comes before that at b: word by word, the shorter first where one begins the other."""
-    for c in range(min(length[a], length[b])):
-        if words[a, c] != words[b, c]:
-            return bool(words[a, c] < words[b, c])
-    return bool(length[a] < length[b])
+def name_before(length: I64, words: I64, first: int, second: int) -> bool:
+    """Return True if one name comes before another: word by word, the shorter first where one begins the other."""
+    for index in range(min(length[first], length[second])):
+        if words[first, index] != words[second, index]:
+            return bool(words[first, index] < words[second, index])
+    return bool(length[first] < length[second])
 
 
 @jit
 def insert_places(length: I64, words: I64, order: I64, rank: I64, new: I64, place: I64, last: int) -> bool:
-    """Write where in ``order`` the places ``new``, sorted by name, belong, and their ranks between those of their neighbours.
+    """Write the positions in ``order`` of the places ``new``, sorted by name, and their ranks between those of their neighbours.
 
-    Whether there is room between them. O(new log order).
+    Return False if there is no gap for a rank between neighbours. O(new log order).
     """
-    n = len(order)
-    for i in range(len(new)):
-        lo, hi = place[i - 1] if i > 0 else 0, n
-        while lo < hi:
-            mid = (lo + hi) >> 1
-            if name_before(length, words, order[mid], new[i]):
-                lo = mid + 1
+    count = len(order)
+    for index in range(len(new)):
+        low_place, high_place = place[index - 1] if index > 0 else 0, count
+        while low_place < high_place:
+            middle = (low_place + high_place) >> 1
+            if name_before(length, words, order[middle], new[index]):
+                low_place = middle + 1
             else:
-                hi = mid
-        place[i] = lo
-    i = 0
-    while i < len(new):
-        j = i
-        while j < len(new) and place[j] == place[i]:
-            j += 1
-        low = rank[order[place[i] - 1]] if place[i] > 0 else 0
-        high = rank[order[place[i]]] if place[i] < n else last
-        gap = (high - low) // (j - i + 1)
+                high_place = middle
+        place[index] = low_place
+    index = 0
+    while index < len(new):
+        end = index
+        while end < len(new) and place[end] == place[index]:
+            end += 1
+        low = rank[order[place[index] - 1]] if place[index] > 0 else 0
+        high = rank[order[place[index]]] if place[index] < count else last
+        gap = (high - low) // (end - index + 1)
         if gap < 1:
             return False
-        for m in range(i, j):
-            rank[new[m]] = low + gap * (m - i + 1)
-        i = j
+        for other in range(index, end):
+            rank[new[other]] = low + gap * (other - index + 1)
+        index = end
     return True

@@ -1,4 +1,4 @@
-"""The sweep of one query and key: its watched objects through the bends of a stretch of time, crossings at their own instants."""
+"""Sweep the watched objects of one query and key through the bends of a stretch of time, and the crossings between them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from skyband.operators.base import I64, NEVER
 from skyband.operators.jit import inner, inner_inlined, maker
+from skyband.operators.loyalty.kernels.emit import Emission, Output, emit, emit_point, ensure_capacity, first_at, lacks_capacity, precedes
 from skyband.operators.loyalty.kernels.heaps import (
     ENTERED,
     FIRST,
@@ -14,10 +15,10 @@ from skyband.operators.loyalty.kernels.heaps import (
     LEAST,
     MOST,
     NONE,
-    NOTED,
     OBJECT,
     OUT,
     RANK,
+    STATUS,
     TIMED,
     WORD,
     Watch,
@@ -27,6 +28,7 @@ from skyband.operators.loyalty.kernels.heaps import (
 )
 from skyband.operators.loyalty.kernels.tables import (
     BENDS,
+    EMITTED,
     FAR,
     HORIZON,
     IN,
@@ -35,18 +37,14 @@ from skyband.operators.loyalty.kernels.tables import (
     MOVING,
     NEXT,
     PLACE,
-    TOLD,
     WATCHED,
     Bends,
     Feed,
-    Marks,
     Objects,
-    Progress,
-    Queries,
+    Tables,
     loyalty,
     slope,
 )
-from skyband.operators.loyalty.kernels.tell import Moment, Told, first_at, lacks_room, precedes, roomier, tell, tell_point
 
 
 class Border(NamedTuple):
@@ -61,11 +59,11 @@ class Border(NamedTuple):
 
 
 BENT = 2
-"""``NOTED`` of an object that has a bend in the stretch, until it is lined up."""
+"""``STATUS`` of an object that has a bend in the stretch, until it is in a heap."""
 
 
 class Stretch(NamedTuple):
-    """The instants from ``since`` up to ``until``; ``row``: the key's first row; ``end``: up to when it is looked for crossings."""
+    """The instants from ``since`` up to ``until``; ``row``: the key's first row; ``end``: the end of the search for crossings."""
 
     since: int
     until: int
@@ -74,263 +72,267 @@ class Stretch(NamedTuple):
 
 
 @inner
-def toggle(b: Border, w: Watch, x: int) -> None:
-    """x changes sides."""
-    o = w.cells[x, OBJECT]
-    b.where[o] ^= IN
-    b.progress[MEMBERS] += 1 if b.where[o] & IN else -1
-    note(w, x)
+def change_side(border: Border, watch: Watch, cell: int) -> None:
+    """Move ``cell`` into or out of the result."""
+    obj = watch.cells[cell, OBJECT]
+    border.where[obj] ^= IN
+    border.progress[MEMBERS] += 1 if border.where[obj] & IN else -1
+    mark_pending(watch, cell)
 
 
 @inner
-def note(w: Watch, x: int) -> None:
-    """x may have to be told."""
-    if w.cells[x, NOTED] == 0:
-        w.cells[x, NOTED] = 1
-        w.pending[0] += 1
-        w.pending[w.pending[0]] = x
+def mark_pending(watch: Watch, cell: int) -> None:
+    """Add ``cell`` to the pending objects."""
+    if watch.cells[cell, STATUS] == 0:
+        watch.cells[cell, STATUS] = 1
+        watch.pending[0] += 1
+        watch.pending[watch.pending[0]] = cell
 
 
 @inner
-def stand(b: Border, w: Watch, x: int, at: int) -> None:
-    """Put x, which is in no heap, into the heap where it belongs; it leaves the result if it has to."""
-    word = w.cells[x, WORD]
-    s, now = slope(word), loyalty(word, at)
-    inside = b.where[w.cells[x, OBJECT]] & IN
-    if b.k == 0:
-        beyond = now > b.theta or (now == b.theta and s >= 0)
+def place_in_heap(border: Border, watch: Watch, cell: int, at: int) -> None:
+    """Put ``cell``, which is in no heap, into its heap; it leaves the result if it has to."""
+    word = watch.cells[cell, WORD]
+    slope_now, now = slope(word), loyalty(word, at)
+    inside = border.where[watch.cells[cell, OBJECT]] & IN
+    if border.k == 0:
+        beyond = now > border.theta or (now == border.theta and slope_now >= 0)
         if beyond != bool(inside):
-            toggle(b, w, x)
-        if s != 0 and beyond == (s < 0):
-            push(w, TIMED, x, at + abs(now - b.theta))
-    elif now > 0 or s > 0:
+            change_side(border, watch, cell)
+        if slope_now != 0 and beyond == (slope_now < 0):
+            push(watch, TIMED, cell, at + abs(now - border.theta))
+    elif now > 0 or slope_now > 0:
         if inside:
-            push(w, s + 1, x, word >> 2)
+            push(watch, slope_now + 1, cell, word >> 2)
         else:
-            push(w, s + 1 + OUT, x, -(word >> 2))
+            push(watch, slope_now + 1 + OUT, cell, -(word >> 2))
     elif inside:
-        toggle(b, w, x)
+        change_side(border, watch, cell)
 
 
 @inner_inlined
-def gather(b: Border, w: Watch, bends: Bends, made: int, objects: Objects, following: I64, time: Stretch) -> int:
-    """Take up the watched objects as they were before the ``made`` bends of a stretch, with the least and the most of their loyalty in it.
+def load_watched(border: Border, watch: Watch, bends: Bends, made: int, objects: Objects, following: I64, time: Stretch) -> int:
+    """Load the watched objects as before the ``made`` bends of a stretch, with the least and the most of their loyalty in it.
 
-    O(watched + bends); returns how many they are.
+    O(watched + bends). Return how many there are.
     """
-    n, cells = 0, w.cells
-    o = b.progress[WATCHED]
-    while o >= 0:
-        word = objects.word[o]
-        cells[n, OBJECT], cells[n, WORD], cells[n, RANK] = o, word, objects.rank[o]
-        cells[n, LEAST] = cells[n, MOST] = loyalty(word, time.end - 1)
-        cells[n, HEAP], cells[n, ENTERED], cells[n, NOTED] = NONE, -NEVER, 0
-        n += 1
-        b.where[o] = (b.where[o] & (IN | TOLD)) | (n << PLACE)
-        o = following[o]
-    for i in range(made - 1, -1, -1):
-        x = (b.where[bends.object[i]] >> PLACE) - 1
-        if x >= 0:
-            now = loyalty(bends.before[i], bends.time[i])
-            cells[x, WORD], cells[x, NOTED] = bends.before[i], BENT
-            cells[x, LEAST], cells[x, MOST] = min(cells[x, LEAST], now), max(cells[x, MOST], now)
-    w.pending[0] = 0
-    for h in range(HEAPS):
-        w.heaps[h, 0] = 0
-    return n
+    count, cells = 0, watch.cells
+    obj = border.progress[WATCHED]
+    while obj >= 0:
+        word = objects.word[obj]
+        cells[count, OBJECT], cells[count, WORD] = obj, word
+        cells[count, RANK], cells[count, HEAP] = objects.rank[obj], NONE
+        cells[count, LEAST] = cells[count, MOST] = loyalty(word, time.end - 1)
+        cells[count, ENTERED], cells[count, STATUS] = -NEVER, 0
+        count += 1
+        border.where[obj] = (border.where[obj] & (IN | EMITTED)) | (count << PLACE)
+        obj = following[obj]
+    for index in range(made - 1, -1, -1):
+        cell = (border.where[bends.object[index]] >> PLACE) - 1
+        if cell >= 0:
+            now = loyalty(bends.before[index], bends.time[index])
+            cells[cell, WORD], cells[cell, STATUS] = bends.before[index], BENT
+            cells[cell, LEAST], cells[cell, MOST] = min(cells[cell, LEAST], now), max(cells[cell, MOST], now)
+    watch.pending[0] = 0
+    for heap in range(HEAPS):
+        watch.heaps[heap, 0] = 0
+    return count
 
 
 @inner_inlined
-def line_up(b: Border, w: Watch, n: int, at: int) -> None:
-    """Put the n objects taken up into their heaps, as of the instant ``at``.
+def fill_heaps(border: Border, watch: Watch, count: int, at: int) -> None:
+    """Put the ``count`` loaded objects into their heaps, as of the instant ``at``.
 
-    Left out are those that stay on their side of the border all through the stretch: members above the most of all others, others below the
-    least of all members, or as high, level, and behind by name if all members as low as that are level too.
+    Leave out objects that stay on their side of the border all through the stretch: members above the most of all others, and others below
+    the least of all members. Also leave out others as high as that least, level, and behind by name, if all members as low as that are
+    level too.
     """
-    cells = w.cells
-    worst, best, last = FAR, 0, NEVER
-    for x in range(n):
-        now = loyalty(cells[x, WORD], at)
-        least, most = min(cells[x, LEAST], now), max(cells[x, MOST], now)
-        cells[x, LEAST], cells[x, MOST] = least, most
-        if b.where[cells[x, OBJECT]] & IN == 0:
+    cells = watch.cells
+    worst, best = FAR, 0
+    last = NEVER
+    for cell in range(count):
+        now = loyalty(cells[cell, WORD], at)
+        least, most = min(cells[cell, LEAST], now), max(cells[cell, MOST], now)
+        cells[cell, LEAST], cells[cell, MOST] = least, most
+        if border.where[cells[cell, OBJECT]] & IN == 0:
             best = max(best, most)
         elif least <= worst:
-            behind = cells[x, RANK] if cells[x, NOTED] != BENT and least == most else NEVER
+            behind = cells[cell, RANK] if cells[cell, STATUS] != BENT and least == most else NEVER
             last = behind if least < worst else max(last, behind)
             worst = least
-    if b.k == 0:
-        worst, best, last = b.theta, b.theta, NEVER
-    elif b.progress[MEMBERS] < b.k:
+    if border.k == 0:
+        worst = best = border.theta
+        last = NEVER
+    elif border.progress[MEMBERS] < border.k:
         worst = -FAR
-    for x in range(n):
-        o, level = cells[x, OBJECT], cells[x, NOTED] != BENT and cells[x, LEAST] == cells[x, MOST]
-        cells[x, NOTED] = 0
-        mark = b.where[o] & (IN | TOLD)
-        if mark in (IN, TOLD):
-            note(w, x)
+    for cell in range(count):
+        obj, level = cells[cell, OBJECT], cells[cell, STATUS] != BENT and cells[cell, LEAST] == cells[cell, MOST]
+        cells[cell, STATUS] = 0
+        mark = border.where[obj] & (IN | EMITTED)
+        if mark in (IN, EMITTED):
+            mark_pending(watch, cell)
         elif mark:
-            if cells[x, LEAST] > best:
-                b.where[o] = mark
+            if cells[cell, LEAST] > best:
+                border.where[obj] = mark
                 continue
-        elif cells[x, MOST] < worst or (cells[x, MOST] == worst and level and cells[x, RANK] > last):
-            b.where[o] = mark
+        elif cells[cell, MOST] < worst or (cells[cell, MOST] == worst and level and cells[cell, RANK] > last):
+            border.where[obj] = mark
             continue
-        stand(b, w, x, at)
+        place_in_heap(border, watch, cell, at)
 
 
 @inner
-def first_of(w: Watch, low: int, at: int, worst: bool) -> int:
-    """Of the heaps low, low + 1, low + 2 the object that is worst, or best, at an instant; or ``NONE``."""
+def first_in_heaps(watch: Watch, low: int, at: int, worst: bool) -> int:
+    """Return the worst or best object of the heaps low, low + 1, low + 2 at an instant; or ``NONE``."""
     found = NONE
-    for h in range(low, low + 3):
-        x = top(w, h)
-        if x != NONE and (found == NONE or worst == precedes(w.cells, found, x, at)):
-            found = x
+    for heap in range(low, low + 3):
+        cell = top(watch, heap)
+        if cell != NONE and (found == NONE or worst == precedes(watch.cells, found, cell, at)):
+            found = cell
     return found
 
 
 @inner
-def move(b: Border, w: Watch, x: int, at: int) -> None:
-    """x goes to the other side."""
-    remove(w, x)
-    toggle(b, w, x)
-    stand(b, w, x, at)
+def move_across(border: Border, watch: Watch, cell: int, at: int) -> None:
+    """Move ``cell``, which is in a heap, to the other side."""
+    remove(watch, cell)
+    change_side(border, watch, cell)
+    place_in_heap(border, watch, cell, at)
 
 
 @inner_inlined
-def put_in_order(b: Border, w: Watch, at: int) -> None:
+def exchange_members(border: Border, watch: Watch, at: int) -> None:
     """Fill the result up to k, and exchange until the best of those out do not precede the worst of those in."""
     while True:
-        out = first_of(w, OUT, at, False)
+        out = first_in_heaps(watch, OUT, at, False)
         if out == NONE:
             return
-        if b.progress[MEMBERS] >= b.k:
-            worst = first_of(w, 0, at, True)
-            if worst == NONE or not precedes(w.cells, out, worst, at):
+        if border.progress[MEMBERS] >= border.k:
+            worst = first_in_heaps(watch, 0, at, True)
+            if worst == NONE or not precedes(watch.cells, out, worst, at):
                 return
-            move(b, w, worst, at)
-        move(b, w, out, at)
+            move_across(border, watch, worst, at)
+        move_across(border, watch, out, at)
 
 
 @inner_inlined
-def cross_threshold(b: Border, w: Watch, at: int) -> None:
-    """Those whose line meets the bound now change sides."""
+def cross_threshold(border: Border, watch: Watch, at: int) -> None:
+    """Change the side of those whose line meets the bound now."""
     while True:
-        x = top(w, TIMED)
-        if x == NONE or w.cells[x, FIRST] > at:
+        cell = top(watch, TIMED)
+        if cell == NONE or watch.cells[cell, FIRST] > at:
             return
-        remove(w, x)
-        toggle(b, w, x)
+        remove(watch, cell)
+        change_side(border, watch, cell)
 
 
 @inner
-def next_crossing(k: int, w: Watch) -> int:
-    """The first instant at which a watched object changes sides without a bend, or ``NEVER``."""
+def next_crossing(k: int, watch: Watch) -> int:
+    """Return the first instant at which a watched object changes sides without a bend, or ``NEVER``."""
     first = NEVER
     if k == 0:
-        x = top(w, TIMED)
-        return first if x == NONE else int(w.cells[x, FIRST])
-    falling, level, flat, rising = top(w, 0), top(w, 1), top(w, OUT + 1), top(w, OUT + 2)
-    # the sum of two keys is the gap between the lines at instant 0: c of the one less that of the other
+        cell = top(watch, TIMED)
+        return first if cell == NONE else int(watch.cells[cell, FIRST])
+    falling, level = top(watch, 0), top(watch, 1)
+    flat, rising = top(watch, OUT + 1), top(watch, OUT + 2)
+    # The sum of two keys is the gap between the lines at instant 0: c of the one less that of the other.
     if NONE not in (rising, level):
-        first = min(first, w.cells[level, FIRST] + w.cells[rising, FIRST])
+        first = min(first, watch.cells[level, FIRST] + watch.cells[rising, FIRST])
     if NONE not in (flat, falling):
-        first = min(first, w.cells[falling, FIRST] + w.cells[flat, FIRST])
+        first = min(first, watch.cells[falling, FIRST] + watch.cells[flat, FIRST])
     if NONE not in (rising, falling):
-        first = min(first, (w.cells[falling, FIRST] + w.cells[rising, FIRST] + 1) >> 1)
+        first = min(first, (watch.cells[falling, FIRST] + watch.cells[rising, FIRST] + 1) >> 1)
     return int(first)
 
 
 @inner_inlined
-def take_bends(b: Border, w: Watch, bends: Bends, made: int, first: int, at: int) -> int:
-    """The bends of one instant from place ``first`` on; returns the place after them."""
-    e = first
-    while e < made and bends.time[e] == at:
-        x = (b.where[bends.object[e]] >> PLACE) - 1
-        if x >= 0:
-            remove(w, x)
-            w.cells[x, WORD] = bends.after[e]
-            stand(b, w, x, at)
-        e += 1
-    return e
+def apply_bends(border: Border, watch: Watch, bends: Bends, made: int, first: int, at: int) -> int:
+    """Apply the bends of one instant from place ``first`` on; return the place after them."""
+    index = first
+    while index < made and bends.time[index] == at:
+        cell = (border.where[bends.object[index]] >> PLACE) - 1
+        if cell >= 0:
+            remove(watch, cell)
+            watch.cells[cell, WORD] = bends.after[index]
+            place_in_heap(border, watch, cell, at)
+        index += 1
+    return index
 
 
 @inner_inlined
-def trace_bends(told: Told, b: Border, w: Watch, bends: Bends, objects: Objects, first: int, end: int) -> None:
-    """Points of the members among these bends, but of those that have just entered: their points are told."""
-    for e in range(first, end):
-        o = bends.object[e]
-        if b.where[o] & TOLD:
-            x = (b.where[o] >> PLACE) - 1
-            if x < 0 or w.cells[x, ENTERED] != bends.time[e]:
-                tell_point(told, objects, b.query, b.key, bends.time[e], o, bends.after[e])
+def trace_bends(output: Output, border: Border, watch: Watch, bends: Bends, objects: Objects, first: int, end: int) -> None:
+    """Emit points of the members among these bends, except those that have just entered, whose points are emitted already."""
+    for index in range(first, end):
+        obj = bends.object[index]
+        if border.where[obj] & EMITTED:
+            cell = (border.where[obj] >> PLACE) - 1
+            if cell < 0 or watch.cells[cell, ENTERED] != bends.time[index]:
+                emit_point(output, objects, border.query, border.key, bends.time[index], obj, bends.after[index])
 
 
 @inner
-def after(at: int, every: int) -> int:
-    """The first boundary at ``at`` or later."""
+def next_boundary(at: int, every: int) -> int:
+    """Return the first boundary at ``at`` or later."""
     return -(-at // every) * every
 
 
 @inner_inlined
-def updated_at(feed: Feed, at: int) -> bool:
-    """Whether something of the key was updated at an instant of this stretch."""
-    i = first_at(feed.instants.time, 0, feed.at[INSTANTS], at)
-    return bool(i < feed.at[INSTANTS] and feed.instants.time[i] == at)
+def was_updated(feed: Feed, at: int) -> bool:
+    """Return True if something of the key was updated at an instant of this stretch."""
+    index = first_at(feed.instants.time, 0, feed.cursors[INSTANTS], at)
+    return bool(index < feed.cursors[INSTANTS] and feed.instants.time[index] == at)
 
 
 @maker
-def sweep(
-    told: Told, queries: Queries, q: int, key: int, w: Watch, feed: Feed, objects: Objects, marks: Marks, progress: Progress, time: Stretch
-) -> Told:
-    """Take query q of a key through a stretch of time, whose bends ``feed`` holds."""
-    since, until, row = time.since, time.until, time.row
-    b = Border(q, key, queries.k[q], queries.at_least[q], marks.where[q], progress.queries[q, key])
-    every, everyone = queries.every[q], queries.trace_all[q] != 0
-    bends, m = feed.bends, feed.at[BENDS]
-    if lacks_room(told, 0, m):
-        told = roomier(told, 0, m)
-    if everyone:
-        for i in range(m):
-            tell_point(told, objects, q, key, bends.time[i], bends.object[i], bends.after[i])
-    n = gather(b, w, bends, m, objects, marks.next[q], time)
-    line_up(b, w, n, since - 1)
-    due = after(since, every) if w.pending[0] > 0 and every > 0 else NEVER
-    crossing = next_crossing(b.k, w)
-    e = 0
+def sweep(output: Output, tables: Tables, query: int, key: int, watch: Watch, feed: Feed, time: Stretch) -> Output:
+    """Take a query of a key through a stretch of time, whose bends ``feed`` holds; return the output."""
+    queries, objects, progress = tables.queries, tables.objects, tables.progress
+    since, until = time.since, time.until
+    border = Border(query, key, queries.k[query], queries.at_least[query], tables.marks.where[query], progress.queries[query, key])
+    every, trace_all = queries.every[query], queries.trace_all[query] != 0
+    bends, made = feed.bends, feed.cursors[BENDS]
+    if lacks_capacity(output, 0, made):
+        output = ensure_capacity(output, 0, made)
+    if trace_all:
+        for index in range(made):
+            emit_point(output, objects, query, key, bends.time[index], bends.object[index], bends.after[index])
+    count = load_watched(border, watch, bends, made, objects, tables.marks.next[query], time)
+    fill_heaps(border, watch, count, since - 1)
+    due = next_boundary(since, every) if watch.pending[0] > 0 and every > 0 else NEVER
+    crossing = next_crossing(border.k, watch)
+    taken = 0
     while True:
-        while e < m and b.where[bends.object[e]] == 0:
-            e += 1
-        at = min(crossing, bends.time[e]) if e < m else crossing
-        first = e
+        while taken < made and border.where[bends.object[taken]] == 0:
+            taken += 1
+        at = min(crossing, bends.time[taken]) if taken < made else crossing
+        first = taken
         boundary = due < min(at, until)
         if boundary:
             at = due
         elif at >= until:
             break
         else:
-            if e < m and bends.time[e] == at:
-                e = take_bends(b, w, bends, m, e, at)
-            if b.k == 0:
-                cross_threshold(b, w, at)
+            if taken < made and bends.time[taken] == at:
+                taken = apply_bends(border, watch, bends, made, taken, at)
+            if border.k == 0:
+                cross_threshold(border, watch, at)
             else:
-                put_in_order(b, w, at)
+                exchange_members(border, watch, at)
             boundary = every > 0 and at % every == 0
-            crossing = next_crossing(b.k, w)
-        if w.pending[0] > 0 and (boundary or every == 0):
-            if lacks_room(told, w.pending[0], w.pending[0] + m):
-                told = roomier(told, w.pending[0], w.pending[0] + m)
-            updated = every == 0 and updated_at(feed, at)
-            tell(told, w, objects, b.where, progress, feed, Moment(q, key, at, updated, boundary), row, not everyone)
+            crossing = next_crossing(border.k, watch)
+        if watch.pending[0] > 0 and (boundary or every == 0):
+            if lacks_capacity(output, watch.pending[0], watch.pending[0] + made):
+                output = ensure_capacity(output, watch.pending[0], watch.pending[0] + made)
+            updated = every == 0 and was_updated(feed, at)
+            emit(output, watch, objects, border.where, progress, feed, Emission(query, key, at, updated, boundary), time.row, not trace_all)
             due = NEVER
-        elif w.pending[0] > 0:
-            due = min(due, after(at, every))
-        if not everyone:
-            trace_bends(told, b, w, bends, objects, first, e)
+        elif watch.pending[0] > 0:
+            due = min(due, next_boundary(at, every))
+        if not trace_all:
+            trace_bends(output, border, watch, bends, objects, first, taken)
     if every > 0 and crossing < NEVER:
-        crossing = after(crossing, every)
+        crossing = next_boundary(crossing, every)
     if progress.keys[key, MOVING] > 0:
-        crossing = min(crossing, b.progress[HORIZON], time.end)
-    b.progress[NEXT] = min(crossing, due)
-    return told
+        crossing = min(crossing, border.progress[HORIZON], time.end)
+    border.progress[NEXT] = min(crossing, due)
+    return output

@@ -1,4 +1,4 @@
-"""What the kernels of loyalty work on: objects, keys, queries, and the events of one call.
+"""The arrays of the loyalty kernels: objects, keys, queries, and the events of one call.
 
 The line of an object is L(t) = c + s * t, with s = on now - on T ago. Both and the two states are one int64, its *word*.
 """
@@ -10,9 +10,9 @@ from typing import NamedTuple
 from skyband.operators.base import I64, AnyArray
 from skyband.operators.jit import inner
 
-IN, TOLD, PLACE = 1, 2, 2
-"""``Marks.where``: bits of an object that is in the result now, and in the one told last; the rest, shifted by ``PLACE``, is 1 + its place
-among those watched in the sweep going on, 0 if it is not watched."""
+IN, EMITTED, PLACE = 1, 2, 2
+"""``Marks.where``: bits of an object that is in the result now, and in the one emitted last; the rest, shifted by ``PLACE``, is 1 + its
+place among those watched in the current sweep, 0 if it is not watched."""
 
 STEP, NEXT, HORIZON, LOW, SPAN, MEMBERS, WATCHED, SINCE, EVENTS = range(9)
 """``Progress.queries``: the last step; the next instant at which something may change without an event; from when on the list of watched
@@ -29,8 +29,8 @@ FAR: int = 2**62
 
 
 class Objects(NamedTuple):
-    """Per object (room,), int64: its ``word``; the instant of its last usable ``report``; its ``bend`` in the events of this call, or what
-    it was before; its ``rank`` by name; the host's ``number``; its ``key`` and the ``next`` object of that key, or -1."""
+    """Per object (room,), int64: its ``word``; the instant of its last usable ``report``; its ``bend`` in the events of this call, or a
+    bend of an earlier one; its ``rank`` by name; the host's ``number``; its ``key`` and the ``next`` object of that key, or -1."""
 
     word: I64
     report: I64
@@ -64,6 +64,15 @@ class Queries(NamedTuple):
     trace_all: I64
 
 
+class Tables(NamedTuple):
+    """The state of a bucket that all kernels of a sweep use."""
+
+    queries: Queries
+    objects: Objects
+    marks: Marks
+    progress: Progress
+
+
 class Rows(NamedTuple):
     """The usable reports of one call by key and time: ``time``, ``object`` (its place), ``on`` (0 or 1)."""
 
@@ -73,7 +82,7 @@ class Rows(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What comes back later, by key and time: when it was, and whose: switches (echoes after T), or reports (stale after a while)."""
+    """The events that come back later, by key and time: switches (echoes after T), or reports (stale after a while)."""
 
     time: I64
     object: I64
@@ -97,7 +106,7 @@ class Instants(NamedTuple):
 class Feed(NamedTuple):
     """The events of one call: ``rows``, switches due to come back (``echoes``), reports that may be ``stale``; new switches go to ``log``.
 
-    ``at`` int64: the places below, of the key at work.
+    ``cursors`` int64: the positions below, of the key at work.
     """
 
     rows: Rows
@@ -106,16 +115,17 @@ class Feed(NamedTuple):
     log: Past
     bends: Bends
     instants: Instants
-    at: I64
+    cursors: I64
 
 
 ROW, ROW_END, ECHO, ECHO_END, LOG, LOG_END, STALE, STALE_END, OWN, BENDS, INSTANTS = range(11)
-"""``Feed.at``: the next row, echo, new switch to come back, report and row that may be stale, and their ends; bends and instants made."""
-PLACES = 11
+"""``Feed.cursors``: the next row, echo, new switch to come back, report and row that may be stale, with their ends; then how many bends and
+instants there are."""
+CURSORS = 11
 
 
 class Job(NamedTuple):
-    """The keys to look at, int64 (keys,) each: ``key``, and where its rows, echoes and stale reports begin and end."""
+    """The keys to look at, int64 (keys,) each: ``key``, and the begin and end of its rows, echoes and stale reports."""
 
     key: I64
     row: I64
@@ -140,17 +150,17 @@ class Clock(NamedTuple):
 
 @inner
 def slope(word: int) -> int:
-    """-1, 0 or 1."""
+    """Return the slope of a line: -1, 0 or 1."""
     return (word & 1) - ((word >> 1) & 1)
 
 
 @inner
 def loyalty(word: int, at: int) -> int:
-    """L(at)."""
+    """Return the loyalty L(at) of a line."""
     return (word >> 2) + slope(word) * at
 
 
 @inner
-def bent(word: int, on: int, old: int, at: int) -> int:
-    """The word of the same object at the instant ``at``, on or off now and T ago."""
+def turned_word(word: int, on: int, old: int, at: int) -> int:
+    """Return the word of the same object at the instant ``at``, on or off now and T ago."""
     return (((word >> 2) + (slope(word) - on + old) * at) << 2) | (old << 1) | on

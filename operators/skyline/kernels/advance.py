@@ -1,4 +1,4 @@
-"""The whole advance of a bucket in one call: arrivals and time events of every key, for every query."""
+"""Advance a bucket in one call: process arrivals and time events of every key, for every query."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from skyband.operators.jit import jit
 from skyband.operators.skyline.kernels.arrivals import take_arrival
 from skyband.operators.skyline.kernels.borrowed import borrowed
 from skyband.operators.skyline.kernels.events import elapse
-from skyband.operators.skyline.kernels.keys import carry_over, load_key, most, new_table, new_workspace, store_key, trimmed
+from skyband.operators.skyline.kernels.keys import carry_over, load_key, new_table, new_workspace, store_key, trimmed, upper_bounds
 from skyband.operators.skyline.kernels.positions import drop_before, settle_oldest
 from skyband.operators.skyline.kernels.skip import STOP, begin_key, next_counting, plan_stretch, undisturbed
 from skyband.operators.skyline.kernels.state import (
@@ -36,21 +36,21 @@ def pass_time(
     key: int, before: int, boundaries_before: int, settings: Settings, queries: AnyArray, retained: Retained, shown: Shown,
     changes: ChangeRows,
 ) -> ChangeRows:  # fmt: skip
-    """Take a key's expiries at instants < ``before`` and boundaries < ``boundaries_before``; ``queries`` (Q, 8). Returns the changes."""
+    """Process a key's expiries before ``before`` and boundaries before ``boundaries_before``; ``queries`` (Q, 8). Return the changes."""
     queries, retained, shown = borrowed(queries), borrowed(retained), borrowed(shown)
-    rows, slot, marks = retained.rows, retained.slot, retained.marks
+    rows, slots, marks = retained.rows, retained.slot, retained.marks
     next_event = NEVER
-    for w in range(queries.shape[0]):
-        changes, instant = elapse(queries[w], w, key, before, boundaries_before, retained, shown, changes)
+    for query in range(queries.shape[0]):
+        changes, instant = elapse(queries[query], query, key, before, boundaries_before, retained, shown, changes)
         next_event = min(next_event, instant)
     if settings.window_micros < UNBOUNDED:
         alive, end = marks[FIRST], marks[END]
-        while alive < end and (slot[alive] < 0 or rows[slot[alive], TIME] + settings.window_micros < before):
+        while alive < end and (slots[alive] < 0 or rows[slots[alive], TIME] + settings.window_micros < before):
             alive += 1
         drop_before(alive, retained)
         settle_oldest(retained)
         if alive < end:
-            next_event = min(next_event, rows[slot[alive], TIME] + settings.window_micros)
+            next_event = min(next_event, rows[slots[alive], TIME] + settings.window_micros)
     marks[NEXT_EVENT] = next_event
     return changes
 
@@ -60,8 +60,9 @@ def advance_key(
     key: int, settings: Settings, layout: WordLayout, block: Block, queries: AnyArray, until: int, work: Workspace,
     changes: ChangeRows,
 ) -> ChangeRows:  # fmt: skip
-    """Take every event < ``until`` of the key at work; ``queries`` (Q, 8) are its own. Returns the changes."""
-    retained, shown, stretch, row, end = work.retained, work.shown, work.stretch, block.first[key], block.end[key]
+    """Process every event < ``until`` of the key at work; ``queries`` (Q, 8) are its own. Return the changes."""
+    retained, shown, stretch = work.retained, work.shown, work.stretch
+    row, end = block.first[key], block.end[key]
     marks = retained.marks
     skips = settings.skips and end - row > 1
     if skips:
@@ -92,12 +93,12 @@ def advance_key(
 def advance_keys(
     settings: Settings, layout: WordLayout, block: Block, table: Table, active: AnyArray, until: int, counters: AnyArray
 ) -> tuple[AnyArray, Table]:
-    """Take every event < ``until`` of the keys with ``active`` (keys,), bool; the others are copied.
+    """Process every event < ``until`` of the keys with ``active`` (keys,), bool; copy the others.
 
-    Returns change rows (m, 8) as in ``ChangeRows``, and the new table, which shares with ``table`` what is changed in place. Adds exact
+    Return change rows (m, 8) as in ``ChangeRows``, and the new table, which shares with ``table`` the arrays changed in place. Add exact
     dominance tests and objects scanned to ``counters`` (2,), int64. O(objects scanned per arrival): see ``scan``.
     """
-    objects, rows, longest = most(table, block, active)
+    objects, rows, longest = upper_bounds(table, block, active)
     room = new_workspace(objects + 1, longest, settings, layout.dead, table)
     new = new_table(table, rows)
     work, after, before = borrowed(room), borrowed(new), borrowed(table)

@@ -1,4 +1,4 @@
-"""One arrival: where it stands among the retained objects, what it shows, and what is no longer retained."""
+"""Process one arrival: find its place among the retained objects, write its changes, and drop objects that need not be retained."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from skyband.operators.skyline.kernels.state import (
     ChangeRows,
     Retained,
     Settings,
-    with_room,
+    ensure_capacity,
 )
 from skyband.operators.skyline.kernels.words import WordLayout
 from skyband.operators.windows import UNBOUNDED
@@ -40,8 +40,9 @@ from skyband.operators.windows import UNBOUNDED
 
 @jit(inline="always")
 def new_object(row: int, band: int, block: Block, retained: Retained) -> int:
-    """Write the arrival of ``row`` into a free slot, its dominators still open; returns the slot. O(D)."""
-    rows, keys, marks = retained.rows, block.keys, retained.marks
+    """Write the arrival of ``row`` into a free slot, with its dominators still open; return the slot. O(D)."""
+    rows, marks = retained.rows, retained.marks
+    keys = block.keys
     fresh: int = marks[SLOTS]
     if marks[FREE] > 0:
         marks[FREE] -= 1
@@ -60,43 +61,43 @@ def new_object(row: int, band: int, block: Block, retained: Retained) -> int:
 def show_arrival(
     key: int, seq: int, at: int, fresh: int, dominated: int, least: int, queries: AnyArray, retained: Retained, changes: ChangeRows
 ) -> ChangeRows:
-    """Move the heads of the queries (Q, 8) of a key to where arrival ``seq`` puts them, and write what that changes.
+    """Move the heads of a key's queries (Q, 8) to their places after arrival ``seq``, and write the resulting changes.
 
-    ``least`` is what ``foresee`` returned, ``GONE`` for an object that only occupies the window. Returns the changes.
+    ``least`` is the result of ``foresee``, or ``GONE`` for an object that only occupies the window. Return the changes.
     """
     marks = retained.marks
-    for w in range(queries.shape[0]):
-        head = max(queries[w, HEAD], seq - queries[w, COUNT] + 1)
-        if queries[w, FRONT] < head or least < head:
-            changes = with_room(changes, marks[END] - marks[FIRST] + dominated + 2)
-            move_head(queries[w], w, key, at, head, fresh, dominated, retained, changes)
-            marks[NEXT_EVENT] = min(marks[NEXT_EVENT], queries[w, NEXT_BOUNDARY])
+    for query in range(queries.shape[0]):
+        head = max(queries[query, HEAD], seq - queries[query, COUNT] + 1)
+        if queries[query, FRONT] < head or least < head:
+            changes = ensure_capacity(changes, marks[END] - marks[FIRST] + dominated + 2)
+            move_head(queries[query], query, key, at, head, fresh, dominated, retained, changes)
+            marks[NEXT_EVENT] = min(marks[NEXT_EVENT], queries[query, NEXT_BOUNDARY])
         else:
-            queries[w, HEAD] = head
+            queries[query, HEAD] = head
     return changes
 
 
 @jit(inline="always")
 def count_dominator(dominated: int, band: int, layout: WordLayout, queries: AnyArray, retained: Retained) -> None:
-    """Give what the arrival dominates one newer dominator more; those with K are no longer retained. O(dominated)."""
+    """Add one newer dominator to each object that the arrival dominates; those with K are no longer retained. O(dominated)."""
     rows, links, marks = retained.rows, retained.links, retained.marks
     for j in range(dominated):
-        s = retained.dominated[j, 0]
-        left = band - 1 - rows[s, NEWER]
-        unlink(s, dominator_slot(s, left, retained), links)
-        rows[s, NEWER] += 1
-        links[s, CRITICAL] = links[s, CRITICAL_NEXT]
+        slot = retained.dominated[j, 0]
+        left = band - 1 - rows[slot, NEWER]
+        unlink(slot, dominator_slot(slot, left, retained), links)
+        rows[slot, NEWER] += 1
+        links[slot, CRITICAL] = links[slot, CRITICAL_NEXT]
         if left > 0:
-            link(s, dominator_slot(s, left - 1, retained), links)
+            link(slot, dominator_slot(slot, left - 1, retained), links)
         else:
-            retained.free[marks[FREE]] = s
+            retained.free[marks[FREE]] = slot
             marks[FREE] += 1
             remove_position(retained.dominated[j, 1], layout, queries, retained)
 
 
 @jit(inline="always")
 def append_object(fresh: int, word: int, settings: Settings, queries: AnyArray, retained: Retained) -> None:
-    """Give the arrival in slot ``fresh`` the next position, with ``word`` (with guard bits), and tell the queries (Q, 8). O(Q)."""
+    """Give the arrival in slot ``fresh`` the next position, with ``word`` (with guard bits); update the queries (Q, 8). O(Q)."""
     rows, links, marks = retained.rows, retained.links, retained.marks
     if many_holes(retained):
         close_holes(queries, retained)
@@ -108,10 +109,10 @@ def append_object(fresh: int, word: int, settings: Settings, queries: AnyArray, 
     if marks[FIRST] == end:
         marks[OLDEST] = rows[fresh, SEQ]
     marks[END] = end + 1
-    for w in range(queries.shape[0]):
-        queries[w, FRONT] = min(queries[w, FRONT], rows[fresh, SEQ])
-        if queries[w, MICROS] < UNBOUNDED:
-            marks[NEXT_EVENT] = min(marks[NEXT_EVENT], rows[fresh, TIME] + queries[w, MICROS])
+    for query in range(queries.shape[0]):
+        queries[query, FRONT] = min(queries[query, FRONT], rows[fresh, SEQ])
+        if queries[query, MICROS] < UNBOUNDED:
+            marks[NEXT_EVENT] = min(marks[NEXT_EVENT], rows[fresh, TIME] + queries[query, MICROS])
     if settings.window_micros < UNBOUNDED:
         marks[NEXT_EVENT] = min(marks[NEXT_EVENT], rows[fresh, TIME] + settings.window_micros)
 
@@ -121,7 +122,7 @@ def take_arrival(
     row: int, passed: bool, key: int, settings: Settings, layout: WordLayout, block: Block, queries: AnyArray, retained: Retained,
     changes: ChangeRows,
 ) -> ChangeRows:  # fmt: skip
-    """The event of arrival ``row`` of a key; if it is ``passed`` over it only occupies the window. Returns the changes.
+    """Process arrival ``row`` of a key; if it is ``passed`` over it only occupies the window. Return the changes.
 
     O(scanned + dominated + dropped), see ``scan``.
     """

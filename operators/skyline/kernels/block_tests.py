@@ -1,4 +1,4 @@
-"""Tests of blocks of words: which of a block of retained objects may dominate an arrival, and which it may dominate, as bit masks.
+"""Test blocks of words: bit masks of the retained objects that may dominate an arrival, and of those it may dominate.
 
 The block tests are written in LLVM's vector operations (any CPU; on AVX2 and AVX-512 a few instructions per 4 to 8 objects): Numba's own
 vectoriser spends most of its time moving comparison masks. With A = arrival's word + guard bits, an object's word p (stored with its
@@ -46,30 +46,31 @@ if HAVE_NUMBA:
     from numba.extending import intrinsic
 
     def _tests(context: Any, builder: Any, signature: Any, args: Any, lanes: int, blocks: int, width: int = 64) -> tuple[Any, Any]:
-        """Vectors of ``lanes`` truths: may dominate, may be dominated; or-ed over ``blocks`` consecutive vectors."""
+        """Return vectors of ``lanes`` truths: may dominate, may be dominated; or-ed over ``blocks`` consecutive vectors."""
         word, at, above, below, guard = args
         array = context.make_array(signature.args[0])(context, builder, word)
         vector = ir.VectorType(ir.IntType(width), lanes)
         if width < 64:
-            above, below, guard = (builder.trunc(x, ir.IntType(width)) for x in (above, below, guard))
+            above, below, guard = (builder.trunc(value, ir.IntType(width)) for value in (above, below, guard))
 
-        def splat(x: Any) -> Any:
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), x, ir.Constant(ir.IntType(32), 0))
+        def splat(value: Any) -> Any:
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
             return builder.shuffle_vector(
                 one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
             )
 
         over, under, bits = splat(above), splat(below), splat(guard)
         zero = ir.Constant(vector, [0] * lanes)
-        up = down = None
+        dominating = dominated = None
         for i in range(blocks):
             place = builder.gep(array.data, [builder.add(at, ir.Constant(ir.IntType(64), i * lanes))])
             load = builder.load(builder.bitcast(place, vector.as_pointer()))
             load.align = width // 8
-            u = builder.icmp_signed("==", builder.and_(builder.sub(load, over), bits), zero)
-            d = builder.icmp_signed("==", builder.and_(builder.sub(under, load), bits), zero)
-            up, down = (u, d) if up is None else (builder.or_(up, u), builder.or_(down, d))
-        return up, down
+            dominating_now = builder.icmp_signed("==", builder.and_(builder.sub(load, over), bits), zero)
+            dominated_now = builder.icmp_signed("==", builder.and_(builder.sub(under, load), bits), zero)
+            dominating = dominating_now if i == 0 else builder.or_(dominating, dominating_now)
+            dominated = dominated_now if i == 0 else builder.or_(dominated, dominated_now)
+        return dominating, dominated
 
     def _bits(builder: Any, truths: Any, lanes: int) -> Any:
         return builder.zext(builder.bitcast(truths, ir.IntType(lanes)), ir.IntType(64))
@@ -81,8 +82,8 @@ if HAVE_NUMBA:
         @intrinsic
         def masks(typingctx: Any, word: Any, at: Any, above: Any, below: Any, guard: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                up, down = _tests(context, builder, signature, args, lanes, 1)
-                pair = [_bits(builder, up, lanes), _bits(builder, down, lanes)]
+                dominating, dominated = _tests(context, builder, signature, args, lanes, 1)
+                pair = [_bits(builder, dominating, lanes), _bits(builder, dominated, lanes)]
                 return context.make_tuple(builder, signature.return_type, pair)
 
             return pair_type(word, types.int64, types.int64, types.int64, types.int64), generate
@@ -93,18 +94,14 @@ if HAVE_NUMBA:
 
     @intrinsic
     def _any_hit(typingctx: Any, word: Any, at: Any, above: Any, below: Any, guard: Any) -> Any:
-        """Whether one of ``CHUNK`` objects from ``at`` on may dominate the arrival or be dominated. O(CHUNK), branch free."""
-
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            up, down = _tests(context, builder, signature, args, NEAR, CHUNK // NEAR)
-            return builder.icmp_unsigned("!=", _bits(builder, builder.or_(up, down), NEAR), ir.Constant(ir.IntType(64), 0))
+            dominating, dominated = _tests(context, builder, signature, args, NEAR, CHUNK // NEAR)
+            return builder.icmp_unsigned("!=", _bits(builder, builder.or_(dominating, dominated), NEAR), ir.Constant(ir.IntType(64), 0))
 
         return types.boolean(word, types.int64, types.int64, types.int64, types.int64), generate
 
     @intrinsic
     def _highest(typingctx: Any, x: Any) -> Any:
-        """Index of the highest set bit of a positive int64. O(1)."""
-
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             zeros = builder.ctlz(args[0], cgutils.true_bit)
             return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
@@ -114,8 +111,8 @@ if HAVE_NUMBA:
     @intrinsic
     def _any_coarse(typingctx: Any, word: Any, at: Any, above: Any, below: Any, guard: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            up, down = _tests(context, builder, signature, args, LANES, CHUNK // LANES, 32)
-            return builder.icmp_unsigned("!=", _bits(builder, builder.or_(up, down), LANES), ir.Constant(ir.IntType(64), 0))
+            dominating, dominated = _tests(context, builder, signature, args, LANES, CHUNK // LANES, 32)
+            return builder.icmp_unsigned("!=", _bits(builder, builder.or_(dominating, dominated), LANES), ir.Constant(ir.IntType(64), 0))
 
         return types.boolean(word, types.int64, types.int64, types.int64, types.int64), generate
 
@@ -124,29 +121,26 @@ if HAVE_NUMBA:
 else:
 
     def _truths(word: AnyArray, at: int, size: int, above: int, below: int, guard: int) -> tuple[AnyArray, AnyArray]:
-        p = word[at : at + size]
-        return ((p - above) & guard) == 0, ((below - p) & guard) == 0
+        words = word[at : at + size]
+        return ((words - above) & guard) == 0, ((below - words) & guard) == 0
 
     def _numpy_masks(word: AnyArray, at: int, above: int, below: int, guard: int, lanes: int) -> tuple[int, int]:
-        up, down = _truths(word, at, lanes, above, below, guard)
+        dominating, dominated = _truths(word, at, lanes, above, below, guard)
         bits = np.int64(1) << np.arange(lanes)
-        return int(bits[up].sum()), int(bits[down].sum())
+        return int(bits[dominating].sum()), int(bits[dominated].sum())
 
     def _near(word: AnyArray, at: int, above: int, below: int, guard: int) -> tuple[int, int]:
-        """Bits i of objects at + i that may dominate the arrival, and of those it may dominate. O(NEAR), branch free."""
         return _numpy_masks(word, at, above, below, guard, NEAR)
 
     def _far(word: AnyArray, at: int, above: int, below: int, guard: int) -> tuple[int, int]:
-        """As ``near_masks``, for ``LANES`` objects."""
         return _numpy_masks(word, at, above, below, guard, LANES)
 
     def _any(word: AnyArray, at: int, above: int, below: int, guard: int) -> bool:
-        """Whether one of ``CHUNK`` objects from ``at`` on may dominate the arrival or be dominated. O(CHUNK)."""
-        up, down = _truths(word, at, CHUNK, above, below, guard)
-        return bool(up.any() or down.any())
+        dominating, dominated = _truths(word, at, CHUNK, above, below, guard)
+        return bool(dominating.any() or dominated.any())
 
     def _bit(x: int) -> int:
-        """Index of the highest set bit of a positive integer."""
         return int(x).bit_length() - 1
 
-    near_masks, far_masks, any_hit, any_coarse, highest = _near, _far, _any, _any, _bit
+    near_masks, far_masks, any_hit = _near, _far, _any
+    any_coarse, highest = _any, _bit

@@ -1,4 +1,4 @@
-"""Arrays without reference counts: what keeps named tuples of arrays free of charge in kernels.
+"""Borrow arrays without reference counts, so that kernels pass named tuples of arrays free of charge.
 
 Numba counts references to an array atomically wherever it is bound to a name, and a named tuple of ten arrays is ten arrays: in a loop
 over arrivals that costs more than the work. A borrowed array has no owner to count for, so the compiler drops all of it.
@@ -11,9 +11,9 @@ from typing import Any
 from skyband.operators.jit import HAVE_NUMBA, prepare_numba
 
 borrowed: Any
-"""``borrowed(x)``: the same array, or the same named tuple (of named tuples) with arrays, without owners. Whoever calls must hold ``x`` as
-long as what is borrowed is in use, and must not return what is borrowed. In a function that is compiled by itself, arguments are borrowed
-anew: the compiler cannot know that they have no owner. Without Numba ``x`` itself. O(1)."""
+"""``borrowed(x)``: the same array, or the same named tuple (of named tuples) with arrays, without owners. The caller must hold ``x`` as
+long as the borrowed arrays are in use, and must not return them. A function that is compiled by itself borrows its arguments once more:
+the compiler cannot know that they have no owner. Without Numba ``x`` itself. O(1)."""
 
 if HAVE_NUMBA:
     prepare_numba()

@@ -1,4 +1,4 @@
-"""Who is whose critical dominator: one list of objects per dominator, so that who may be promoted when it leaves is found at once."""
+"""Keep a list per dominator of the objects it is critical for, to find at once the objects that may be promoted when it leaves."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from skyband.operators.skyline.kernels.state import CHILD, CRITICAL, CRITICAL_NE
 
 
 @jit(inline="always")
-def link(s: int, parent: int, links: AnyArray) -> None:
-    """Put slot s first in the list of ``parent`` (-1: in none); ``links`` (c, 5). O(1)."""
-    links[s, PREVIOUS] = -1
-    links[s, NEXT] = -1
+def link(slot: int, parent: int, links: AnyArray) -> None:
+    """Put ``slot`` first in the list of ``parent`` (-1: in none); ``links`` (c, 5). O(1)."""
+    links[slot, PREVIOUS] = -1
+    links[slot, NEXT] = -1
     if parent >= 0:
         following = links[parent, CHILD]
-        links[s, NEXT] = following
+        links[slot, NEXT] = following
         if following >= 0:
-            links[following, PREVIOUS] = s
-        links[parent, CHILD] = s
+            links[following, PREVIOUS] = slot
+        links[parent, CHILD] = slot
 
 
 @jit(inline="always")
-def unlink(s: int, parent: int, links: AnyArray) -> None:
-    """Take slot s out of its list; ``parent`` is -1 if it has left already; ``links`` (c, 5). O(1)."""
-    previous, following = links[s, PREVIOUS], links[s, NEXT]
+def unlink(slot: int, parent: int, links: AnyArray) -> None:
+    """Take ``slot`` out of its list; ``parent`` is -1 if it has left already; ``links`` (c, 5). O(1)."""
+    previous, following = links[slot, PREVIOUS], links[slot, NEXT]
     if previous >= 0:
         links[previous, NEXT] = following
     elif parent >= 0:
@@ -33,19 +33,19 @@ def unlink(s: int, parent: int, links: AnyArray) -> None:
 
 
 @jit(inline="always")
-def dominator_slot(s: int, j: int, retained: Retained) -> int:
-    """The slot of the j-th newest older dominator of slot s, -1 if there is none or it has left."""
-    found: int = retained.dominators[s, j]
-    if found >= 0 and retained.rows[found, SEQ] != retained.rows[s, DOMINATORS + j]:
-        found = -1  # it left and its slot is another's
+def dominator_slot(slot: int, j: int, retained: Retained) -> int:
+    """Return the slot of the j-th newest older dominator of ``slot``, -1 if there is none or it has left."""
+    found: int = retained.dominators[slot, j]
+    if found >= 0 and retained.rows[found, SEQ] != retained.rows[slot, DOMINATORS + j]:
+        found = -1  # It left, and its slot is another's.
     return found
 
 
 @jit(inline="always")
 def foresee(fresh: int, dominated: int, band: int, retained: Retained) -> int:
-    """Set ``CRITICAL_NEXT`` of the arrival in slot ``fresh`` and of what it dominates.
+    """Set ``CRITICAL_NEXT`` of the arrival in slot ``fresh`` and of the objects it dominates.
 
-    Returns the smallest seq among its own critical dominator and those of what it dominates so far: a query's result changes iff that
+    Return the smallest seq among its own critical dominator and those of the objects it dominates so far: a query's result changes iff that
     is before the query's head. O(dominated).
     """
     rows, links = retained.rows, retained.links
@@ -54,8 +54,8 @@ def foresee(fresh: int, dominated: int, band: int, retained: Retained) -> int:
     links[fresh, CRITICAL_NEXT] = least
     links[fresh, CHILD] = -1
     for j in range(dominated):
-        s = retained.dominated[j, 0]
-        left = band - 2 - rows[s, NEWER]
-        links[s, CRITICAL_NEXT] = rows[s, DOMINATORS + left] if left >= 0 else GONE
-        least = min(least, links[s, CRITICAL])
+        slot = retained.dominated[j, 0]
+        left = band - 2 - rows[slot, NEWER]
+        links[slot, CRITICAL_NEXT] = rows[slot, DOMINATORS + left] if left >= 0 else GONE
+        least = min(least, links[slot, CRITICAL])
     return least

@@ -1,4 +1,4 @@
-"""Events of one key and query: who leaves and who enters the result when a window's head moves or an object arrives.
+"""Find the objects that leave and enter the result of a key and query when a window's head moves or an object arrives.
 
 Membership is pure sequence arithmetic. With ``head`` the first seq alive in the query's window, and the *critical dominator* of an object
 its (K - newer dominators)-th newest older dominator (seq -1 if there are fewer, ``GONE`` once K newer ones arrived), an object is in the
@@ -34,7 +34,7 @@ from skyband.operators.skyline.kernels.state import (
     ChangeRows,
     Retained,
     Shown,
-    with_room,
+    ensure_capacity,
 )
 from skyband.operators.windows import UNBOUNDED
 
@@ -57,93 +57,97 @@ class Event(NamedTuple):
 @jit
 def put(changes: ChangeRows, event: Event, sign: int, cause: int, seq: int) -> None:
     """Write one change; there must be room."""
-    n = changes.size[0]
-    row = changes.rows[n]
-    row[0], row[1], row[2], row[3] = event.query, event.key, event.at, event.step
-    row[4], row[5], row[6], row[7] = n - event.first, sign, cause, seq
-    changes.size[0] = n + 1
+    count = changes.size[0]
+    row = changes.rows[count]
+    row[0], row[1] = event.query, event.key
+    row[2], row[3] = event.at, event.step
+    row[4], row[5] = count - event.first, sign
+    row[6], row[7] = cause, seq
+    changes.size[0] = count + 1
 
 
 @jit
-def settle_front(query: AnyArray, rows: AnyArray, slot: AnyArray, end: int) -> None:
+def settle_front(query: AnyArray, rows: AnyArray, slots: AnyArray, end: int) -> None:
     """Skip removed objects at the query's first position; (8,), (c, 3 + K + D), (c + 64,) int64."""
-    p = query[POSITION]
-    while p < end and slot[p] < 0:
-        p += 1
-    query[POSITION] = p
-    query[FRONT] = rows[slot[p], SEQ] if p < end else NEVER
+    position = query[POSITION]
+    while position < end and slots[position] < 0:
+        position += 1
+    query[POSITION] = position
+    query[FRONT] = rows[slots[position], SEQ] if position < end else NEVER
 
 
 @jit(inline="always")
 def gather_orphans(query: AnyArray, head: int, retained: Retained) -> tuple[int, int]:
-    """The query's first position from seq ``head`` on, and how many objects have their critical dominator before it.
+    """Return the query's first position from seq ``head`` on, and how many objects have their critical dominator before it.
 
-    The slots of the first ``ORPHANS`` of these stand in ``retained.orphans``, newest first. O(leaving + their children).
+    Write the slots of the first ``ORPHANS`` of these to ``retained.orphans``, newest first. O(leaving + their children).
     """
-    rows, links, slot, orphans, end = retained.rows, retained.links, retained.slot, retained.orphans, retained.marks[END]
+    rows, links, slots = retained.rows, retained.links, retained.slot
+    orphans, end = retained.orphans, retained.marks[END]
     position = query[POSITION]
     count = 0
-    while position < end and (slot[position] < 0 or rows[slot[position], SEQ] < head):
-        if slot[position] >= 0:
-            s = links[slot[position], CHILD]
-            while s >= 0:
+    while position < end and (slots[position] < 0 or rows[slots[position], SEQ] < head):
+        if slots[position] >= 0:
+            slot = links[slots[position], CHILD]
+            while slot >= 0:
                 if count < ORPHANS:
-                    i = count
-                    while i > 0 and rows[orphans[i - 1], SEQ] < rows[s, SEQ]:
-                        orphans[i] = orphans[i - 1]
-                        i -= 1
-                    orphans[i] = s
+                    index = count
+                    while index > 0 and rows[orphans[index - 1], SEQ] < rows[slot, SEQ]:
+                        orphans[index] = orphans[index - 1]
+                        index -= 1
+                    orphans[index] = slot
                 count += 1
-                s = links[s, NEXT]
+                slot = links[slot, NEXT]
         position += 1
     return position, count
 
 
 @jit(inline="always")
-def put_promoted(event: Event, was: int, head: int, position: int, orphans: int, retained: Retained, changes: ChangeRows) -> None:
-    """Write who enters because the head moves from ``was`` to ``head``: some of the ``orphans``, or of all objects if those are many."""
-    rows, links, slot = retained.rows, retained.links, retained.slot
+def put_promoted(event: Event, old_head: int, head: int, position: int, orphans: int, retained: Retained, changes: ChangeRows) -> None:
+    """Write the objects that enter as the head moves from ``old_head`` to ``head``: among ``orphans``, or all objects if those are many."""
+    rows, links, slots = retained.rows, retained.links, retained.slot
     if orphans <= ORPHANS:
         for i in range(orphans):
-            s = retained.orphans[i]
-            if rows[s, SEQ] >= head and was <= links[s, CRITICAL] < head and links[s, CRITICAL_NEXT] < head:
-                put(changes, event, 1, PROMOTED, rows[s, SEQ])
+            slot = retained.orphans[i]
+            if rows[slot, SEQ] >= head and old_head <= links[slot, CRITICAL] < head and links[slot, CRITICAL_NEXT] < head:
+                put(changes, event, 1, PROMOTED, rows[slot, SEQ])
     else:
-        for p in range(retained.marks[END] - 1, position - 1, -1):
-            s = slot[p]
-            if s >= 0 and was <= links[s, CRITICAL] < head and links[s, CRITICAL_NEXT] < head:
-                put(changes, event, 1, PROMOTED, rows[s, SEQ])
+        for place in range(retained.marks[END] - 1, position - 1, -1):
+            slot = slots[place]
+            if slot >= 0 and old_head <= links[slot, CRITICAL] < head and links[slot, CRITICAL_NEXT] < head:
+                put(changes, event, 1, PROMOTED, rows[slot, SEQ])
 
 
 @jit
 def move_head(
     query: AnyArray, index: int, key: int, at: int, head: int, fresh: int, dominated: int, retained: Retained, changes: ChangeRows
 ) -> None:
-    """One event of a query (8,): its head moves to ``head``, slot ``fresh`` arrives (-1: none) and dominates ``dominated`` objects.
+    """Process one event of a query (8,): its head moves to ``head``, slot ``fresh`` (-1: none) arrives and dominates ``dominated`` objects.
 
-    Writes the net change in rank order; there must be room. The objects whose critical dominator is slot s are the list ``CHILD``,
-    ``NEXT`` ...: who may be promoted when s leaves. O(dominated + leaving + their children), or O(retained) for many children.
+    Write the net change in rank order; there must be room. The objects that may be promoted when a slot leaves are those it is the critical
+    dominator of: its list ``CHILD``, ``NEXT`` ... O(dominated + leaving + their children), or O(retained) for many children.
     """
     query, retained, changes = borrowed(query), borrowed(retained), borrowed(changes)
-    rows, links, slot, end = retained.rows, retained.links, retained.slot, retained.marks[END]
-    was = query[HEAD]
+    rows, links = retained.rows, retained.links
+    slots, end = retained.slot, retained.marks[END]
+    old_head = query[HEAD]
     event = Event(index, key, at, query[STEP] + 1, changes.size[0])
     for j in range(dominated):
-        s = retained.dominated[j, 0]
-        if rows[s, SEQ] >= head and links[s, CRITICAL] < was and links[s, CRITICAL_NEXT] >= head:
-            put(changes, event, -1, DISPLACED, rows[s, SEQ])
+        slot = retained.dominated[j, 0]
+        if rows[slot, SEQ] >= head and links[slot, CRITICAL] < old_head and links[slot, CRITICAL_NEXT] >= head:
+            put(changes, event, -1, DISPLACED, rows[slot, SEQ])
     position, orphans = gather_orphans(query, head, retained)
-    for p in range(position - 1, query[POSITION] - 1, -1):
-        s = slot[p]
-        if s >= 0 and links[s, CRITICAL] < was:
-            put(changes, event, -1, EXPIRY, rows[s, SEQ])
+    for place in range(position - 1, query[POSITION] - 1, -1):
+        slot = slots[place]
+        if slot >= 0 and links[slot, CRITICAL] < old_head:
+            put(changes, event, -1, EXPIRY, rows[slot, SEQ])
     if fresh >= 0 and links[fresh, CRITICAL_NEXT] < head:
         put(changes, event, 1, ARRIVAL, rows[fresh, SEQ])
-    put_promoted(event, was, head, position, orphans, retained, changes)
+    put_promoted(event, old_head, head, position, orphans, retained, changes)
     query[HEAD] = head
     if position > query[POSITION] or query[FRONT] < head:
         query[POSITION] = position
-        settle_front(query, rows, slot, end)
+        settle_front(query, rows, slots, end)
     if changes.size[0] > event.first:
         if query[EVERY] > 0:
             changes.size[0] = event.first
@@ -154,71 +158,71 @@ def move_head(
 
 @jit
 def list_members(query: AnyArray, retained: Retained, members: AnyArray) -> int:
-    """Write (seq, time) of the objects in the query's result, newest first; returns how many. O(retained)."""
-    rows, links, slot = retained.rows, retained.links, retained.slot
-    n = 0
-    for p in range(retained.marks[END] - 1, query[POSITION] - 1, -1):
-        s = slot[p]
-        if s >= 0 and links[s, CRITICAL] < query[HEAD]:
-            members[n, 0] = rows[s, SEQ]
-            members[n, 1] = rows[s, TIME]
-            n += 1
-    return n
+    """Write (seq, time) of the objects in the query's result, newest first; return how many there are. O(retained)."""
+    rows, links, slots = retained.rows, retained.links, retained.slot
+    count = 0
+    for position in range(retained.marks[END] - 1, query[POSITION] - 1, -1):
+        slot = slots[position]
+        if slot >= 0 and links[slot, CRITICAL] < query[HEAD]:
+            members[count, 0] = rows[slot, SEQ]
+            members[count, 1] = rows[slot, TIME]
+            count += 1
+    return count
 
 
 @jit
 def cross_boundary(query: AnyArray, index: int, key: int, at: int, retained: Retained, shown: Shown, changes: ChangeRows) -> None:
-    """Net change of a query (8,) with boundaries since its last one; there must be room. O(retained)."""
+    """Write the net change of a query (8,) with boundaries since its last one; there must be room. O(retained)."""
     event = Event(index, key, at, query[STEP] + 1, changes.size[0])
-    last = retained.marks[LAST]
+    last_seq = retained.marks[LAST]
     members, listed = shown.members, shown.lists[index]
-    now, had = list_members(query, retained, members), shown.length[index]
+    new_count, old_count = list_members(query, retained, members), shown.length[index]
     j = 0
-    for i in range(had):
+    for i in range(old_count):
         seq = listed[i, 0]
-        while j < now and members[j, 0] > seq:
+        while j < new_count and members[j, 0] > seq:
             j += 1
-        if j == now or members[j, 0] != seq:
-            dead = seq <= last - query[COUNT] or (query[MICROS] < UNBOUNDED and listed[i, 1] + query[MICROS] <= at)
-            put(changes, event, -1, EXPIRY if dead else DISPLACED, seq)
+        if j == new_count or members[j, 0] != seq:
+            expired = seq <= last_seq - query[COUNT] or (query[MICROS] < UNBOUNDED and listed[i, 1] + query[MICROS] <= at)
+            put(changes, event, -1, EXPIRY if expired else DISPLACED, seq)
     j = 0
-    for i in range(now):
+    for i in range(new_count):
         seq = members[i, 0]
-        while j < had and listed[j, 0] > seq:
+        while j < old_count and listed[j, 0] > seq:
             j += 1
-        if j == had or listed[j, 0] != seq:
+        if j == old_count or listed[j, 0] != seq:
             put(changes, event, 1, BOUNDARY, seq)
-    for i in range(now):
+    for i in range(new_count):
         listed[i, 0] = members[i, 0]
         listed[i, 1] = members[i, 1]
-    shown.length[index] = now
+    shown.length[index] = new_count
     query[NEXT_BOUNDARY] = NEVER
     if changes.size[0] > event.first:
         query[STEP] = event.step
 
 
 @jit(inline="always")
-def next_expiry(query: AnyArray, rows: AnyArray, slot: AnyArray, end: int) -> int:
-    """When the oldest retained object of a query (8,) leaves by time, or NEVER; (c, 3 + K + D), (c + 64,) int64. O(1)."""
+def next_expiry(query: AnyArray, rows: AnyArray, slots: AnyArray, end: int) -> int:
+    """Return when the oldest retained object of a query (8,) leaves by time, or NEVER; (c, 3 + K + D), (c + 64,) int64. O(1)."""
     instant = NEVER
     if query[MICROS] < UNBOUNDED and query[POSITION] < end:
-        settle_front(query, rows, slot, end)
+        settle_front(query, rows, slots, end)
         if query[POSITION] < end:
-            instant = rows[slot[query[POSITION]], TIME] + query[MICROS]
+            instant = rows[slots[query[POSITION]], TIME] + query[MICROS]
     return instant
 
 
 @jit(inline="always")
 def head_after(query: AnyArray, at: int, retained: Retained) -> int:
-    """The query's first seq alive after the expiries at the instant ``at``."""
-    rows, slot = retained.rows, retained.slot
+    """Return the query's first seq alive after the expiries at the instant ``at``."""
+    rows, slots = retained.rows, retained.slot
     head: int = query[HEAD]
-    for p in range(query[POSITION], retained.marks[END]):
-        s = slot[p]
-        if s >= 0:
-            if rows[s, TIME] + query[MICROS] > at:
+    for position in range(query[POSITION], retained.marks[END]):
+        slot = slots[position]
+        if slot >= 0:
+            if rows[slot, TIME] + query[MICROS] > at:
                 break
-            head = rows[s, SEQ] + 1
+            head = rows[slot, SEQ] + 1
     return head
 
 
@@ -226,10 +230,10 @@ def head_after(query: AnyArray, at: int, retained: Retained) -> int:
 def elapse(
     query: AnyArray, index: int, key: int, before: int, boundaries_before: int, retained: Retained, shown: Shown, changes: ChangeRows
 ) -> tuple[ChangeRows, int]:
-    """Take the expiries of a query (8,) at instants < ``before`` and its boundaries < ``boundaries_before``, in order.
+    """Process the expiries of a query (8,) at instants < ``before`` and its boundaries < ``boundaries_before``, in order.
 
-    All that expires at an instant leaves in one event; a boundary comes after the expiries at its instant.
-    Returns the changes, with more room if need be, and the query's next instant.
+    All objects that expire at an instant leave in one event; a boundary comes after the expiries at its instant. Return the changes and the
+    query's next instant.
     """
     end = retained.marks[END]
     while True:
@@ -239,11 +243,11 @@ def elapse(
             if expiry >= before:
                 break
             head = head_after(query, expiry, retained)
-            changes = with_room(changes, end - query[POSITION] + 1)
+            changes = ensure_capacity(changes, end - query[POSITION] + 1)
             move_head(query, index, key, expiry, head, -1, 0, retained, changes)
         else:
             if boundary >= boundaries_before:
                 break
-            changes = with_room(changes, end - query[POSITION] + shown.length[index] + 1)
+            changes = ensure_capacity(changes, end - query[POSITION] + shown.length[index] + 1)
             cross_boundary(query, index, key, boundary, retained, shown, changes)
     return changes, min(expiry, boundary)

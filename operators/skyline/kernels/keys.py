@@ -1,4 +1,4 @@
-"""What happens to a key's state around its events: copied over when the key is not active, unpacked and packed again when it is."""
+"""Move a key's state: copy it while the key is not active, unpack it for its events, and pack it again."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ from skyband.operators.skyline.kernels.state import (
 
 
 @jit
-def most(table: Table, block: Block, active: AnyArray) -> tuple[int, int, int]:
-    """Bounds after the arrivals: objects of an active key (keys,), rows of all keys together, length of a shown list. O(keys Q)."""
+def upper_bounds(table: Table, block: Block, active: AnyArray) -> tuple[int, int, int]:
+    """Return bounds after the arrivals: objects of an active key (keys,), rows of all keys, length of a shown list. O(keys Q)."""
     queries, boundaries = table.queries.shape[1], table.shown_start.shape[0] > 1
     objects, rows, shown = 1, table.start[len(active)], 0
-    for k in range(len(active)):
-        if active[k]:
-            arrivals = block.end[k] - block.first[k]
-            size = table.start[k + 1] - table.start[k] + arrivals
+    for key in range(len(active)):
+        if active[key]:
+            arrivals = block.end[key] - block.first[key]
+            size = table.start[key + 1] - table.start[key] + arrivals
             objects = max(objects, size)
             rows += arrivals
             if boundaries:
-                for w in range(k * queries, k * queries + queries):
-                    shown = max(shown, size + table.shown_start[w + 1] - table.shown_start[w])
+                for index in range(key * queries, key * queries + queries):
+                    shown = max(shown, size + table.shown_start[index + 1] - table.shown_start[index])
     return objects, rows, shown
 
 
 @jit
 def new_table(table: Table, rows: int) -> Table:
-    """Room for the state after the arrivals: ``rows`` objects. What is changed in place is shared with ``table``."""
+    """Return room for the state after the arrivals: ``rows`` objects. Arrays changed in place are shared with ``table``."""
     queries, boundaries = table.queries.shape[1], table.shown_start.shape[0] > 1
     return Table(
         np.zeros(table.start.shape[0], np.int64),
@@ -75,7 +75,7 @@ def new_table(table: Table, rows: int) -> Table:
 
 @jit
 def trimmed(table: Table) -> Table:
-    """The state without the room that is left over."""
+    """Return the state without unused room."""
     rows, shown = table.start[-1], table.shown_start[-1]
     return Table(
         table.start, table.rows[:rows], table.words[:rows], table.last, table.due, table.queries, table.shown_start, table.shown[:shown]
@@ -84,7 +84,7 @@ def trimmed(table: Table) -> Table:
 
 @jit
 def new_workspace(slots: int, longest: int, settings: Settings, dead: int, table: Table) -> Workspace:
-    """Room for the key at work: ``slots`` objects, shown lists of at most ``longest``; ``dead`` is the dead word."""
+    """Return room for the key at work: ``slots`` objects, shown lists of at most ``longest``; ``dead`` is the dead word."""
     queries, places = table.queries.shape[1], slots + 2 * LANES
     retained = Retained(
         np.empty((slots, table.rows.shape[1]), np.int64),
@@ -105,37 +105,37 @@ def new_workspace(slots: int, longest: int, settings: Settings, dead: int, table
 
 
 @jit
-def find(rows: AnyArray, n: int, seq: int) -> int:
-    """The row of ``seq`` among the first n object rows, or -1. O(log n)."""
-    a = 0
-    b = n
-    while a < b:
-        m = (a + b) >> 1
-        if rows[m, SEQ] < seq:
-            a = m + 1
+def find(rows: AnyArray, count: int, seq: int) -> int:
+    """Return the row of ``seq`` among the first ``count`` object rows, or -1. O(log count)."""
+    low = 0
+    high = count
+    while low < high:
+        middle = (low + high) >> 1
+        if rows[middle, SEQ] < seq:
+            low = middle + 1
         else:
-            b = m
-    return a if a < n and rows[a, SEQ] == seq else -1
+            high = middle
+    return low if low < count and rows[low, SEQ] == seq else -1
 
 
 @jit(inline="always")
 def load_objects(key: int, band: int, table: Table, retained: Retained) -> int:
-    """Unpack a key's objects into slots 0, 1, ... and find their dominators; returns how many there are. O(objects K log objects)."""
+    """Unpack a key's objects into slots 0, 1, ... and find their dominators; return their number. O(objects K log objects)."""
     rows, links, dominators = retained.rows, retained.links, retained.dominators
     start = table.start[key]
     size: int = table.start[key + 1] - start
-    for s in range(size):
+    for slot in range(size):
         for j in range(rows.shape[1]):
-            rows[s, j] = table.rows[start + s, j]
-        retained.word[LANES + s] = table.words[start + s]
-        retained.slot[LANES + s] = s
-        links[s, CHILD] = -1
-    for s in range(size):
+            rows[slot, j] = table.rows[start + slot, j]
+        retained.word[LANES + slot] = table.words[start + slot]
+        retained.slot[LANES + slot] = slot
+        links[slot, CHILD] = -1
+    for slot in range(size):
         for j in range(band):
-            dominators[s, j] = find(rows, s, rows[s, DOMINATORS + j]) if rows[s, DOMINATORS + j] >= 0 else -1
-        left = band - 1 - rows[s, NEWER]
-        links[s, CRITICAL] = links[s, CRITICAL_NEXT] = rows[s, DOMINATORS + left]
-        link(s, dominators[s, left], links)
+            dominators[slot, j] = find(rows, slot, rows[slot, DOMINATORS + j]) if rows[slot, DOMINATORS + j] >= 0 else -1
+        left = band - 1 - rows[slot, NEWER]
+        links[slot, CRITICAL] = links[slot, CRITICAL_NEXT] = rows[slot, DOMINATORS + left]
+        link(slot, dominators[slot, left], links)
     return size
 
 
@@ -151,34 +151,34 @@ def load_key(key: int, band: int, table: Table, retained: Retained, shown: Shown
     marks[LAST] = table.last[key]
     marks[NEXT_EVENT] = table.due[key]
     settle_oldest(retained)
-    for w in range(queries.shape[1]):
-        p = LANES
-        while p < LANES + size and retained.rows[p - LANES, SEQ] < queries[key, w, HEAD]:
-            p += 1
-        queries[key, w, POSITION] = p
-        settle_front(queries[key, w], retained.rows, retained.slot, LANES + size)
+    for query in range(queries.shape[1]):
+        position = LANES
+        while position < LANES + size and retained.rows[position - LANES, SEQ] < queries[key, query, HEAD]:
+            position += 1
+        queries[key, query, POSITION] = position
+        settle_front(queries[key, query], retained.rows, retained.slot, LANES + size)
     if table.shown_start.shape[0] > 1:
-        for w in range(queries.shape[1]):
-            start = table.shown_start[key * queries.shape[1] + w]
-            shown.length[w] = table.shown_start[key * queries.shape[1] + w + 1] - start
-            for i in range(shown.length[w]):
-                shown.lists[w, i, 0] = table.shown[start + i, 0]
-                shown.lists[w, i, 1] = table.shown[start + i, 1]
+        for query in range(queries.shape[1]):
+            start = table.shown_start[key * queries.shape[1] + query]
+            shown.length[query] = table.shown_start[key * queries.shape[1] + query + 1] - start
+            for i in range(shown.length[query]):
+                shown.lists[query, i, 0] = table.shown[start + i, 0]
+                shown.lists[query, i, 1] = table.shown[start + i, 1]
 
 
 @jit(inline="always")
 def store_objects(key: int, retained: Retained, new: Table) -> None:
     """Pack a key's objects behind those of the keys before it. O(positions)."""
-    rows, slot = retained.rows, retained.slot
-    r = new.start[key]
-    for p in range(retained.marks[FIRST], retained.marks[END]):
-        s = slot[p]
-        if s >= 0:
+    rows, slots = retained.rows, retained.slot
+    target = new.start[key]
+    for position in range(retained.marks[FIRST], retained.marks[END]):
+        slot = slots[position]
+        if slot >= 0:
             for j in range(rows.shape[1]):
-                new.rows[r, j] = rows[s, j]
-            new.words[r] = retained.word[p]
-            r += 1
-    new.start[key + 1] = r
+                new.rows[target, j] = rows[slot, j]
+            new.words[target] = retained.word[position]
+            target += 1
+    new.start[key + 1] = target
 
 
 @jit(inline="always")
@@ -188,20 +188,20 @@ def store_key(key: int, retained: Retained, shown: Shown, new: Table) -> None:
     store_objects(key, retained, new)
     new.last[key] = marks[LAST]
     new.due[key] = marks[NEXT_EVENT]
-    for w in range(queries.shape[1]):
-        queries[key, w, HEAD] = max(queries[key, w, HEAD], marks[LAST] - queries[key, w, COUNT] + 1)
+    for query in range(queries.shape[1]):
+        queries[key, query, HEAD] = max(queries[key, query, HEAD], marks[LAST] - queries[key, query, COUNT] + 1)
     if new.shown_start.shape[0] > 1:
-        for w in range(queries.shape[1]):
-            start = new.shown_start[key * queries.shape[1] + w]
-            for i in range(shown.length[w]):
-                new.shown[start + i, 0] = shown.lists[w, i, 0]
-                new.shown[start + i, 1] = shown.lists[w, i, 1]
-            new.shown_start[key * queries.shape[1] + w + 1] = start + shown.length[w]
+        for query in range(queries.shape[1]):
+            start = new.shown_start[key * queries.shape[1] + query]
+            for i in range(shown.length[query]):
+                new.shown[start + i, 0] = shown.lists[query, i, 0]
+                new.shown[start + i, 1] = shown.lists[query, i, 1]
+            new.shown_start[key * queries.shape[1] + query + 1] = start + shown.length[query]
 
 
 @jit
 def carry_over(key: int, active: AnyArray, table: Table, new: Table) -> int:
-    """Copy the inactive keys from ``key`` to the next active one (keys,); returns that. O(their rows)."""
+    """Copy the inactive keys (keys,) from ``key`` to the next active one; return that one. O(their rows)."""
     end = key
     moved = new.start[key] - table.start[key]
     while end < len(active) and not active[end]:
@@ -214,8 +214,8 @@ def carry_over(key: int, active: AnyArray, table: Table, new: Table) -> int:
     if table.shown_start.shape[0] > 1:
         queries = table.queries.shape[1]
         moved = new.shown_start[key * queries] - table.shown_start[key * queries]
-        for w in range(key * queries, end * queries):
-            new.shown_start[w + 1] = table.shown_start[w + 1] + moved
+        for index in range(key * queries, end * queries):
+            new.shown_start[index + 1] = table.shown_start[index + 1] + moved
         for i in range(table.shown_start[key * queries], table.shown_start[end * queries]):
             new.shown[i + moved, 0] = table.shown[i, 0]
             new.shown[i + moved, 1] = table.shown[i, 1]

@@ -1,4 +1,4 @@
-"""Positions of the retained objects of the key at work: looking them up, dropping the oldest, removing one among the others."""
+"""Look up positions of the retained objects of the key at work, drop the oldest, and remove others."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ FEW: int = 32
 
 @jit(inline="always")
 def first_from(seq: int, retained: Retained) -> int:
-    """The position of the first object with at least this seq, or END. O(older ones)."""
-    rows, slot, end = retained.rows, retained.slot, retained.marks[END]
+    """Return the position of the first object with at least this seq, or END. O(older ones)."""
+    rows, slots, end = retained.rows, retained.slot, retained.marks[END]
     position: int = retained.marks[FIRST]
-    while position < end and (slot[position] < 0 or rows[slot[position], SEQ] < seq):
+    while position < end and (slots[position] < 0 or rows[slots[position], SEQ] < seq):
         position += 1
     return position
 
 
 @jit(inline="always")
 def drop_before(position: int, retained: Retained) -> None:
-    """Drop the objects before ``position``: they have left the state's window, and so has all that is older. O(dropped)."""
-    links, slot, free, marks = retained.links, retained.slot, retained.free, retained.marks
-    for p in range(marks[FIRST], position):
-        if slot[p] >= 0:
-            unlink(slot[p], -1, links)  # its critical dominator is older and left before
-            free[marks[FREE]] = slot[p]
+    """Drop the objects before ``position``: they and all older ones have left the state's window. O(dropped)."""
+    links, slots = retained.links, retained.slot
+    free, marks = retained.free, retained.marks
+    for place in range(marks[FIRST], position):
+        if slots[place] >= 0:
+            unlink(slots[place], -1, links)  # Its critical dominator is older and left before.
+            free[marks[FREE]] = slots[place]
             marks[FREE] += 1
         else:
             marks[HOLES] -= 1
@@ -44,37 +45,37 @@ def drop_before(position: int, retained: Retained) -> None:
 @jit(inline="always")
 def settle_oldest(retained: Retained) -> None:
     """Skip holes at the first position and set the oldest seq."""
-    slot, marks = retained.slot, retained.marks
-    while marks[FIRST] < marks[END] and slot[marks[FIRST]] < 0:
+    slots, marks = retained.slot, retained.marks
+    while marks[FIRST] < marks[END] and slots[marks[FIRST]] < 0:
         marks[FIRST] += 1
         marks[HOLES] -= 1
-    marks[OLDEST] = retained.rows[slot[marks[FIRST]], SEQ] if marks[FIRST] < marks[END] else NEVER
+    marks[OLDEST] = retained.rows[slots[marks[FIRST]], SEQ] if marks[FIRST] < marks[END] else NEVER
 
 
 @jit
 def close_gap(word: AnyArray, slot: AnyArray, at: int, end: int) -> None:
-    """Remove position ``at``: everything up to ``end`` moves down by one, in steps of 16 (the arrays reach at least 16 beyond ``end``)."""
-    p = np.uint64(at)
+    """Remove position ``at``: move up to ``end`` down by one, in steps of 16 (the arrays reach at least 16 beyond ``end``)."""
+    position = np.uint64(at)
     stop = np.uint64(end)
-    while p < stop:
+    while position < stop:
         for i in range(16):
-            word[p + np.uint64(i)] = word[p + np.uint64(i) + np.uint64(1)]
+            word[position + np.uint64(i)] = word[position + np.uint64(i) + np.uint64(1)]
         for i in range(16):
-            slot[p + np.uint64(i)] = slot[p + np.uint64(i) + np.uint64(1)]
-        p += np.uint64(16)
+            slot[position + np.uint64(i)] = slot[position + np.uint64(i) + np.uint64(1)]
+        position += np.uint64(16)
 
 
 @jit(inline="always")
 def remove_position(at: int, layout: WordLayout, queries: AnyArray, retained: Retained) -> None:
-    """Take the object at position ``at`` out; the queries' (Q, 8) first positions follow. O(CLOSE)."""
+    """Remove the object at position ``at``, and adjust the first positions of the queries (Q, 8). O(CLOSE)."""
     marks = retained.marks
     if marks[END] - at <= CLOSE:
         close_gap(retained.word, retained.slot, at, marks[END])
         marks[COARSE_END] = min(marks[COARSE_END], at)
         marks[END] -= 1
-        for w in range(queries.shape[0]):
-            if queries[w, POSITION] > at:
-                queries[w, POSITION] -= 1
+        for query in range(queries.shape[0]):
+            if queries[query, POSITION] > at:
+                queries[query, POSITION] -= 1
     else:
         retained.word[at] = layout.dead
         retained.coarse[at] = layout.coarse_dead
@@ -84,7 +85,7 @@ def remove_position(at: int, layout: WordLayout, queries: AnyArray, retained: Re
 
 @jit(inline="always")
 def many_holes(retained: Retained) -> bool:
-    """Whether a quarter of the positions are holes."""
+    """Return True if a quarter of the positions are holes."""
     marks = retained.marks
     many: bool = marks[HOLES] > FEW and marks[HOLES] * 4 > marks[END] - marks[FIRST]
     return many
@@ -92,11 +93,11 @@ def many_holes(retained: Retained) -> bool:
 
 @jit
 def objects_before(position: int, retained: Retained) -> int:
-    """The position ``position`` gets if all holes are closed. O(positions)."""
+    """Return the position that ``position`` gets when all holes are closed. O(positions)."""
     first = retained.marks[FIRST]
     found: int = first
-    for p in range(first, position):
-        if retained.slot[p] >= 0:
+    for place in range(first, position):
+        if retained.slot[place] >= 0:
             found += 1
     return found
 
@@ -104,16 +105,17 @@ def objects_before(position: int, retained: Retained) -> int:
 @jit
 def close_holes(queries: AnyArray, retained: Retained) -> None:
     """Close all holes and correct the queries' (Q, 8) first positions. O(positions)."""
-    word, coarse, slot, marks = retained.word, retained.coarse, retained.slot, retained.marks
-    for w in range(queries.shape[0]):
-        queries[w, POSITION] = objects_before(queries[w, POSITION], retained)
+    word, coarse = retained.word, retained.coarse
+    slots, marks = retained.slot, retained.marks
+    for query in range(queries.shape[0]):
+        queries[query, POSITION] = objects_before(queries[query, POSITION], retained)
     marks[COARSE_END] = objects_before(marks[COARSE_END], retained)
     end = marks[FIRST]
-    for p in range(marks[FIRST], marks[END]):
-        if slot[p] >= 0:
-            slot[end] = slot[p]
-            word[end] = word[p]
-            coarse[end] = coarse[p]
+    for position in range(marks[FIRST], marks[END]):
+        if slots[position] >= 0:
+            slots[end] = slots[position]
+            word[end] = word[position]
+            coarse[end] = coarse[position]
             end += 1
     marks[END] = end
     marks[HOLES] = 0

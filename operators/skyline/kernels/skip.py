@@ -1,9 +1,10 @@
-"""Arrivals that never show: found for a whole stretch of arrivals at once, before any of them is looked at one by one (K = 1).
+"""Find the arrivals that never show, for a whole stretch of arrivals at once, before each is processed by itself (K = 1).
 
 An arrival r is passed over if (1) an older object p alive in every query's window to the end of the stretch dominates it, and (2) a newer
-arrival j of the same stretch dominates it. Exact, by transitivity: r is no member, since p, or what removes p and hence dominates r too, is
-alive until j removes r; whatever r would have removed is dominated by p too, hence no member, and goes with j; whatever r would have kept
-out is kept out by p until j removes it. The last j of a chain is not passed over, so at the end of the stretch the state is the same.
+arrival j of the same stretch dominates it. Exact, by transitivity: r is no member, since p, or the object that removes p and hence
+dominates r too, is alive until j removes r. An object that r would have removed is dominated by p too, hence no member, and goes with j.
+An object that r would have kept out is kept out by p until j removes it. The last j of a chain is not passed over, so at the end of the
+stretch the state is the same.
 
 Words decide alone here: a smaller field means a smaller value, so "smaller in every field" is sufficient for dominance.
 """
@@ -45,7 +46,7 @@ BEGIN, STOP, UNTRIED, TURN = range(4)
 
 @jit
 def new_stretch() -> Stretch:
-    """Room for a stretch."""
+    """Return room for a stretch."""
     return Stretch(
         np.empty(AHEAD, np.int64), np.empty(KNOWN, np.int64), np.empty(KNOWN, np.int64), np.empty(STRETCH, np.int64), np.zeros(4, np.int64)
     )
@@ -53,7 +54,7 @@ def new_stretch() -> Stretch:
 
 @jit(inline="always")
 def begin_key(row: int, stretch: Stretch) -> None:
-    """Forget the last key: nothing is looked ahead up to ``row``, nothing known."""
+    """Reset the stretch for another key: it ends at ``row``, and no dominator is known."""
     marks = stretch.marks
     marks[BEGIN] = marks[STOP] = row
     marks[UNTRIED] = 0
@@ -63,101 +64,105 @@ def begin_key(row: int, stretch: Stretch) -> None:
 
 
 @jit
-def find_smaller(words: AnyArray, n: int, above: int, guard: int) -> int:
-    """Where one of the first n words (then dead ones up to a multiple of ``LANES``) that is smaller in every field is, or -1. O(n)."""
-    for p in range(0, n, LANES):
-        smaller, _ = far_masks(words, p, above, 0, guard)
+def find_smaller(words: AnyArray, count: int, above: int, guard: int) -> int:
+    """Return the place among the first ``count`` words (padded with dead ones) of one smaller in every field, or -1. O(count)."""
+    for position in range(0, count, LANES):
+        smaller, _ = far_masks(words, position, above, 0, guard)
         if smaller != 0:
-            at: int = p + highest(smaller)
-            return at
+            found: int = position + highest(smaller)
+            return found
     return -1
 
 
 @jit(inline="always")
-def swap(values: AnyArray, a: int, b: int) -> None:
+def swap(values: AnyArray, first: int, second: int) -> None:
     """Exchange two places."""
-    x = values[a]
-    values[a] = values[b]
-    values[b] = x
+    value = values[first]
+    values[first] = values[second]
+    values[second] = value
 
 
 @jit(inline="always")
-def dominated_ahead(word: int, place: int, above: int, n: int, layout: WordLayout, ahead: AnyArray) -> tuple[bool, int]:
-    """Whether one of the first n arrivals ``ahead`` dominates the arrival with ``word``, and n with this arrival if not. O(n).
+def dominated_ahead(word: int, place: int, above: int, count: int, layout: WordLayout, ahead: AnyArray) -> tuple[bool, int]:
+    """Return True if one of the first ``count`` arrivals ``ahead`` dominates the arrival with ``word``, and the new ``count``. O(count).
 
-    ``above`` tests for words smaller in every field (``block_tests``); what dominates moves to ``place`` < LANES, to be tried first.
+    ``above`` tests for words smaller in every field (``block_tests``). A dominating arrival moves to ``place`` < LANES, to be tried first;
+    an arrival that none dominates is added.
     """
-    p = find_smaller(ahead, n, above, layout.guard)
-    if p >= LANES:
-        swap(ahead, p, place)
-    if p < 0 and n < AHEAD:
-        ahead[n] = word + layout.guard
-        n += 1
-    return p >= 0, n
+    found = find_smaller(ahead, count, above, layout.guard)
+    if found >= LANES:
+        swap(ahead, found, place)
+    if found < 0 and count < AHEAD:
+        ahead[count] = word + layout.guard
+        count += 1
+    return found >= 0, count
 
 
 @jit(inline="always")
 def dominated_by_older(place: int, above: int, position: int, guard: int, retained: Retained, stretch: Stretch) -> bool:
-    """Whether a known object, or a retained one from ``position`` on, dominates the arrival; a retained one is known from then on.
+    """Return True if a known object, or a retained one from ``position`` on, dominates the arrival; the latter is known from then on.
 
     ``above`` and ``place`` as in ``dominated_ahead``. O(KNOWN), and O(MANY) if no known object does.
     """
-    known, known_seq, word, slot = stretch.known, stretch.known_seq, retained.word, retained.slot
-    p = find_smaller(known, KNOWN, above, guard)
-    over = p >= 0
-    if p >= LANES:
-        swap(known, p, place)
-        swap(known_seq, p, place)
-    if p < 0:
-        p = retained.marks[END]
-        last = max(position, p - MANY)
-        while p > last:
-            p -= LANES
-            found, _ = far_masks(word, p, above, 0, guard)
+    known, known_seq = stretch.known, stretch.known_seq
+    word, slots = retained.word, retained.slot
+    index = find_smaller(known, KNOWN, above, guard)
+    is_dominated = index >= 0
+    if index >= LANES:
+        swap(known, index, place)
+        swap(known_seq, index, place)
+    if index < 0:
+        index = retained.marks[END]
+        last = max(position, index - MANY)
+        while index > last:
+            index -= LANES
+            found, _ = far_masks(word, index, above, 0, guard)
             if found != 0:
-                q = p + highest(found)
-                if q >= position and slot[q] >= 0:
-                    over = True
+                hit = index + highest(found)
+                if hit >= position and slots[hit] >= 0:
+                    is_dominated = True
                     turn = stretch.marks[TURN]
-                    known[turn] = word[q]
-                    known_seq[turn] = retained.rows[slot[q], SEQ]
+                    known[turn] = word[hit]
+                    known_seq[turn] = retained.rows[slots[hit], SEQ]
                     stretch.marks[TURN] = LANES + (turn + 1) % (KNOWN - LANES)
                 break
-    return over
+    return is_dominated
 
 
 @jit
 def pass_over(
-    begin: int, m: int, position: int, oldest: int, layout: WordLayout, block: Block, retained: Retained, stretch: Stretch
+    begin: int, size: int, position: int, oldest: int, layout: WordLayout, block: Block, retained: Retained, stretch: Stretch
 ) -> int:
-    """Set ``stretch.following`` for the m arrivals from row ``begin`` on; returns how many are passed over.
+    """Set ``stretch.following`` for the ``size`` arrivals from row ``begin`` on; return how many are passed over.
 
     An object is tried as p if its seq is at least ``oldest``; the retained ones are those from ``position`` on. O(AHEAD + KNOWN) per
     arrival, and O(MANY) for those that no known object dominates.
     """
-    layout, block, retained, stretch = borrowed(layout), borrowed(block), borrowed(retained), borrowed(stretch)
-    ahead, following, words, usable, guard = stretch.ahead, stretch.following, block.words, block.usable, layout.guard
+    layout, block = borrowed(layout), borrowed(block)
+    retained, stretch = borrowed(retained), borrowed(stretch)
+    ahead, following, words = stretch.ahead, stretch.following, block.words
+    usable, guard = block.usable, layout.guard
     for i in range(AHEAD):
         ahead[i] = layout.dead
     for i in range(KNOWN):
         if stretch.known_seq[i] < oldest:
             stretch.known[i] = layout.dead
-    n = 0
+    count = 0
     passed = 0
-    counts = m
-    for i in range(m - 1, -1, -1):
-        over = False
+    following_row = size
+    for i in range(size - 1, -1, -1):
+        skipped = False
         if usable[begin + i]:
             word = words[begin + i]
             above = word - layout.ones + guard + guard + 1
             place = i & (LANES - 1)
-            over, n = dominated_ahead(word, place, above, n, layout, ahead)
-            over = over and dominated_by_older(place, above, position, guard, retained, stretch)
-        if over:
+            skipped, count = dominated_ahead(word, place, above, count, layout, ahead)
+            skipped = skipped and dominated_by_older(place, above, position, guard, retained, stretch)
+        if skipped:
             passed += 1
         else:
-            counts = i
-        following[i] = counts
+            following_row = i
+        following[i] = following_row
     return passed
 
 
@@ -165,31 +170,31 @@ def pass_over(
 def plan_stretch(row: int, end: int, settings: Settings, layout: WordLayout, block: Block, retained: Retained, stretch: Stretch) -> None:
     """Look ahead from ``row`` on, not beyond ``end``."""
     marks = stretch.marks
-    m = min(STRETCH, end - row)
+    size = min(STRETCH, end - row)
     marks[BEGIN] = row
-    marks[STOP] = row + m
+    marks[STOP] = row + size
     if marks[UNTRIED] > 0:
         marks[UNTRIED] -= 1
-        for i in range(m):
+        for i in range(size):
             stretch.following[i] = i
     else:
-        # what is alive in every query's window to the end of the stretch
-        rows, slot, stop = retained.rows, retained.slot, retained.marks[END]
-        oldest = max(0, block.seq[row + m - 1] - settings.least_count + 1)
+        # The objects alive in every query's window to the end of the stretch.
+        rows, slots, stop = retained.rows, retained.slot, retained.marks[END]
+        oldest = max(0, block.seq[row + size - 1] - settings.least_count + 1)
         position = first_from(oldest, retained)
         if settings.least_micros < UNBOUNDED:
-            since = block.time[row + m - 1] - settings.least_micros
-            while position < stop and (slot[position] < 0 or rows[slot[position], TIME] <= since):
+            since = block.time[row + size - 1] - settings.least_micros
+            while position < stop and (slots[position] < 0 or rows[slots[position], TIME] <= since):
                 position += 1
-            oldest = max(oldest, rows[slot[position], SEQ] if position < stop else NEVER)
-        passed = pass_over(row, m, position, oldest, layout, block, retained, stretch)
-        if passed * 4 < m:
+            oldest = max(oldest, rows[slots[position], SEQ] if position < stop else NEVER)
+        passed = pass_over(row, size, position, oldest, layout, block, retained, stretch)
+        if passed * 4 < size:
             marks[UNTRIED] = PAUSE
 
 
 @jit(inline="always")
 def next_counting(row: int, stretch: Stretch) -> int:
-    """The first arrival from ``row`` on that is not passed over."""
+    """Return the first arrival from ``row`` on that is not passed over."""
     begin = stretch.marks[BEGIN]
     following: int = begin + stretch.following[row - begin]
     return following
@@ -197,13 +202,13 @@ def next_counting(row: int, stretch: Stretch) -> int:
 
 @jit(inline="always")
 def undisturbed(row: int, following: int, settings: Settings, block: Block, queries: AnyArray, retained: Retained) -> int:
-    """The first arrival from ``row`` to ``following`` at which more happens than that it occupies the window; ``following`` if none is.
+    """Return the first arrival from ``row`` on that does more than occupy the window; ``following`` if none does before it.
 
-    It pushes a retained object out of a window of the state or of a query (Q, 8), or something is due at its instant. O(passed).
+    Such an arrival pushes a retained object out of a window of the state or of a query (Q, 8), or an event is due then. O(passed).
     """
     seq = min(retained.marks[OLDEST], FAR) + settings.window_count
-    for w in range(queries.shape[0]):
-        seq = min(seq, min(queries[w, FRONT], FAR) + queries[w, COUNT])
+    for query in range(queries.shape[0]):
+        seq = min(seq, min(queries[query, FRONT], FAR) + queries[query, COUNT])
     stop: int = min(following, row + max(0, seq - block.seq[row]))
     if settings.timed:
         first = row

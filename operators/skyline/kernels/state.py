@@ -1,4 +1,4 @@
-"""What the skyline kernels pass around: columns of their rows, and their arrays as named tuples.
+"""The arrays of the skyline kernels as named tuples, and the columns of their rows.
 
 The state of a bucket is flat, grouped by key (``Table``). The key at work is unpacked into *slots* and *positions* (``Retained``): an
 object stays in its slot as long as it is retained; positions FIRST <= p < END list the slots in seq order, -1 where one was removed.
@@ -39,7 +39,7 @@ ORPHANS: int = 64
 
 
 class Settings(NamedTuple):
-    """What does not change while a state lives. Windows are UNBOUNDED where they have no such end."""
+    """The constants of a state. Windows are UNBOUNDED where they have no such end."""
 
     band: int
     """K."""
@@ -73,7 +73,7 @@ class Block(NamedTuple):
     time: AnyArray
     """(n,) int64, microseconds."""
     keys: AnyArray
-    """(D, n) int64: what is compared exactly (``words``)."""
+    """(D, n) int64: the exactly compared values (``words``)."""
     words: AnyArray
     """(n,) int64, without guard bits."""
     usable: AnyArray
@@ -96,7 +96,7 @@ class Table(NamedTuple):
     queries: AnyArray
     """(keys, Q, 8) int64: see ``COUNT``. Changed in place."""
     shown_start: AnyArray
-    """(keys * Q + 1,) int64, or (1,) without boundaries: shown[shown_start[k * Q + w]] .. is what query w of key k shows."""
+    """(keys * Q + 1,) int64, or (1,) without boundaries: query w of key k shows shown[shown_start[k * Q + w]] .."""
     shown: AnyArray
     """(s, 2) int64: seq and time, newest first."""
 
@@ -119,7 +119,7 @@ class Retained(NamedTuple):
     slot: AnyArray
     """(c + 64,) int64, by position: slots in seq order, -1 where there is no object."""
     dominated: AnyArray
-    """(c, 2) int64: slot and position of what the arrival at work dominates, newest first."""
+    """(c, 2) int64: slot and position of the objects that the arrival at work dominates, newest first."""
     orphans: AnyArray
     """(64,) int64: slots of objects whose critical dominator leaves."""
     marks: AnyArray
@@ -127,18 +127,18 @@ class Retained(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What the queries with boundaries of the key at work showed last; without such queries nothing of it is used."""
+    """The results that the queries with boundaries of the key at work showed last; unused without such queries."""
 
     lists: AnyArray
     """(Q, longest, 2) int64: seq and time, newest first."""
     length: AnyArray
     """(Q,) int64."""
     members: AnyArray
-    """(longest, 2) int64: room for what is shown next."""
+    """(longest, 2) int64: room for the next shown list."""
 
 
 class Stretch(NamedTuple):
-    """The stretch of arrivals of the key at work that is looked ahead."""
+    """The stretch of arrivals of the key at work that the kernels look ahead over."""
 
     ahead: AnyArray
     """(128,) int64: words with guard bits of arrivals that nothing newer dominates, then dead ones."""
@@ -171,24 +171,24 @@ class ChangeRows(NamedTuple):
 
 @jit
 def empty_changes() -> ChangeRows:
-    """No changes yet, room for some."""
+    """Return room for changes."""
     return ChangeRows(np.empty((1024, 8), np.int64), np.zeros(1, np.int64))
 
 
 @jit
-def grown(changes: ChangeRows, need: int) -> ChangeRows:
-    """The changes in twice the room for them and ``need`` more."""
-    n = changes.size[0]
-    rows = np.empty((2 * (n + need), 8), np.int64)
-    for i in range(n):
+def enlarged(changes: ChangeRows, need: int) -> ChangeRows:
+    """Return the changes in twice the room for them and ``need`` more."""
+    count = changes.size[0]
+    rows = np.empty((2 * (count + need), 8), np.int64)
+    for i in range(count):
         for j in range(8):
             rows[i, j] = changes.rows[i, j]
     return ChangeRows(rows, changes.size)
 
 
 @jit(inline="always")
-def with_room(changes: ChangeRows, need: int) -> ChangeRows:
-    """The changes with room for ``need`` more."""
+def ensure_capacity(changes: ChangeRows, need: int) -> ChangeRows:
+    """Return the changes with room for ``need`` more."""
     if changes.size[0] + need > changes.rows.shape[0]:
-        changes = grown(changes, need)
+        changes = enlarged(changes, need)
     return changes

@@ -102,7 +102,7 @@ def test_queries_of_equal_reports_and_window_share_a_state_whatever_their_type()
     plan = plan_of_text(SPEC)
     assert {o.name: o.queries for o in plan.operators} == {"rainiest": ("rainiest", "steady"), "daily": ("daily",)}
     assert len(plan.intake.reports) == 2
-    said = explain(plan)
+    explained = explain(plan)
     for line in (
         "reports on station: reject rows where station is null\n",
         "reports on region, station: reject rows where region or station is null, or on_off neither on nor off\n",
@@ -113,11 +113,11 @@ def test_queries_of_equal_reports_and_window_share_a_state_whatever_their_type()
         "shared by 2 queries: same object, criteria (or updates), where, stale_after and window\n",
         "steady_trajectory\n",
     ):
-        assert line in said, line
+        assert line in explained, line
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "reason"),
     [
         ("k: 3", "k: 4", "queries.rainiest.k was 3, now 4"),
         ("trace: all", "trace: members", "queries.steady.trace_all was True, now False"),
@@ -129,8 +129,8 @@ def test_queries_of_equal_reports_and_window_share_a_state_whatever_their_type()
         ("[region, station]", "[ station ]", "queries.daily.object was [region, station], now [station]"),
     ],
 )
-def test_what_shapes_the_state_is_part_of_the_fingerprint(old: str, new: str, said: str) -> None:
+def test_what_shapes_the_state_is_part_of_the_fingerprint(old: str, new: str, reason: str) -> None:
     before, after = (validate_text(text, {})[0] for text in (SPEC, SPEC.replace(old, new, 1)))
     assert before is not None and after is not None
     found = compare(fingerprint(compile_job(before)), fingerprint(compile_job(after)))
-    assert found and any(said in f for f in found), found
+    assert found and any(reason in f for f in found), found

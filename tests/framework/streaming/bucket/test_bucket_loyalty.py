@@ -110,8 +110,8 @@ def test_changes_trajectories_and_brute_force_are_the_definitions(plan: Plan, ro
         data = objects(plan, Accepted((), table_of(HostConfig.of(plan, (), "test"), mine), [r[0] * MINUTE for r in mine], {}))
         for query in plan.queries:
             op: Any = plan.operators[query.operator].operator
-            asked = op.queries[query.index]
-            said = oracle.Query(asked.k, asked.at_least, asked.every, asked.trace_all)
+            entry = op.queries[query.index]
+            definition = oracle.Query(entry.k, entry.at_least, entry.every, entry.trace_all)
             reports = [
                 oracle.Report(r[0] * MINUTE, () if query.name == "alone" else (r[4].encode(),), r[3] > 1)
                 for r in mine
@@ -124,24 +124,24 @@ def test_changes_trajectories_and_brute_force_are_the_definitions(plan: Plan, ro
 
             window, stale = op.window.micros, op.stale_after
             spans = oracle.spans(reports, stale)
-            at = oracle.instants(spans, window, [said], end)
+            at = oracle.instants(spans, window, [definition], end)
             changes = [c for c in got.get(f"changes:{query.name}", []) if c["grp"] == grp]
-            told = [
+            emitted = [
                 (micros(c["changed_at"]), c["step"], c["pos"], c["change"], c["cause"], item_of(c), c["loyalty_seconds"], c["slope"])
                 for c in changes
             ]
-            expected = oracle.changes(reports, stale, window, said, at)
-            assert told == [(c.at, c.step, c.pos, "-+"[c.sign > 0], c.cause, c.object, c.loyalty / 1e6, c.slope) for c in expected]
+            expected = oracle.changes(reports, stale, window, definition, at)
+            assert emitted == [(c.at, c.step, c.pos, "-+"[c.sign > 0], c.cause, c.object, c.loyalty / 1e6, c.slope) for c in expected]
             traced = [
                 (micros(p["valid_from"]), item_of(p), p["loyalty_seconds"], p["slope"])
                 for p in got.get(f"trajectory:{query.name}", [])
                 if p["grp"] == grp
             ]
-            points = oracle.points(reports, stale, window, said, at)
+            points = oracle.points(reports, stale, window, definition, at)
             assert sorted(traced) == sorted((p.at, p.object, p.loyalty / 1e6, p.slope) for p in points)
             for t in at:
-                boundary = t // said.every * said.every if said.every else t
-                members = oracle.ranked(spans, window, t, oracle.result(spans, window, said, boundary))
+                boundary = t // definition.every * definition.every if definition.every else t
+                members = oracle.ranked(spans, window, t, oracle.result(spans, window, definition, boundary))
                 worth = [(tuple(n.decode() for n in o), oracle.loyalty(spans[o], window, t) / 1e6) for o in members]
                 assert most_loyal(Question(plan, query, data, t)) == worth, (query.name, t)
 

@@ -115,8 +115,8 @@ def test_changes_are_those_of_the_definition(plans: dict[str, Plan], window: str
                 usable &= np.array([r[1] < 20 or (r[3] is not None and r[3] > 1) for r in of_key], bool)
             values[~usable] = 0
             dom = dominance(values, list(DIMENSIONS[query.name].values()), usable, op.distinct)
-            asked = LogicalQuery(query.window.count, query.window.micros, query.every_micros)
-            for at, step, pos, sign, _, seq in stream([r[0] * MINUTE for r in of_key], dom, usable, op.band, asked, until):
+            logical = LogicalQuery(query.window.count, query.window.micros, query.every_micros)
+            for at, step, pos, sign, _, seq in stream([r[0] * MINUTE for r in of_key], dom, usable, op.band, logical, until):
                 expected.append((grp, at, step, pos, "+" if sign > 0 else "-", of_key[seq][1], seq, of_key[seq][0] * MINUTE))
         found = [
             (r["grp"], micros(r["changed_at"]), r["step"], r["pos"], r["change"], r["id"], r["seq"], micros(r["time"]))
@@ -153,13 +153,13 @@ def test_the_skyband_answers_every_window(plans: dict[str, Plan], window: str, r
             for grp in "pq":
                 of_key = [x for x in mine(rows, grp) if x[0] <= r[0]]
                 data = objects(plan, Accepted((), table_of(config, of_key), [x[0] * MINUTE for x in of_key], {}))
-                held = bands[node.name].filter(pc.equal(bands[node.name]["grp"], grp))
+                band = bands[node.name].filter(pc.equal(bands[node.name]["grp"], grp))
                 for count, minutes in smaller(plan):
-                    asked = narrow(query, count, minutes)
-                    found = unbeaten(Question(plan, asked, data, bucket_until))
+                    narrowed = narrow(query, count, minutes)
+                    found = unbeaten(Question(plan, narrowed, data, bucket_until))
                     assert found is not None
                     expected = [item[0] for item, _ in found]
-                    assert answered(held, len(of_key) - 1, bucket_until, count, minutes) == expected, (node.name, grp, count, minutes)
+                    assert answered(band, len(of_key) - 1, bucket_until, count, minutes) == expected, (node.name, grp, count, minutes)
 
 
 def smaller(plan: Plan) -> list[tuple[int | None, int | None]]:
@@ -177,14 +177,14 @@ def narrow(query: Any, count: int | None, minutes: int | None) -> Any:
     return replace(query, window=Window(count, None if minutes is None else minutes * MINUTE), every_micros=None)
 
 
-def answered(held: pa.Table, last: int, at: int, count: int | None, minutes: int | None) -> list[int]:
+def answered(band: pa.Table, last: int, at: int, count: int | None, minutes: int | None) -> list[int]:
     """Seqs, newest first, of the rows that are in the window and whose ``pred`` is not."""
 
     def alive(seq: int, time: int) -> bool:
         return (count is None or seq > last - count) and (minutes is None or time > at - minutes * MINUTE)
 
-    preds = held["pred_time"].cast(pa.int64()).to_pylist() if held.num_rows else []
-    columns = zip(held["seq"].to_pylist(), held["time"].cast(pa.int64()).to_pylist(), held["pred"].to_pylist(), preds, strict=True)
+    preds = band["pred_time"].cast(pa.int64()).to_pylist() if band.num_rows else []
+    columns = zip(band["seq"].to_pylist(), band["time"].cast(pa.int64()).to_pylist(), band["pred"].to_pylist(), preds, strict=True)
     return sorted((s for s, t, p, pt in columns if alive(s, t) and (p is None or not alive(p, pt))), reverse=True)
 
 
@@ -205,9 +205,9 @@ def test_codes_of_held_texts_survive() -> None:
     codes = TextCodes(("c",))
     first = codes.encode(pa.chunked_array([["x", "c", None, "y", "z", "y"]])).tolist()
     assert first == [1, 0, NULL, 2, 3, 2]
-    held = codes.held([pa.chunked_array([["z", None, "c"]]), pa.chunked_array([["y"]])])
-    assert held.to_pylist() == [{"value": "y", "code": 2}, {"value": "z", "code": 3}]
-    again = TextCodes(("c",), bytes_table(table_bytes(held)))
+    kept = codes.held([pa.chunked_array([["z", None, "c"]]), pa.chunked_array([["y"]])])
+    assert kept.to_pylist() == [{"value": "y", "code": 2}, {"value": "z", "code": 3}]
+    again = TextCodes(("c",), bytes_table(table_bytes(kept)))
     assert again.encode(pa.chunked_array([["new", "z"], ["c", "y", None]])).tolist() == [4, 3, 0, 2, NULL]
-    assert again.held([pa.chunked_array([["z", "y"]])]).equals(held)
+    assert again.held([pa.chunked_array([["z", "y"]])]).equals(kept)
     assert TextCodes(()).encode(pa.chunked_array([[]], pa.string())).tolist() == []

@@ -57,7 +57,7 @@ def test_the_rainiest_stations_of_thirty_days_are_those_of_sql(shared_data: Call
     config = HostConfig.of(compile_job(job), (), "test")
     columns = {"station": raw["station"], "ts": pa.array(time).cast(pa.timestamp("us", "UTC")), "state": raw["state"]}
     rows = pa.table(columns | {"__origin": pa.nulls(len(time), pa.string())}).select(config.row_schema().names).cast(config.row_schema())
-    told = through_a_bucket(config, rows, np.searchsorted(time, np.arange(time[0], time[-1] + DAY, 365 * DAY)).tolist())
+    tables = through_a_bucket(config, rows, np.searchsorted(time, np.arange(time[0], time[-1] + DAY, 365 * DAY)).tolist())
 
     sql = duckdb.connect()
     sql.register("updates", pa.table({"station": raw["station"], "ts": time, "state": raw["state"]}))
@@ -66,16 +66,16 @@ def test_the_rainiest_stations_of_thirty_days_are_those_of_sql(shared_data: Call
     for day in days:
         at = int(time[0]) + day * DAY
         expected = sql.execute(BY_SQL, {"at": at}).fetchall()
-        assert members(told["changes:rainiest"], at) == {s for s, _, _ in expected[:10]}, day
+        assert members(tables["changes:rainiest"], at) == {s for s, _, _ in expected[:10]}, day
         least = 24 * DAY
         wet = {s for s, loyalty, slope in expected if loyalty > least or (loyalty == least and slope >= 0)}
-        assert members(told["changes:wet"], at) == wet, day
-        assert worth(told["trajectory:wet"], at) == {s: (loyalty, slope) for s, loyalty, slope in expected}, day
-    assert set(told["changes:rainiest"]["cause"].to_pylist()) == {"arrival", "promoted", "displaced", "crossing"}
+        assert members(tables["changes:wet"], at) == wet, day
+        assert worth(tables["trajectory:wet"], at) == {s: (loyalty, slope) for s, loyalty, slope in expected}, day
+    assert set(tables["changes:rainiest"]["cause"].to_pylist()) == {"arrival", "promoted", "displaced", "crossing"}
 
 
 def through_a_bucket(config: HostConfig, rows: pa.Table, cuts: list[int]) -> dict[str, pa.Table]:
-    """What the bucket tells, by kind; a year of rows at a time, its state written and read back every tenth."""
+    """Return the output of the bucket by kind; a year of rows at a time, its state written and read back every tenth."""
     bucket, state, out = Bucket(config, 0), {}, {}
     for n, (a, b) in enumerate(itertools.pairwise([*cuts, rows.num_rows, rows.num_rows])):
         newest = rows["ts"].cast(pa.int64())[b - 1].as_py() // 1000
@@ -91,18 +91,18 @@ def through_a_bucket(config: HostConfig, rows: pa.Table, cuts: list[int]) -> dic
 
 
 def members(changes: pa.Table, at: int) -> set[int]:
-    """Who is in the result as of ``at``: whose last change by then is a +."""
+    """Return the members of the result as of ``at``: their last change by then is a +."""
     by_then = changes.slice(0, int(np.searchsorted(changes["changed_at"].cast(pa.int64()).to_numpy(), at, side="right")))
     last: dict[int, str] = dict(zip(by_then["station"].to_pylist(), by_then["change"].to_pylist(), strict=True))
     return {station for station, change in last.items() if change == "+"}
 
 
 def worth(points: pa.Table, at: int) -> dict[int, tuple[Any, Any]]:
-    """What every station is worth as of ``at`` by its last point: (loyalty in microseconds, slope), if anything."""
+    """Return (loyalty in microseconds, slope) of every station as of ``at`` by its last point, without those of neither."""
     time = points["valid_from"].cast(pa.int64()).to_numpy()
     assert (np.diff(time) >= 0).all()
     end = int(np.searchsorted(time, at, side="right"))
     columns = points["station"], points["loyalty_seconds"], points["slope"]
-    told = zip(time[:end].tolist(), *(c.slice(0, end).to_pylist() for c in columns), strict=True)
-    last = {station: (round(loyalty * 1e6) + slope * (at - since), slope) for since, station, loyalty, slope in told}
+    known = zip(time[:end].tolist(), *(c.slice(0, end).to_pylist() for c in columns), strict=True)
+    last = {station: (round(loyalty * 1e6) + slope * (at - since), slope) for since, station, loyalty, slope in known}
     return {s: w for s, w in last.items() if w[0] > 0 or w[1] > 0}
