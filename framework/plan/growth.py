@@ -28,12 +28,12 @@ class Growth:
         """Raise SkybandError SKY-E650 if the state cannot be split."""
         if self.refused is None:
             return None
-        hint = f"run.buckets can become a multiple of {self.was}; skyband rebuild SPEC makes everything anew with any number"
+        hint = f"run.buckets can become a multiple of {self.was}; skyband rebuild SPEC takes any number"
         return SkybandError("SKY-E650", f"run.buckets was {self.was}, now {self.now}: {self.refused}", hint=hint)
 
 
 def kept_buckets(old: Mapping[str, Any], salt: str) -> int:
-    """The number of buckets in a kept fingerprint, also if it is concealed there; 0 if it cannot be told."""
+    """Return the number of buckets in a kept fingerprint, also if it is concealed there; 0 if it is unknown."""
     said = old.get("run", {}).get("buckets")
     if isinstance(said, int):
         return said

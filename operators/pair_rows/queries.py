@@ -45,7 +45,7 @@ class Between:
         if self.a == self.b:
             raise ValueError("the two sides of a pair are equal")
         if self.kind not in ("text", "int", "bool"):
-            raise ValueError(f"sides are told apart by a text, int or bool column, not {self.kind}")
+            raise ValueError(f"sides are distinguished by a text, int or bool column, not {self.kind}")
 
     def condition(self, which: Literal["a", "b"]) -> Node:
         """Return the condition that a pair's object ``which`` is on its side."""

@@ -1,4 +1,4 @@
-"""Matches: for every arriving row the k older ones whose sets of tokens are most similar to its own, told once."""
+"""Matches: for every arriving row the k older ones whose sets of tokens are most similar to its own, reported once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MatchesType(SetPairsType):
     shows_k = False
 
     def item(self, query: Any) -> ItemShape:
-        """A pair, of which nothing is kept once it is told."""
+        """A pair, which is not kept after it is reported."""
         return replace(super().item(query), lasting=False)
 
     def check(self, scope: Scope, path: Path, query: Matches) -> None:
@@ -43,9 +43,9 @@ class MatchesType(SetPairsType):
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""
-        from skyband.framework.queries.matches.brute_force import told
+        from skyband.framework.queries.matches.brute_force import reported
 
-        return told(question)
+        return reported(question)
 
 
 QUERY_TYPE = MatchesType()

@@ -14,8 +14,8 @@ def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, s
     """The score and the condition of a state."""
     mixed = any(q.turned for q in queries)
     where = getattr(node.operator, "where", None)
-    told = [("score", f"{_score(queries)} ({'min or max, as each says,' if mixed else node.direction} first)")]
-    return told if where is None or isinstance(where, tuple) else [*told, ("where", canonical_text(where))]
+    shown = [("score", f"{_score(queries)} ({'min or max, as each says,' if mixed else node.direction} first)")]
+    return shown if where is None or isinstance(where, tuple) else [*shown, ("where", canonical_text(where))]
 
 
 def _score(queries: Sequence[QueryNode]) -> str:

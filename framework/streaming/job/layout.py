@@ -195,7 +195,7 @@ class Layout:
         return self.control / f"finish-{frontier}.json"
 
     def order_release(self, at_iso: str, at_ms: int) -> None:
-        """Puts the row into the control source that gives the watermark what a drop has kept from it; once for one instant."""
+        """Put the row into the control source that advances the watermark by what a backlog held back; once per instant."""
         target = self.control / f"drop-{at_ms}.json"
         if not target.exists():
             _replace(target, json.dumps({"at": at_iso}) + "\n")
