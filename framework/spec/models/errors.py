@@ -16,8 +16,7 @@ from skyband.framework.base.errors import Where, one_of
 from skyband.framework.base.units import DURATION_HINT
 from skyband.framework.spec.models import job as models
 from skyband.framework.spec.models.annotations import fields_of, homes
-from skyband.framework.spec.models.query_types import query_type_names
-from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, walk
+from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, query_type_names, walk
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.positions import Place
 from skyband.operators.spelling import closest

@@ -19,7 +19,7 @@ from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
-from skyband.framework.settings.tasks import requested_tasks
+from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.files.ledger import LEDGER
 from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
