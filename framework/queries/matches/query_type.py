@@ -12,10 +12,7 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.queries.matches.compile import compile_sets
 from skyband.framework.queries.matches.model import Matches
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.set_pairs.check import check
 from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
-from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
@@ -32,10 +29,6 @@ class MatchesType(SetPairsType):
     def item(self, query: Any) -> ItemShape:
         """A pair, which is not kept after it is reported."""
         return replace(super().item(query), lasting=False)
-
-    def check(self, scope: Scope, path: Path, query: Matches) -> None:
-        """See ``check``."""
-        check(scope, path, query)
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.base.items import ROW, SCORE, SCORE_VALUE, ItemShape, by_score
+from skyband.framework.base.items import SCORE
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
-from skyband.framework.queries.protocol import Limits, QueryType, Question
-from skyband.framework.queries.single_rows.list_check import list_parameters
+from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
+from skyband.framework.queries.protocol import Limits, Question
+from skyband.framework.queries.single_rows.single_rows_type import SingleRowsType
 from skyband.framework.queries.threshold.check import check
 from skyband.framework.queries.threshold.compile import compile_threshold
 from skyband.framework.queries.threshold.model import Threshold
@@ -22,22 +22,13 @@ if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
 
 
-class ThresholdType(QueryType):
+class ThresholdType(SingleRowsType):
     """See ``protocol.QueryType``."""
 
     name = "threshold"
     model = Threshold
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
-    takes_deletions = True
     shows_k = False
-
-    def item(self, query: Threshold) -> ItemShape:
-        """One row."""
-        return ItemShape(ROW, by_score(ROW), (SCORE_VALUE,))
-
-    def parameters(self, scope: Scope, path: Path, query: Threshold) -> tuple[str, ...] | None:
-        """Those of a list of queries."""
-        return list_parameters(scope, path, query)
 
     def check(self, scope: Scope, path: Path, query: Threshold) -> None:
         """See ``check``."""
@@ -46,12 +37,6 @@ class ThresholdType(QueryType):
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
         return compile_threshold(context, entries)
-
-    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
-        """The score and the condition."""
-        from skyband.framework.queries.single_rows import explain
-
-        return explain.facts(node, queries)
 
     def asks(self, query: QueryNode) -> list[str]:
         """The bounds, as conditions."""
