@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.table_names import TRAJECTORY, query_tables
-from skyband.framework.plan.additions import Additions, additions
+from skyband.framework.plan.growth import Additions, additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
