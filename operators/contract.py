@@ -18,8 +18,7 @@ import numpy as np
 
 from skyband.operators.base import CAUSES, I64, AnyArray, Arrivals, Changes, Logic, Operator, State, Traces, Window
 from skyband.operators.contract_rows import Numbers, Rows, random_rows
-from skyband.operators.contract_traces import bytes_of_traces, find_mistake
-from skyband.operators.contract_words import Item, bytes_of, instant_of, items_of, row_of
+from skyband.operators.contract_words import Item, bytes_of, bytes_of_traces, find_mistake, instant_of, items_of, row_of
 
 COLUMNS = {
     "query": np.int16, "key": np.int64, "at": np.int64, "step": np.int64, "pos": np.int32, "sign": np.int8, "cause": np.int8,

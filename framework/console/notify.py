@@ -1,7 +1,7 @@
-"""Tells somebody that a run failed: a webhook, a command, or both. Standard library only.
+"""Report a failed run to a webhook, a command, or both. Standard library only.
 
-Who is told is said by whoever runs the job (the environment, the command line), never by a spec: a spec gains no right to run code or to
-reach the network. The message is the outcome of the run (``outcome``, docs/reference/run-output.md), as JSON.
+The environment and the command line name the receivers, never a spec: a spec gains no right to run code or to reach the network.
+The message is the outcome of the run (``outcome``, docs/reference/run-output.md), as JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Receivers:
-    """Who is told. ``webhook``: a URL that takes a POST; ``command``: the words of a command that takes it on standard input."""
+    """The receivers of the outcome of a failed run.
+
+    ``webhook``: a URL that takes a POST; ``command``: the words of a command that takes it on standard input.
+    """
 
     webhook: str | None = None
     command: tuple[str, ...] = ()
@@ -60,7 +63,7 @@ class Receivers:
         return bool(self.webhook or self.command)
 
     def tell(self, outcome: Mapping[str, Any]) -> list[SkybandError]:
-        """Hands ``outcome`` to every receiver; what went wrong (SKY-E560), which nobody is stopped by. At most ``seconds`` for each."""
+        """Send ``outcome`` to every receiver, for at most ``seconds`` each; return the failures (SKY-E560)."""
         data = json.dumps(outcome).encode()
         found = []
         for name, send in (("webhook", self._post), ("command", self._run)):
@@ -68,7 +71,7 @@ class Receivers:
                 try:
                     _within(self.seconds, lambda send=send: send(data))  # type: ignore[misc]
                 except _Failed as e:
-                    found.append(SkybandError("SKY-E560", f"the {name} was not told how the run ended: {e}"))
+                    found.append(SkybandError("SKY-E560", f"the outcome of the run did not reach the {name}: {e}"))
         return found
 
     def _post(self, data: bytes) -> None:
@@ -78,7 +81,7 @@ class Receivers:
         from http.client import HTTPException
 
         class NoRedirect(urllib.request.HTTPRedirectHandler):
-            """What is told goes to the receiver that was named, and to no other."""
+            """Send the outcome only to the configured receiver."""
 
             def redirect_request(self, *_: Any, **__: Any) -> None:
                 """None: the redirection is an error."""

@@ -32,7 +32,7 @@ Versions = Mapping[str, int | None]
 
 
 class Outcome:
-    """One run's. ``path``: the file, None if there shall be none. ``receivers``: who is told of a run that failed.
+    """The outcome of one run. ``path``: the file, None for no file. ``receivers``: the receivers of a failed run's outcome.
 
     Unless there is one or the other, or it is ``wanted``, nothing is looked at.
     """
@@ -125,7 +125,7 @@ class Outcome:
             "changes": self.changes.total(),
         }
 
-    def anew(self) -> None:
+    def tables_replaced(self) -> None:
         """Forget the versions at the start of the run, since the tables were replaced."""
         self._before = {}
 
@@ -136,9 +136,9 @@ class Outcome:
             durable.replace(self.path, json.dumps(self.document(code, errors), indent=1) + "\n")
 
     def notify(self, code: int | None, errors: Sequence[SkybandError]) -> list[SkybandError]:
-        """Tells the receivers of a run that failed; what went wrong with that. ``code``: None while it goes on, though its gate failed.
+        """Report a failed run to the receivers; return the failures of that. ``code``: None while it goes on, though its gate failed.
 
-        Nothing is told of a run that is done, or that a signal stopped: who sent it knows.
+        A run that is done, or that a signal stopped, is not reported.
         """
         return self.receivers.tell(self.document(code, errors)) if code is None or STATUSES.get(code, "done") != "done" else []
 

@@ -44,7 +44,7 @@ def _source(plan: Plan) -> list[str]:
         lines.append(f"         {', '.join(limits)} in one batch")
     if source.path is not None and format_.of_files:
         lines.append(
-            "         what lies there when a run starts is one drop: over more than a batch, rows wait for files that may hold earlier ones"
+            "         files present when a run starts are one backlog: beyond one batch, rows wait for files that may hold earlier ones"
         )
     return lines
 
@@ -133,7 +133,7 @@ def _asked(kind: QueryType, q: QueryNode) -> str:
     if q.max_score is not None and not q.members:
         parts.append(f"score <= {q.max_score:g}")
     often = f"changes every {format_duration(q.every_micros)}" if q.every_micros else "changes after every event"
-    parts.append(often if q.item.lasting else "told once, at an arrival")
+    parts.append(often if q.item.lasting else "reported once, at an arrival")
     return ", ".join(parts)
 
 
@@ -177,7 +177,7 @@ def tables_of(plan: Plan) -> list[str]:
 
 
 def _sink(plan: Plan) -> list[str]:
-    how = "once over what is there" if plan.trigger_micros is None else f"continuously, every {format_duration(plan.trigger_micros)}"
+    how = "once over the present input" if plan.trigger_micros is None else f"continuously, every {format_duration(plan.trigger_micros)}"
     lines = [f"sink     {how}" + (f"; Airflow: {plan.schedule}" if plan.schedule else ""), "  tables"]
     lines += [f"    {t}" for t in tables_of(plan)]
     if plan.kafka is not None:

@@ -27,7 +27,7 @@ from skyband.framework.queries.registry import query_type
 from skyband.operators.base import Window
 
 VERSION: Final = 3
-_TOLD: Final = 20
+_SHOWN: Final = 20
 _HASH: Final = re.compile("(sha256|hmac):[0-9a-f]{64}")
 
 
@@ -116,15 +116,15 @@ def salted(value: Any, salt: str) -> str:
 def compare(old: Mapping[str, Any], new: Mapping[str, Any], salt: str = "") -> list[str]:
     """Differences that make old state unusable for a new plan, each by the name a user knows; empty if the state fits.
 
-    For example ``queries.anomalies.k was 20, now 50``. A difference that only follows from another one is not told. A value that is
+    For example ``queries.anomalies.k was 20, now 50``. A difference that only follows from another one is left out. A value that is
     concealed on one side only is compared by its hash with ``salt``.
     """
     if old.get("version") != new.get("version"):
         return [f"the state was written by another version of Skyband (format {old.get('version')}, now {new.get('version')})"]
     last = ("states", "texts")
     named = _differences("", {k: v for k, v in old.items() if k not in last}, {k: v for k, v in new.items() if k not in last}, salt)
-    if len(named) > _TOLD:
-        return [*named[:_TOLD], f"{counted(len(named) - _TOLD, 'more difference')}"]
+    if len(named) > _SHOWN:
+        return [*named[:_SHOWN], f"{counted(len(named) - _SHOWN, 'more difference')}"]
     if named:
         return named
     return _differences("", {k: old.get(k) for k in last}, {k: new.get(k) for k in last}, salt)

@@ -1,4 +1,4 @@
-"""Read the columns and rows of a table that a check needs, in pieces of at most ``MOST`` values."""
+"""Read the columns and rows of a table that a check needs, in pieces of at most ``MOST`` values; ``row_condition`` selects rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from skyband.framework.plan.model import Check
 from skyband.framework.quality.expectations import COLUMN, COLUMNS, EXPECTATIONS, ROW_CONDITION, SHAPE, WHOLE, takes
-from skyband.framework.quality.rows import kinds_of, rows_where
 from skyband.framework.tables.delta.delta_read import dataset
+from skyband.framework.verify.brute_force.expressions import holds
+from skyband.framework.verify.brute_force.objects import values_of
+from skyband.operators.base import Kind
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.parser import parse
 
@@ -77,3 +80,30 @@ def _of_condition(condition: str | None, schema: pa.Schema) -> list[str]:
     if condition is None:
         return []
     return [c.name for c in attributes(parse(condition, kinds_of(schema.empty_table()), ("",), "predicate"))]
+
+
+def kinds_of(table: pa.Table) -> dict[str, Kind]:
+    """Return the kind, in expressions, of every column that has one."""
+    return {f.name: kind for f in table.schema if (kind := _kind(f.type)) is not None}
+
+
+def rows_where(table: pa.Table, condition: str) -> pa.Table:
+    """Return the rows for which ``condition`` is true. Raises ExpressionErrors if it does not fit the table's columns. O(rows)."""
+    from skyband.operators.expressions.canonical import attributes
+    from skyband.operators.expressions.parser import parse
+
+    node = parse(condition, kinds_of(table), ("",), "predicate")
+    values = {c.name: values_of(table[c.name], c.kind) for c in attributes(node)}
+    return table.filter(pa.array(np.broadcast_to(holds(node)(values, values), table.num_rows)))
+
+
+def _kind(type_: pa.DataType) -> Kind | None:
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return "text"
+    if pa.types.is_boolean(type_):
+        return "bool"
+    if pa.types.is_integer(type_):
+        return "int"
+    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+        return "time"
+    return "float" if pa.types.is_floating(type_) or pa.types.is_decimal(type_) else None

@@ -50,13 +50,13 @@ def expression(sql: str, types: Mapping[str, str], to: str | None = None, what: 
     except Unclear as e:
         raise needs_spark(what, str(e)) from None
 
-    def told(row: Row) -> Any:
+    def evaluated(row: Row) -> Any:
         try:
             return value(row)
         except Unclear as e:  # of this row's values
             raise needs_spark(what, str(e)) from None
 
-    return told
+    return evaluated
 
 
 def condition(sql: str, types: Mapping[str, str], what: str) -> Callable[[Row], bool | None]:

@@ -156,8 +156,8 @@ def _like(parts: list[Part], node: Any) -> Part:
     (type_, value), (_, pattern) = parts
     if type_ != "string" or not isinstance(node.expression, exp.Literal):
         raise Unclear("like with such operands")
-    told, wanted = pattern(None), not node.args.get("negate")
-    return "boolean", lambda row: None if (v := value(row)) is None else _fits(v, told) is wanted
+    like, wanted = pattern(None), not node.args.get("negate")
+    return "boolean", lambda row: None if (v := value(row)) is None else _fits(v, like) is wanted
 
 
 def _fits(text: str, pattern: str) -> bool:

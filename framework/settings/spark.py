@@ -1,4 +1,4 @@
-"""Settings for starting Spark: they come from the user who runs a job, never from its spec. Standard library only.
+"""Settings for starting Spark and the number of tasks. They come from the user who runs a job, never from its spec. Standard library only.
 
 Precedence: options of the command, environment variables, the project's file (``project_file``), defaults.
 """
@@ -104,3 +104,19 @@ def _pairs(origin: str, given: Iterable[str]) -> dict[str, str]:
             raise SkybandError("SKY-E611", f"{origin}: {wrong}")
         found[name.strip()] = value.strip()
     return found
+
+
+TASKS: Final = "SKYBAND_SHUFFLE_PARTITIONS"
+"""The environment variable with the number of tasks."""
+DEFAULT_TASKS: Final = 2
+"""The number of tasks of a first run by default."""
+
+
+def requested_tasks(environ: Mapping[str, str] = os.environ) -> int | None:
+    """Return the requested number of tasks, None if it is not set. Raise SkybandError SKY-E201 if it is invalid."""
+    said = environ.get(TASKS)
+    if not said:
+        return None
+    if not (said.isascii() and said.isdecimal() and len(said) <= 6 and int(said) > 0):
+        raise SkybandError("SKY-E201", f"{TASKS} is not a number of tasks", hint="set it to a whole number from 1 to 999999")
+    return int(said)

@@ -14,8 +14,6 @@ from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.text.options import encoding_of
 from skyband.framework.spec.parsing.cells import cell
 
-LISTING: Final = frozenset({"pathglobfilter", "recursivefilelookup"})
-ENCODING: Final = frozenset({"encoding", "charset"})
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 """Instants and dates that have one reading."""
 

@@ -280,7 +280,7 @@ class SourceFormat:
         return {}
 
     def without_rows(self, source: SourceNode, header: bool, path: Path, data: bytes, keep: Sequence[bool]) -> bytes | None:
-        """Return the file ``data`` at ``path`` without the rows that are not kept; None if its rows cannot be told apart."""
+        """Return the file ``data`` at ``path`` without the rows that are not kept; None if its rows cannot be distinguished."""
         return None
 
     # -- verify

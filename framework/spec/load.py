@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.base.errors import SkybandError, SpecErrors, Where, sort_errors
+from skyband.framework.base.errors import SkybandError, Where, sort_errors
 from skyband.framework.spec.checks.job import check
 from skyband.framework.spec.models.errors import read_job
 from skyband.framework.spec.models.job import Job
@@ -84,11 +84,3 @@ def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated
     if job is None and not errors:
         errors = [SkybandError("SKY-E900", "the spec cannot be read, for an unknown reason", "please report this spec", Where(file, 1, 1))]
     return Validated(None if errors else job, errors, doc.source, doc)
-
-
-def load_job(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:
-    """Return the job of a spec file. Raises ``SpecErrors`` with all errors."""
-    job, errors = validate_file(path, env)
-    if job is None:
-        raise SpecErrors(errors)
-    return job

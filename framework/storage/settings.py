@@ -1,7 +1,7 @@
 """Object storage: its paths and how to connect to it. The environment of a run configures it, never a spec.
 
-The environment says it as for every tool of the provider (``AWS_ACCESS_KEY_ID``, ``AWS_REGION``, ``AWS_ENDPOINT_URL``, ...), or the
-engine's settings do (``spark.hadoop.fs.s3a.*`` in the project's file): the latter count before the former, for Spark and for Python.
+The environment uses the variables of every tool of the provider (``AWS_ACCESS_KEY_ID``, ``AWS_REGION``, ``AWS_ENDPOINT_URL``, ...).
+Spark's settings (``spark.hadoop.fs.s3a.*`` in the project's file) take precedence over them, for Spark and for Python.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _DENSE: Final = 10_000_000
 class TableSpec:
     """One table. ``life`` says how it is written, which decides how long replaced files and the log stay (see ``upkeep``):
 
-    ``history`` is added to for good, ``dense`` is a history with commits every few seconds, ``result`` is derived anew now and then,
+    ``history`` is added to for good, ``dense`` is a history with commits every few seconds, ``result`` is derived again now and then,
     ``book`` is written or rewritten by every batch. ``published``: table ``published`` names a version of it, which stays readable.
     ``required``: the columns in which a null means that the table is damaged, as ``verify`` reports it.
     """

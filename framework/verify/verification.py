@@ -18,8 +18,7 @@ from skyband.framework.verify.budget import Budget, Clock, Sample
 from skyband.framework.verify.differences import format_differences
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.reconciliation.missing_values import missing_values
-from skyband.framework.verify.reconciliation.row_counts import compare_row_counts
-from skyband.framework.verify.reconciliation.source_count import compare_count
+from skyband.framework.verify.reconciliation.row_counts import compare_count, compare_row_counts
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.shares import Share, number, summary, total_by_kind

@@ -85,7 +85,7 @@ def _of_data(job: Job) -> tuple[list[SkybandError], str]:
     wrong = [gone] if gone is not None else preflight.columns(plan.source, every=True)
     if wrong:
         return wrong, ""
-    from skyband.framework.preview.share import share_of
+    from skyband.framework.preview.judged import share_of
 
     errors, said = share_of(plan)
     unread = not_read(plan.source)

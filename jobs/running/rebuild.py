@@ -115,7 +115,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
         if code == 0 or (code in (1, 4) and args.anyway):
             swap(layout)
             swapped = True
-            outcome.anew()
+            outcome.tables_replaced()
             kept = bytes_in(layout.home / OLD) / 1e6
             lines.tell(
                 "info", "swapped", f"swapped in; the previous tables are in {layout.home / OLD} ({kept:,.1f} MB) until the next rebuild"

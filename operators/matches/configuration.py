@@ -13,7 +13,7 @@ from skyband.operators.windows import check_ranked
 
 @dataclass(frozen=True, kw_only=True)
 class MatchesConfiguration(SetsConfiguration):
-    """For every arriving set its ``k`` most similar older ones in the query's window, told once, at its arrival.
+    """For every arriving set its ``k`` most similar older ones in the query's window, reported once, at its arrival.
 
     ``min_score`` (``max_score`` of the distance ``hamming``) is the score a pair must have at least. Raises ValueError for k < 1, a window
     larger than the state's or of another kind, a bound that is NaN or on the better side, ``every_micros``, and what
@@ -26,7 +26,7 @@ class MatchesConfiguration(SetsConfiguration):
     query_types: ClassVar[frozenset[str]] = frozenset({"matches"})
     lasting: ClassVar[bool] = False
     state_keys: ClassVar[StateKeys] = StateKeys(each={"next": 0, "step": 1})
-    """Nothing of what was told is kept: there is no result that changes add up to."""
+    """Nothing of what was reported is kept: there is no result that changes add up to."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -34,4 +34,4 @@ class MatchesConfiguration(SetsConfiguration):
         for q in self.queries:
             self.check_bounds(q.name, q.min_score, q.max_score)
             if q.every_micros is not None:
-                raise ValueError(f"{q.name}: what is told once has no boundaries")
+                raise ValueError(f"{q.name}: what is reported once has no boundaries")

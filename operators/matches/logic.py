@@ -1,4 +1,4 @@
-"""The moving part of ``Matches``: nothing but the window's index and the numbers of steps."""
+"""The logic of ``Matches``: nothing but the window's index and the numbers of steps."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ class MatchesLogic:
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
-        """Nothing: what was told is not kept."""
+        """Nothing: what was reported is not kept."""
         check_window(window, self.configuration.window, "snapshot")
         return self.skyband()
 
     def skyband(self) -> Items:
-        """Nothing: what was told is not kept."""
+        """Nothing: what was reported is not kept."""
         return Items(np.empty(0, np.int64), np.empty((0, 2), np.int64), np.empty(0, np.float64))
 
     def counters(self) -> dict[str, int]:

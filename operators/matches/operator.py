@@ -1,4 +1,4 @@
-"""For every arriving set its most similar older ones, told once (docs/algorithms D3)."""
+"""For every arriving set its most similar older ones, reported once (docs/algorithms D3)."""
 
 from __future__ import annotations
 

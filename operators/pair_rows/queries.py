@@ -45,7 +45,7 @@ class Between:
         if self.a == self.b:
             raise ValueError("the two sides of a pair are equal")
         if self.kind not in ("text", "int", "bool"):
-            raise ValueError(f"sides are told apart by a text, int or bool column, not {self.kind}")
+            raise ValueError(f"sides are distinguished by a text, int or bool column, not {self.kind}")
 
     def condition(self, which: Literal["a", "b"]) -> Node:
         """Return the condition that a pair's object ``which`` is on its side."""
@@ -65,3 +65,28 @@ def all_of(parts: list[Node]) -> Node | None:
     for part in parts:
         whole = part if whole is None else Binary(type="bool", op="and", x=whole, y=part)
     return whole
+
+
+class PairsOfSides:
+    """What configurations of pairs with or without two sides have in common; each declares these fields, and a cached ``kernel``."""
+
+    between: Between | None
+    texts: tuple[str, ...]
+
+    def side_codes(self) -> tuple[int, int]:
+        """Return the codes of the side column for a and for b."""
+        assert self.between is not None
+        return self.between.codes(self.texts)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Return the roles of a pair's objects: by age, or with ``between`` by side."""
+        return ("older", "newer") if self.between is None else ("a", "b")
+
+    def conditions(self, where: Node | None) -> list[Node]:
+        """Return ``where`` and the conditions of the sides."""
+        sides = [] if self.between is None else [self.between.condition("a"), self.between.condition("b")]
+        return sides if where is None else [where, *sides]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "kernel"}

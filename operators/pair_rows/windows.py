@@ -44,7 +44,7 @@ class Windows:
         """Put rows into the arena, everything before ``until`` being done; return their keys and the seq of each key's first row.
 
         The key table holds the keys. ``anywhere``: keys start at the seqs of their first rows. Raises ValueError if a key's rows do not
-        follow on what is there.
+        follow the present ones.
         """
         key = np.asarray(rows.key, np.int64)
         start = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))

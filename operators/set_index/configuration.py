@@ -13,7 +13,7 @@ from skyband.operators.base import F64, Column, Window
 from skyband.operators.expressions.ast import Literal_, Node
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
-from skyband.operators.pair_rows.queries import Between, all_of
+from skyband.operators.pair_rows.queries import Between, PairsOfSides, all_of
 from skyband.operators.set_index.functions import DISTANCES, SIMILARITIES, Similarity
 
 NEARLY_ZERO: float = nextafter(0.0, -1.0)
@@ -21,7 +21,7 @@ NEARLY_ZERO: float = nextafter(0.0, -1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetsConfiguration:
+class SetsConfiguration(PairsOfSides):
     """Pairs of sets of ``tokens`` by ``similarity``, of those that meet ``where`` (a is the older object, or with ``between`` side a).
 
     ``texts`` are the plan's text constants. Raises ValueError for an unknown similarity, equal sides, or a condition that is none.
@@ -72,18 +72,10 @@ class SetsConfiguration:
         out: F64 = np.sqrt(-score) if self.similarity == "cosine" else -score
         return out + 0.0
 
-    def side_codes(self) -> tuple[int, int]:
-        """What the side column holds for a and for b."""
-        assert self.between is not None
-        return self.between.codes(self.texts)
-
     @property
     def condition(self) -> Node | None:
         """What a pair must meet besides being similar: ``where`` and the sides."""
-        parts = [] if self.where is None else [self.where]
-        if self.between is not None:
-            parts += [self.between.condition("a"), self.between.condition("b")]
-        return all_of(parts)
+        return all_of(self.conditions(self.where))
 
     @cached_property
     def kernel(self) -> PairKernel:
@@ -92,18 +84,10 @@ class SetsConfiguration:
         return compile_pair(Literal_(type="float", value=0.0), self.condition, False, codes)
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        """By age, or with ``between`` by side."""
-        return ("older", "newer") if self.between is None else ("a", "b")
-
-    @property
     def columns(self) -> tuple[Column, ...]:
         """The tokens, and the attributes of the condition."""
         found = {c.name: c for n in (self.condition,) if n is not None for c in attributes(n)}
         return (Column(self.tokens, "tokens"), *found.values())
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "kernel"}
 
 
 def least_square(cosine: float) -> float:

@@ -1,10 +1,11 @@
-"""Helpers for arrays with a place per key or per row."""
+"""Helpers for arrays with a place per key or per row, and rows of changes as columns."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NEVER, AnyArray
+from skyband.operators.base import F64, I64, NEVER, AnyArray, Changes
+from skyband.operators.single_rows.kernels.emit import ChangeRows
 
 
 def earliest(wake: AnyArray) -> int | None:
@@ -38,4 +39,26 @@ def spans(at: I64, m: I64) -> I64:
     """Return positions at[0]..at[0]+m[0], at[1].., one after the other."""
     ends = np.cumsum(m)
     out: I64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(at - (ends - m), m)
+    return out
+
+
+_NO_CHANGES = Changes.empty(1)
+
+
+def changes_of(found: ChangeRows, rows: int, negate: bool) -> Changes:
+    """Return the first ``rows`` change rows as columns. Scores leave as the user wrote them: negated again if ``negate``."""
+    if rows == 0:
+        return _NO_CHANGES
+    cols = found.numbers[:rows]
+    score = found.score[:rows]
+    return Changes(
+        query=cols[:, 0].astype(np.int16), key=cols[:, 1].copy(), at=cols[:, 2].copy(), step=cols[:, 3].copy(),
+        pos=cols[:, 4].astype(np.int32), sign=cols[:, 5].astype(np.int8), cause=cols[:, 6].astype(np.int8),
+        score=external(score, negate), items=cols[:, 7:8].copy(),
+    )  # fmt: skip
+
+
+def external(score: F64, negate: bool) -> F64:
+    """Return internal scores as the user wrote them, -0.0 folded."""
+    out: F64 = (-score if negate else score) + 0.0
     return out

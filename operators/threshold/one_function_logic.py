@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.single_rows.arrays import earliest, widened
+from skyband.operators.single_rows.arrays import changes_of, earliest, external, widened
 from skyband.operators.single_rows.blocks import Block, columns_of, cut, last_key
-from skyband.operators.single_rows.changes import changes_of, external
 from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.threshold.kernels.one_function import ThresholdQueries, replay_block

@@ -1,4 +1,4 @@
-"""The influence grid of a bucket of one key: when to fit it, when to start its lists anew, and the candidates it finds."""
+"""The influence grid of a bucket of one key: when to fit it, when to rebuild its lists, and the candidates it finds."""
 
 from __future__ import annotations
 

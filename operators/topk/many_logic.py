@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.single_rows.arrays import earliest, spans, widened
+from skyband.operators.single_rows.arrays import changes_of, earliest, external, spans, widened
 from skyband.operators.single_rows.blocks import DELETION_COLUMN, Block, columns_of, cut, last_key
-from skyband.operators.single_rows.changes import changes_of, external
 from skyband.operators.single_rows.scores import as_floats
 from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.topk.kernels.many import replay_queries

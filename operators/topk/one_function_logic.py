@@ -9,9 +9,8 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.jit import HAVE_NUMBA
-from skyband.operators.single_rows.arrays import earliest, spans, widened
+from skyband.operators.single_rows.arrays import changes_of, earliest, external, spans, widened
 from skyband.operators.single_rows.blocks import Block, columns_of, cut, last_key
-from skyband.operators.single_rows.changes import changes_of, external
 from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.kernels.replay_state import Records
 from skyband.operators.single_rows.tombstones import Tombstones

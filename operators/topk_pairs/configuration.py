@@ -11,13 +11,13 @@ from skyband.operators.base import Column, Window
 from skyband.operators.expressions.ast import Binary, Literal_, Node
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
-from skyband.operators.pair_rows.queries import PAIR_ROWS, Between, PairQuery, all_of
+from skyband.operators.pair_rows.queries import PAIR_ROWS, Between, PairQuery, PairsOfSides, all_of
 from skyband.operators.state_keys import StateKeys
 from skyband.operators.windows import check_ranked
 
 
 @dataclass(frozen=True)
-class TopKPairsConfiguration:
+class TopKPairsConfiguration(PairsOfSides):
     """One scoring expression over a pair (a, b) and its queries.
 
     a is the older object, or with ``between`` the one of side a, whatever its age. Queries that share a state agree in the bound on its
@@ -55,17 +55,10 @@ class TopKPairsConfiguration:
         bound = q.max_score if self.direction == "min" else q.min_score
         return inf if bound is None else (bound if self.direction == "min" else -bound) + 0.0
 
-    def side_codes(self) -> tuple[int, int]:
-        """Return the codes of the side column for a and for b."""
-        assert self.between is not None
-        return self.between.codes(self.texts)
-
     @property
     def candidates(self) -> Node | None:
         """Return the condition a pair must meet to be a candidate: ``where``, the sides, the bound on the better side."""
-        parts = [] if self.where is None else [self.where]
-        if self.between is not None:
-            parts += [self.between.condition("a"), self.between.condition("b")]
+        parts = self.conditions(self.where)
         bound = self._better_bound(self.queries[0])
         if bound is not None:
             op = ">=" if self.direction == "min" else "<="
@@ -79,18 +72,10 @@ class TopKPairsConfiguration:
         return compile_pair(self.scoring, self.candidates, self.direction == "max", codes)
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        """Return the roles of a pair's objects: by age, or with ``between`` by side."""
-        return ("older", "newer") if self.between is None else ("a", "b")
-
-    @property
     def columns(self) -> tuple[Column, ...]:
         """Return the attributes of the scoring expression and of the conditions."""
         found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in attributes(n)}
         return tuple(found.values())
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "kernel"}
 
 
 @dataclass(frozen=True)

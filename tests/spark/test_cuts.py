@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skyband.framework.streaming.rows.outbox import LEAST
-from skyband.framework.streaming.rows.shuffle_files import Parcels
+from skyband.framework.streaming.rows.shuffle_files import ShuffleFiles
 from skyband.framework.streaming.spark.scratch import scratch_directory
 from tests.spark.cuts import job, stream, without_spark
 from tests.spark.jobs import QUERIES, changes, run, stamp, table, write_file, write_spec
@@ -22,13 +22,13 @@ def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed, mo
     """Nor does the way that rows go from task to task: by Spark, or in files that are gone afterwards."""
     rows = stream(5)
     in_files = []
-    remove = Parcels.done
+    remove = ShuffleFiles.done
 
-    def done(self: Parcels, batch: int) -> None:
+    def done(self: ShuffleFiles, batch: int) -> None:
         in_files.append(len(list((self._directory / str(batch)).glob("*"))))
         remove(self, batch)
 
-    monkeypatch.setattr(Parcels, "done", done)
+    monkeypatch.setattr(ShuffleFiles, "done", done)
     keys = ("grp",) if keyed else ()
     results = {}
 

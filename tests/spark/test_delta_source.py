@@ -44,7 +44,7 @@ def anew(path: str) -> None:
     [
         (lambda path: DeltaTable(path).delete("id = 3"), "commit 1 of the table {} changed or removed rows (DELETE)"),
         (lambda path: write_deltalake(path, rows(10, 20), mode="overwrite"), "commit 1 of the table {} changed or removed rows (WRITE)"),
-        (anew, "the table {} was created anew"),
+        (anew, "the table {} was recreated"),
     ],
     ids=["delete", "overwrite", "anew"],
 )

@@ -23,7 +23,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for
-from skyband.framework.verify.reconciliation.source_count import compare_count
+from skyband.framework.verify.reconciliation.row_counts import compare_count
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import table

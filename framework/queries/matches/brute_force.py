@@ -1,4 +1,4 @@
-"""What is told by definition: every row that came at an instant compared with all that were in its window then."""
+"""The matches by definition: compare every row that came at an instant with all rows of its window then."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from skyband.framework.queries.set_pairs.brute_force import comparing
 from skyband.framework.verify.brute_force.objects import Found
 
 
-def told(question: Question) -> Found | None:
-    """The pairs told at the instant of the question, arrival by arrival, each one's in rank order; none if nothing came then.
+def reported(question: Question) -> Found | None:
+    """Return the pairs reported at the instant of the question, by arrival, each one's in rank order; none if no row came then.
 
     O(arrivals * window); None if that is too much.
     """

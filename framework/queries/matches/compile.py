@@ -10,7 +10,7 @@ from skyband.framework.queries.matches.model import Matches as MatchesModel
 from skyband.framework.queries.set_pairs.compile import Shared, shared
 from skyband.operators.base import Operator
 
-_WHY = "lists of the sets that hold a token; an arrival looks for its own, and what was told is not kept"
+_WHY = "lists of the sets that hold a token; an arrival looks for its own, and what was reported is not kept"
 
 
 def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:

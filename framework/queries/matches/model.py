@@ -16,4 +16,4 @@ class Matches(SetPairs):
     type: Literal["matches"]
     k: K = Field(description="How many older rows at most.")
     every: ClassVar[None] = None  # type: ignore[misc]
-    """No field of this type: what is told once, at an arrival, has no boundaries."""
+    """No field of this type: what is reported once, at an arrival, has no boundaries."""

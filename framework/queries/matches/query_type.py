@@ -1,4 +1,4 @@
-"""Matches: for every arriving row the k older ones whose sets of tokens are most similar to its own, told once."""
+"""Matches: for every arriving row the k older ones whose sets of tokens are most similar to its own, reported once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.queries.matches.compile import compile_sets
 from skyband.framework.queries.matches.model import Matches
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.set_pairs.check import check
 from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
-from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
@@ -30,12 +27,8 @@ class MatchesType(SetPairsType):
     shows_k = False
 
     def item(self, query: Any) -> ItemShape:
-        """A pair, of which nothing is kept once it is told."""
+        """A pair, which is not kept after it is reported."""
         return replace(super().item(query), lasting=False)
-
-    def check(self, scope: Scope, path: Path, query: Matches) -> None:
-        """See ``check``."""
-        check(scope, path, query)
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
@@ -43,9 +36,9 @@ class MatchesType(SetPairsType):
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""
-        from skyband.framework.queries.matches.brute_force import told
+        from skyband.framework.queries.matches.brute_force import reported
 
-        return told(question)
+        return reported(question)
 
 
 QUERY_TYPE = MatchesType()

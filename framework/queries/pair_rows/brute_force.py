@@ -67,7 +67,7 @@ def first_pairs(question: Question, count: int | None, make: Callable[[Question]
     """Return the first ``count`` pairs of the window within the query's bounds of scores, in rank order. None if that is too much.
 
     All pairs that are ever in a window together are ranked once, if there is room for that: the result at an instant is the first of them
-    whose objects are both in the window then. Else every pair of the window is compared anew.
+    whose objects are both in the window then. Else every pair of the window is compared again.
     """
     query, data = question.query, question.data
     first, end, _ = window_of(query, query.window, data, question.at)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import TOKENS, OperatorNode, QueryNode
+from skyband.framework.queries.pair_rows.check import check_between, check_room
 from skyband.framework.queries.pair_rows.model import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
-from skyband.framework.spec.checks.scope import PAIR_SIDES
+from skyband.framework.queries.set_pairs.model import SetPairs
+from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
+from skyband.framework.spec.parsing.document import Path
+from skyband.operators.set_index.functions import AT_MOST_ONE, DISTANCES
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
@@ -25,6 +30,19 @@ class SetPairsType(QueryType):
     def item(self, query: Any) -> ItemShape:
         """Two rows, by age or by side."""
         return pair_of(query.between)
+
+    def check(self, scope: Scope, path: Path, query: Any) -> None:
+        """Check the sets, the bound, the sides, and that the window has room for a pair."""
+        _check_tokens(scope, (*path, "tokens"), query.tokens)
+        if not scope.doc.bad((*path, "similarity")):
+            _check_bound(scope, path, query)
+        too_large = query.min_score is not None and query.min_score > 1 and query.similarity in AT_MOST_ONE
+        if too_large and not scope.doc.bad((*path, "min_score")):
+            said = f"no {query.similarity} similarity is larger than 1"
+            scope.doc.add("SKY-E114", said, scope.doc.where_value((*path, "min_score")))
+        if query.between is not None:
+            check_between(scope, (*path, "between"), query.between)
+        check_room(scope, path, query)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """Return the similarity, the condition and the sides."""
@@ -46,3 +64,20 @@ class SetPairsType(QueryType):
         from skyband.framework.queries.set_pairs.brute_force import comparing
 
         return item_scores(question, items, comparing(question))
+
+
+def _check_bound(s: Scope, path: Path, query: SetPairs) -> None:
+    wrong, right = ("min_score", "max_score") if query.similarity in DISTANCES else ("max_score", "min_score")
+    if getattr(query, wrong) is not None and not s.doc.bad((*path, wrong)):
+        kind = "a distance: the smallest rank first" if query.similarity in DISTANCES else "a similarity: the largest rank first"
+        said = f"{query.similarity} is {kind}, {wrong} does not bound it"
+        s.doc.add("SKY-E117", said, s.doc.where_key((*path, wrong)), f"use {right}")
+
+
+def _check_tokens(s: Scope, at: Path, name: str) -> None:
+    named = s.doc.data.get("tokens")
+    known = [str(n) for n in named] if isinstance(named, dict) else list(s.job.tokens)
+    if name in known or s.doc.bad(at) or s.doc.bad(("tokens",)):
+        return
+    hint = did_you_mean(name, known) or (f"sets: {one_of(known)}" if known else f"add it: tokens: {{{name}: {{column: ...}}}}")
+    s.doc.add("SKY-E127", f"no sets called '{name}' under 'tokens:'", s.doc.where_value(at), hint)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.queries.set_pairs.check import check as check_sets
 from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
 from skyband.framework.queries.similar_sets.compile import compile_sets
 from skyband.framework.queries.similar_sets.model import SimilarSets
@@ -25,7 +24,7 @@ class SimilarSetsType(SetPairsType):
 
     def check(self, scope: Scope, path: Path, query: SimilarSets) -> None:
         """Check what all pairs of sets have in common, and that there is a bound."""
-        check_sets(scope, path, query)
+        super().check(scope, path, query)
         if query.min_score is None and query.max_score is None and not scope.doc.bad_below(path):
             bound = "max_score" if query.similarity in DISTANCES else "min_score"
             scope.doc.add(

@@ -1,4 +1,4 @@
-"""Checks of tables of queries (``queries_from``): every mistake of the table, told at the place that names it."""
+"""Checks of tables of queries (``queries_from``): every mistake of the table, reported at the place that names it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skyband.operators.windows import UNBOUNDED
 FLOAT: Kind = "float"
 
 _SHOWN = 20
-"""Mistakes of one table that are told; a table made by a program has the same one in every row."""
+"""Most mistakes of one table that are reported; a table made by a program has the same one in every row."""
 
 
 def list_parameters(s: Scope, path: Path, query: ScoredRows) -> tuple[str, ...] | None:

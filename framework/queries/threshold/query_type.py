@@ -7,51 +7,49 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.base.items import ROW, SCORE, SCORE_VALUE, ItemShape, by_score
+from skyband.framework.base.items import SCORE
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
-from skyband.framework.queries.protocol import Limits, QueryType, Question
-from skyband.framework.queries.single_rows.list_check import list_parameters
-from skyband.framework.queries.threshold.check import check
+from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
+from skyband.framework.queries.checks import uses_scoring
+from skyband.framework.queries.protocol import Limits, Question
+from skyband.framework.queries.single_rows.list_check import needed_fields
+from skyband.framework.queries.single_rows.single_rows_type import SingleRowsType
 from skyband.framework.queries.threshold.compile import compile_threshold
-from skyband.framework.queries.threshold.model import Threshold
-from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.queries.threshold.model import BOUNDS, Threshold, nothing_passes, two_on_one_side
+from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
 
 
-class ThresholdType(QueryType):
+class ThresholdType(SingleRowsType):
     """See ``protocol.QueryType``."""
 
     name = "threshold"
     model = Threshold
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
-    takes_deletions = True
     shows_k = False
 
-    def item(self, query: Threshold) -> ItemShape:
-        """One row."""
-        return ItemShape(ROW, by_score(ROW), (SCORE_VALUE,))
-
-    def parameters(self, scope: Scope, path: Path, query: Threshold) -> tuple[str, ...] | None:
-        """Those of a list of queries."""
-        return list_parameters(scope, path, query)
-
     def check(self, scope: Scope, path: Path, query: Threshold) -> None:
-        """See ``check``."""
-        check(scope, path, query)
+        """Check the scoring function, and bounds that are missing or leave nothing."""
+        doc = scope.doc
+        needed_fields(scope, path, query)
+        uses_scoring(scope, path, query, query.scoring, ROW_SIDES)
+        if doc.bad_below(path):
+            return
+        given = [b for b in ("at_least", "above", "at_most", "below") if getattr(query, b) is not None]
+        hint = "one of at_least, above, at_most, below"
+        if not given and query.queries_from is None:
+            doc.add("SKY-E111", "a threshold query needs a bound", doc.where_key(path), hint)
+        elif two_on_one_side(given):
+            doc.add("SKY-E117", f"a threshold query has two bounds on one side ({', '.join(given)})", doc.where_key(path), hint)
+        elif nothing_passes(*(getattr(query, b) for b in BOUNDS)):
+            doc.add("SKY-E117", "the bounds leave nothing that can pass", doc.where_value((*path, given[0])))
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
         return compile_threshold(context, entries)
-
-    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
-        """The score and the condition."""
-        from skyband.framework.queries.single_rows import explain
-
-        return explain.facts(node, queries)
 
     def asks(self, query: QueryNode) -> list[str]:
         """The bounds, as conditions."""

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.explain_parts import assumed_rows, state_size
-from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.framework.queries.checks import bounds_in_order, uses_scoring
-from skyband.framework.queries.protocol import QueryType, Question
-from skyband.framework.queries.single_rows.list_check import list_parameters, needed_fields
+from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.single_rows.list_check import needed_fields
+from skyband.framework.queries.single_rows.single_rows_type import SingleRowsType
 from skyband.framework.queries.topk.compile import compile_topk
 from skyband.framework.queries.topk.model import TopK
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
@@ -28,21 +28,12 @@ def skyband_size(k: int, n: float) -> float:
     return min(n, k * (1 + math.log(n / k))) if n > k else n
 
 
-class TopKType(QueryType):
+class TopKType(SingleRowsType):
     """See ``protocol.QueryType``."""
 
     name = "topk"
     model = TopK
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
-    takes_deletions = True
-
-    def item(self, query: TopK) -> ItemShape:
-        """One row."""
-        return ItemShape(ROW, by_score(ROW), (SCORE_VALUE,))
-
-    def parameters(self, scope: Scope, path: Path, query: TopK) -> tuple[str, ...] | None:
-        """Those of a list of queries."""
-        return list_parameters(scope, path, query)
 
     def check(self, scope: Scope, path: Path, query: TopK) -> None:
         """Check the scoring function, missing fields and bounds."""
@@ -53,12 +44,6 @@ class TopKType(QueryType):
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
         return compile_topk(context, entries)
-
-    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
-        """The score and the condition."""
-        from skyband.framework.queries.single_rows import explain
-
-        return explain.facts(node, queries)
 
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
         """Return the expected size of the skyband."""

@@ -14,12 +14,12 @@ from skyband.operators.pair_rows.capped.limits import limits_of
 def facts(node: OperatorNode) -> list[tuple[str, str]]:
     """The score, the condition and the sides."""
     op: Any = node.operator
-    told = [("score", f"{canonical_text(op.scoring)} ({node.direction} first)")]
-    told += [("where", canonical_text(op.where))] if op.where is not None else []
-    told += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
+    shown = [("score", f"{canonical_text(op.scoring)} ({node.direction} first)")]
+    shown += [("where", canonical_text(op.where))] if op.where is not None else []
+    shown += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
     cap = cap_of(op)
-    told += [("at most", f"{counted(cap, 'pair')} of a result with the same row")] if cap is not None else []
-    return told
+    shown += [("at most", f"{counted(cap, 'pair')} of a result with the same row")] if cap is not None else []
+    return shown
 
 
 def cap_of(op: Any) -> int | None:

@@ -6,12 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.queries.set_pairs.check import check
 from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
 from skyband.framework.queries.topk_similar_sets.compile import compile_sets
 from skyband.framework.queries.topk_similar_sets.model import TopKSimilarSets
-from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.parsing.document import Path
 
 
 class TopKSimilarSetsType(SetPairsType):
@@ -20,10 +17,6 @@ class TopKSimilarSetsType(SetPairsType):
     name = "topk_similar_sets"
     model = TopKSimilarSets
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
-
-    def check(self, scope: Scope, path: Path, query: TopKSimilarSets) -> None:
-        """See ``check``."""
-        check(scope, path, query)
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""

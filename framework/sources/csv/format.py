@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.sources.csv import duckdb_sql
-from skyband.framework.sources.duckdb_sql import NEUTRAL
+from skyband.framework.sources.duckdb_sql import NEUTRAL, columns_of, list_of, text
 from skyband.framework.sources.files.bad_files import first_line, separator_of
 from skyband.framework.sources.files.format import FIX_FILE
 from skyband.framework.sources.files.listing import listing, values_of
@@ -24,7 +23,7 @@ from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
 from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns, Mistake, Section
 from skyband.framework.sources.text.format import TextFileFormat
-from skyband.framework.sources.text.options import folded, skipped
+from skyband.framework.sources.text.options import folded, skipped, slashed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,11 +151,32 @@ class CsvFormat(TextFileFormat):
 
     def duckdb_call(self, source: SourceNode, files: Sequence[str], header: Sequence[str] | None) -> str | None:
         """See ``SourceFormat.duckdb_call``."""
-        return duckdb_sql.call(source, files, header)
+        options = folded(source.options)
+        columns = columns_of(source, header if header is not None else [str(f.source_name) for f in source.fields])
+        nulls = ", ".join(map(text, dict.fromkeys(["", options.get("nullvalue", "")])))
+        quote = options.get("quote", '"')
+        escape = quote if slashed(options) else options["escape"]
+        headed = "true" if options.get("header", "").lower() == "true" else "false"
+        return (
+            f"read_csv({list_of(files)}, auto_detect = false, header = {headed}, columns = {columns}, "
+            f"delim = {text(separator_of(options))}, quote = {text(quote)}, "
+            f"escape = {text(escape)}, skip = {skipped(options)}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
+        )
 
     def duckdb_condition(self, source: SourceNode, columns: Sequence[str]) -> str:
-        """See ``SourceFormat.duckdb_condition``."""
-        return duckdb_sql.condition(source, columns)
+        """See ``SourceFormat.duckdb_condition``.
+
+        Only DuckDB lets a cell go on in the next line, unless ``multiLine`` is set. If a backslash is the escape character, the two differ
+        in cells with a backslash or with a quote inside.
+        """
+        options = folded(source.options)
+        marks = "" if options.get("multiline", "false").lower() == "true" else "\\r\\n"
+        if slashed(options):
+            marks += "\\\\" + "".join(f"\\{c}" for c in options.get("quote", '"'))
+        if not marks:
+            return ""
+        quoted = ('"' + c.replace('"', '""') + '"' for c in columns)
+        return " where not " + " and not ".join(f"coalesce(regexp_matches({c}, {text(f'[{marks}]')}), false)" for c in quoted)
 
     def null_text(self, source: SourceNode) -> str:
         """See ``SourceFormat.null_text``."""

@@ -8,7 +8,7 @@ from typing import Final
 from skyband.framework.base.errors import SkybandError
 
 CHANGED: Final = "SKY-E207"
-_ANEW: Final = "skyband rebuild SPEC makes all anew from what the table holds now; or run the job into a new sink.path"
+_RENEW: Final = "skyband rebuild SPEC rebuilds all tables from what the source holds now; or run the job into a new sink.path"
 _FOLLOW: Final = 'a job with options: {changes: "true"} follows a table whose rows change (docs/how-to/follow-a-delta-table.md)'
 
 
@@ -25,13 +25,13 @@ def _changed(said: str, table: str) -> SkybandError | None:
         what = f"commit {_version(said)} of {table} {'removed' if only_deleted else 'changed or removed'} rows"
         hint = 'options: {ignoreDeletes: "true"} passes over commits that only remove rows; ' if only_deleted else ""
         text = f"{what}{f' ({by[1]})' if by else ''}, and the job reads only rows that are added"
-        return SkybandError(CHANGED, text, hint=f"{hint}{_FOLLOW}; {_ANEW}")
+        return SkybandError(CHANGED, text, hint=f"{hint}{_FOLLOW}; {_RENEW}")
     if "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE" in said:
-        text = f"{table} was created anew: it is not the table that the job has read so far"
-        return SkybandError(CHANGED, text, hint=f"put the old table back; or {_ANEW}")
+        text = f"{table} was recreated: it is not the table that the job has read so far"
+        return SkybandError(CHANGED, text, hint=f"put the old table back; or {_RENEW}")
     if re.search(r"DELTA_\w*SCHEMA_CHANGE|Detected schema change", said):
         text = f"the columns of {table} changed with commit {_version(said)}"
-        return SkybandError("SKY-E301", text, hint=f"run the job again, which reads them by their new types; if that fails: {_ANEW}")
+        return SkybandError("SKY-E301", text, hint=f"run the job again, which reads them by their new types; if that fails: {_RENEW}")
     return None
 
 
@@ -40,16 +40,18 @@ def _gone(said: str, table: str, path: str | None) -> SkybandError | None:
         at = re.search(r"from version (\d+); transaction log starts at (\d+)", said)
         where = f": the job has read up to commit {int(at[1]) - 1}, its log begins with commit {at[2]}" if at else ""
         text = f"commits of {table} that the job has not read are no longer in its log{where}"
-        return SkybandError(CHANGED, text, hint=f"run more often, or raise the table's delta.logRetentionDuration; {_ANEW}")
+        return SkybandError(CHANGED, text, hint=f"run more often, or raise the table's delta.logRetentionDuration; {_RENEW}")
     if re.search(r"MISSING_CHANGE_DATA|change data was not recorded|CHANGE_TABLE_FEED_DISABLED", said):
         hint = "set its property delta.enableChangeDataFeed, and begin (source.options.startingVersion) not before that was set"
         return SkybandError("SKY-E301", f"{table} does not hold the changes that are to be read", hint=hint)
     lost = re.search(r"File (\S+) does not exist", said) if "FileNotFoundException" in said else None
     if lost and path and path.rstrip("/") in lost[1]:
         text = f"{table} has lost a file that the job has not read: {lost[1].rsplit('/', 1)[-1]}"
-        return SkybandError(CHANGED, text, hint=f"bring it back (VACUUM must keep files for longer than a run is away); or {_ANEW}")
+        return SkybandError(CHANGED, text, hint=f"bring it back (VACUUM must keep files for longer than a run is away); or {_RENEW}")
     if "DELTA_SCHEMA_NOT_SET" in said:
-        return SkybandError("SKY-E300", f"{table} has no log any more: {path or 'it'} is no Delta table", hint=f"bring it back; or {_ANEW}")
+        return SkybandError(
+            "SKY-E300", f"{table} has no log any more: {path or 'it'} is no Delta table", hint=f"bring it back; or {_RENEW}"
+        )
     return None
 
 

@@ -101,5 +101,5 @@ class DeltaFormat(SourceFormat):
         return "the table of the source changes: it does not hold all rows that came" if follows(dict(source.options)) else None
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
-        """See ``SourceFormat.failure``: a table that was rewritten or created anew, that keeps no feed, or not that far back."""
+        """See ``SourceFormat.failure``: a table that was rewritten or recreated, that keeps no feed, or not that far back."""
         return failures.failure(said, path)

@@ -78,7 +78,7 @@ class FileWatch:
         self.ledger.read_as |= changed
         self.ledger.save()
         first = next(iter(changed))
-        return [f"{_counted(changed)} changed between being found and batch {batch}: what is there now counts (first: {_name(first)})"]
+        return [f"{_counted(changed)} changed between being found and batch {batch}: their present content counts (first: {_name(first)})"]
 
     def files(self, batch: int) -> list[str]:
         """See ``Watch.files``. O(its files)."""

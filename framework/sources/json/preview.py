@@ -12,7 +12,7 @@ from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.sources import nested
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.json import syntax
-from skyband.framework.sources.json.document import pieces
+from skyband.framework.sources.json.syntax import pieces
 from skyband.framework.sources.json.unparsed import unparsed
 from skyband.framework.sources.preview_values import Doubtful, add_row, decoding_errors, undecodable, value_of_text
 from skyband.framework.sources.text.lines import lines_of, whole_text

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.csv.spark_reader import NAME, URL, Load, named_directories, of_directories, with_directories
 from skyband.framework.sources.files.listing import partition_columns
-from skyband.framework.sources.json.document import pieces
+from skyband.framework.sources.json.syntax import pieces
 from skyband.framework.sources.nested import path_of, tree
 from skyband.framework.sources.options import FILES, JSON
 from skyband.framework.sources.protocol import CORRUPT

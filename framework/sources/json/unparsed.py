@@ -8,9 +8,8 @@ from typing import Any
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.quality.looks import fits_json, looks_of
 from skyband.framework.sources import nested
-from skyband.framework.sources.first_rows import Unparsed
+from skyband.framework.sources.first_rows import Unparsed, misfit, shown
 from skyband.framework.sources.json import syntax
-from skyband.framework.sources.text.misfits import misfit, shown
 
 
 def unparsed(source: SourceNode, text: str) -> Unparsed | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StringType, StructField, StructType
 
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files.spark_reader import rows
-from skyband.framework.sources.kafka.avro_reader import with_record
+from skyband.framework.sources.kafka.avro_schema import rebuilt
 from skyband.framework.sources.kafka.client import connection
 from skyband.framework.sources.kafka.records import META, OF_KEY, Offsets
 from skyband.framework.sources.protocol import CORRUPT
@@ -82,3 +84,32 @@ def _record(kind: str, text: Column, fields: list[Field], options: dict[str, str
     if kind == "csv":
         return F.from_csv(text, F.lit(schema.toDDL()), options)
     return F.from_json(text, schema, options)
+
+
+_BEGIN: Final = b"\x01"
+"""The boolean true in Avro."""
+_END: Final = bytes.fromhex("8f6c31d2e57a904b")
+_HEADER: Final = 5
+"""Bytes before a record in the framing of Confluent's registry: a zero, then the schema's number."""
+
+
+def with_record(frame: DataFrame, column: str, given: Mapping[str, str], fields: Sequence[Field], text: Column) -> DataFrame:
+    """Return ``frame``, which has Kafka's ``value``, with the struct ``column``: ``fields`` by their schema names, and ``CORRUPT``.
+
+    That is ``text`` if the value is no record of the schema, else null.
+    """
+    value, outer = F.col("value"), f"{column}_outer"
+    if given.get("framing") == "confluent":
+        framed = (F.length(value) >= _HEADER) & (F.substring(value, 1, 1) == F.lit(b"\0"))
+        value = F.when(framed, F.substring(value, _HEADER + 1, 2**31 - 1))
+    bounded = F.concat(F.lit(_BEGIN), value, F.lit(_END))
+    frame = frame.withColumn(outer, from_avro(bounded, json.dumps(_bounded(rebuilt(given["avro_schema"]))), {"mode": "PERMISSIVE"}))
+    whole = F.coalesce(F.col(f"{outer}.begin") & (F.col(f"{outer}.end") == F.lit(_END)), F.lit(False))
+    found = [F.when(whole, F.col(f"{outer}.record.`{f.source_name}`")).alias(str(f.source_name)) for f in fields]
+    return frame.withColumn(column, F.struct(*found, F.when(~whole, text).alias(CORRUPT)))
+
+
+def _bounded(record: dict[str, Any]) -> dict[str, Any]:
+    end = {"type": "fixed", "name": "skyband_end", "size": len(_END)}
+    parts = {"begin": "boolean", "record": record, "end": end}
+    return {"type": "record", "name": "skyband_bounded", "fields": [{"name": n, "type": t} for n, t in parts.items()]}

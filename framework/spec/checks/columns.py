@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.sql import check_sql
-from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
+from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, SourceColumn
 
 UNKNOWN_TYPE = "the type of the derived column"
 
@@ -31,13 +31,6 @@ def derived(job: Job) -> Iterator[tuple[int, str, str, str | None]]:
                     yield i, name, spec.sql, spec.type
                 else:
                     yield i, name, spec, None
-
-
-def filters(job: Job) -> Iterator[tuple[int, str]]:
-    """Yield (index of the step, SQL) of every row filter, in order."""
-    for i, step in enumerate(job.transform):
-        if isinstance(step, WhereStep):
-            yield i, step.where
 
 
 def column_types(job: Job) -> dict[str, str]:

@@ -9,7 +9,7 @@ from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.table_names import query_tables
 from skyband.framework.spec.checks.columns import source_types
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.checks.table_columns import table_columns, without_table
+from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.models.job import kind_of
 from skyband.framework.spec.parsing.cells import cell
 from skyband.framework.spec.parsing.document import Path
@@ -21,7 +21,7 @@ MOST_MISTAKES: Final = 20
 def check_examples(s: Scope) -> None:
     """Report all errors of the tests. O(cells)."""
     seen: dict[str, int] = {}
-    absent: Mapping[str, str] = {} if s.doc.bad(("queries",)) else without_table(s)
+    absent: Mapping[str, str] = {} if s.doc.bad(("queries",)) else missing_tables(s)
     for i, test in enumerate(s.job.tests):
         at: Path = ("tests", i)
         if s.doc.bad(at):

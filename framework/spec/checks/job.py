@@ -21,7 +21,7 @@ from skyband.framework.spec.checks.examples import check_examples
 from skyband.framework.spec.checks.queries import check_queries, trajectory_tables
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.checks.sink import check_sink
-from skyband.framework.spec.checks.table_columns import table_columns, without_table
+from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.checks.tokens import check_tokens
 from skyband.framework.spec.expressions.sql import SqlResult, check_sql
 from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
@@ -193,7 +193,7 @@ def _rules(s: Scope) -> None:
             seen.setdefault(name, i)
     if doc.bad(("queries",)):
         return
-    absent = without_table(s)
+    absent = missing_tables(s)
     tables = (s.tables() | trajectory_tables(s)) - absent.keys()
     for i, c in enumerate(s.job.quality.tables):
         path = ("quality", "tables", i)

@@ -21,7 +21,7 @@ _TIME: Kind = "time"
 _FLOAT: Kind = "float"
 
 
-def without_table(s: Scope) -> dict[str, str]:
+def missing_tables(s: Scope) -> dict[str, str]:
     """Return reserved names of tables that do not exist, as the query has only changes -> its table of changes."""
     only_changes = [name for name, query in s.job.queries.items() if not query_type(query.type).item(query).lasting]
     return {t: f"{name}_changes" for name in only_changes for t in query_tables(name) if t != f"{name}_changes"}

@@ -56,7 +56,7 @@ class SqlProblem:
 
 @dataclass(frozen=True, slots=True)
 class SqlResult:
-    """What was found: mistakes, the columns used (as the schema spells them), and the result's type if it can be told."""
+    """The mistakes of an expression, the columns it uses (as the schema spells them), and the result's type if it is known."""
 
     problems: tuple[SqlProblem, ...]
     columns: tuple[str, ...] = ()

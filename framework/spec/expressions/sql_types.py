@@ -1,6 +1,6 @@
-"""The type of a Spark SQL expression, told without Spark where it is certain.
+"""The type of a Spark SQL expression, inferred without Spark where it is certain.
 
-Types are those of a spec. Whole numbers are told as ``bigint`` and fractions as ``double``, which hold every whole number and fraction of
+Types are those of a spec. Whole numbers are given as ``bigint`` and fractions as ``double``, which hold every whole number and fraction of
 Spark's; a bare column has the type it is declared with. Functions are known by sqlglot's names for them (``str_to_unix`` is Spark's
 ``unix_timestamp``); what no rule knows is asked of sqlglot's own inference, except for whole numbers, where it is not reliable.
 """
@@ -73,7 +73,7 @@ def is_fraction(type_: str) -> bool:
 
 
 class _Types:
-    """Types of the parts of one expression over columns; names of columns are told apart as Spark does, case aside."""
+    """Types of the parts of one expression over columns; names of columns are compared as Spark does, without case."""
 
     def __init__(self, columns: Columns, work: Work | None) -> None:
         self.columns = columns

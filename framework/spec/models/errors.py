@@ -16,8 +16,7 @@ from skyband.framework.base.errors import Where, one_of
 from skyband.framework.base.units import DURATION_HINT
 from skyband.framework.spec.models import job as models
 from skyband.framework.spec.models.annotations import fields_of, homes
-from skyband.framework.spec.models.query_types import query_type_names
-from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, walk
+from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, query_type_names, walk
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.positions import Place
 from skyband.operators.spelling import closest
@@ -34,13 +33,13 @@ def read_job(doc: Document) -> models.Job | None:
         return None
     lost = {name for name in fields_of(models.Job) if (name,) in doc.poisoned}
     job, problems = walk({name: value for name, value in doc.data.items() if name not in lost})
-    _report([_Told(doc, p) for p in problems if p.kind != EMPTY])
-    _report([_Told(doc, p) for p in problems if p.kind == EMPTY])
+    _report([_Reported(doc, p) for p in problems if p.kind != EMPTY])
+    _report([_Reported(doc, p) for p in problems if p.kind == EMPTY])
     return job
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Reported:
     """A problem, with the words that its messages share."""
 
     doc: Document
@@ -89,16 +88,16 @@ class _Told:
         self.doc.add(code, message, where or self.doc.where_value(self.path), hint)
 
 
-def _report(told: list[_Told]) -> None:
+def _report(reported: list[_Reported]) -> None:
     """Report every problem once, unless it follows from another error, and poison all of them."""
-    guesses = {t.path: _guess(t) for t in told if t.problem.kind == UNKNOWN}
+    guesses = {t.path: _guess(t) for t in reported if t.problem.kind == UNKNOWN}
     # A misspelled field is one mistake, not an unknown field and a missing one.
     meant = {(*path[:-1], guess) for path, guess in guesses.items() if guess}
     orders: _Orders = {}
-    for t in told:
+    for t in reported:
         if t.problem.kind != EMPTY and _split_value(t, orders):
             t.doc.poisoned.add(t.path)
-    for t in told:
+    for t in reported:
         if t.problem.kind == MISSING and t.path in meant:
             t.doc.poisoned.add(t.path)
         if t.doc.bad(t.path):
@@ -113,7 +112,7 @@ def _report(told: list[_Told]) -> None:
 _Orders: TypeAlias = dict[Path, tuple[list[Any], dict[Any, int]]]
 
 
-def _split_value(t: _Told, orders: _Orders) -> bool:
+def _split_value(t: _Reported, orders: _Orders) -> bool:
     """Whether the field is the rest of an unquoted value with a comma, as in ``{price: decimal(10,2)}``; says so once.
 
     ``orders`` remembers the order of a mapping's names.
@@ -140,7 +139,7 @@ def _split_value(t: _Told, orders: _Orders) -> bool:
     return True
 
 
-def _unknown_field(t: _Told, guess: str | None) -> None:
+def _unknown_field(t: _Reported, guess: str | None) -> None:
     known = _known(t.problem.model)
     hint = f"did you mean '{guess}'?" if guess else f"known fields: {one_of(known, 20)}" if known else None
     if t.value is None and any(c in t.name for c in "()+-*/<>=. ,'\""):
@@ -155,22 +154,22 @@ def _known(model: type[BaseModel] | None) -> list[str]:
     return list(fields_of(model)) if model is not None else []
 
 
-def _guess(t: _Told) -> str | None:
+def _guess(t: _Reported) -> str | None:
     """Return the field that an unknown one probably means."""
     there = value_at(t.doc.data, t.path[:-1])
     return closest(t.name, [f for f in _known(t.problem.model) if f not in there])
 
 
-def _missing(t: _Told) -> None:
+def _missing(t: _Reported) -> None:
     parent = t.doc.where_key(t.path[:-1]) if t.path[:-1] else t.doc.where_value(())
     t.say("SKY-E111", f"{path_name(t.path[:-1])} needs the field '{t.name}'", t.description, parent)
 
 
-def _empty(t: _Told) -> None:
+def _empty(t: _Reported) -> None:
     t.say("SKY-E112", f"'{t.name}' has no value", "give it one, or leave the field out", t.doc.where_key(t.path))
 
 
-def _text(t: _Told) -> None:
+def _text(t: _Reported) -> None:
     if isinstance(t.value, bool) and t.place is not None:
         means = "true" if t.value else "false"
         t.say("SKY-E104", f"YAML reads {t.shown} as the truth value {means}; {t.field} takes text", f'quote it: "{t.raw}"')
@@ -182,16 +181,16 @@ def _text(t: _Told) -> None:
         t.say("SKY-E112", f"{t.field} takes text, not {kind_name(t.value)}", t.description)
 
 
-def _no_query_type(t: _Told) -> None:
+def _no_query_type(t: _Reported) -> None:
     hint = f"types: {one_of(query_type_names())}"
     t.say("SKY-E111", f"{path_name(t.path)} needs the field 'type'", hint, t.doc.where_key(t.path))
 
 
-def _wrong_query_type(t: _Told) -> None:
+def _wrong_query_type(t: _Reported) -> None:
     _not_allowed(t.doc, (*t.path, "type"), list(query_type_names()))
 
 
-def _wrong_word(t: _Told) -> None:
+def _wrong_word(t: _Reported) -> None:
     expected = str(t.problem.context.get("expected", ""))
     _not_allowed(t.doc, t.path, [x.strip("'") for x in expected.replace(" or ", ", ").split(", ")])
 
@@ -208,47 +207,47 @@ def _not_allowed(doc: Document, path: Path, allowed: list[str]) -> None:
     doc.add("SKY-E113", f"'{path[-1]}' cannot be {doc.shown(path) if value is not None else 'empty'}", doc.where_value(path), hint)
 
 
-def _duration(t: _Told) -> None:
+def _duration(t: _Reported) -> None:
     why = str(t.problem.context.get("why", "a number and a unit are needed"))
     plain = t.place is not None and not t.place.variables
     t.say("SKY-E115", f"{t.shown} is not a usable duration: {why}" if plain else f"not a usable duration for {t.field}", DURATION_HINT)
 
 
-def _size(t: _Told) -> None:
+def _size(t: _Reported) -> None:
     t.say("SKY-E115", f"{t.shown} is not a size", "write a number and b, k, m or g, such as 256m")
 
 
-def _percent(t: _Told) -> None:
+def _percent(t: _Reported) -> None:
     t.say("SKY-E115", f"{t.shown} is not a share of 0% to 100%", "write a number and %, such as 1%")
 
 
-def _batches(t: _Told) -> None:
+def _batches(t: _Reported) -> None:
     t.say("SKY-E115", f"{t.shown} is not a number of batches", "write it as 100 batches")
 
 
-def _column_type(t: _Told) -> None:
+def _column_type(t: _Reported) -> None:
     value = str(t.value).lower()
     guess = _TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
     hint = f"did you mean {guess!r}?" if guess else f"types: {one_of([*models.TYPES, 'decimal(p,s)'])}"
     t.say("SKY-E113", f"{t.shown} is not a column type", hint)
 
 
-def _of_kind(what: str) -> Callable[[_Told], None]:
-    def say(t: _Told) -> None:
+def _of_kind(what: str) -> Callable[[_Reported], None]:
+    def say(t: _Reported) -> None:
         t.say("SKY-E112", f"{t.field} takes {what}, not {t.shown if t.raw else kind_name(t.value)}", t.description)
 
     return say
 
 
-def _bound(words: str, name: str) -> Callable[[_Told], None]:
-    def say(t: _Told) -> None:
+def _bound(words: str, name: str) -> Callable[[_Reported], None]:
+    def say(t: _Reported) -> None:
         bound = t.problem.context.get(name, "")
         t.say("SKY-E114", f"{t.field} must be {words} {f'{bound:,}' if isinstance(bound, int) else bound}, not {t.shown}")
 
     return say
 
 
-def _pattern(t: _Told) -> None:
+def _pattern(t: _Reported) -> None:
     if t.name == "expectation":
         hint = "use a name that begins with expect_, such as expect_column_values_to_not_be_null"
         t.say("SKY-E113", f"{t.shown} is not the name of an expectation", hint)
@@ -259,28 +258,28 @@ def _pattern(t: _Told) -> None:
     t.say("SKY-E116", f"{t.field if t.problem.key else t.shown} cannot be used as a name", hint, t.of_key)
 
 
-def _too_long(t: _Told) -> None:
+def _too_long(t: _Reported) -> None:
     most = t.problem.context.get("max_length", 64)
     message = f"'{t.name if t.problem.key else t.shown}' is longer than {most} characters"
     t.say("SKY-E116" if t.problem.key else "SKY-E114", message, None if t.problem.key else t.description, t.of_key)
 
 
-def _too_short(t: _Told) -> None:
+def _too_short(t: _Reported) -> None:
     t.say("SKY-E116" if t.problem.key else "SKY-E114", f"{t.field} must not be empty", None if t.problem.key else t.description, t.of_key)
 
 
-def _container(what: str) -> Callable[[_Told], None]:
-    def say(t: _Told) -> None:
+def _container(what: str) -> Callable[[_Reported], None]:
+    def say(t: _Reported) -> None:
         t.say("SKY-E112", f"{t.field} takes {what}, not {kind_name(t.value)}", t.description)
 
     return say
 
 
-def _other(t: _Told) -> None:
+def _other(t: _Reported) -> None:
     t.say("SKY-E112", f"{t.field} has a value of the wrong kind ({t.shown})", t.description)
 
 
-def _by_kind(*of: tuple[Iterable[str], Callable[[_Told], None]]) -> Mapping[str, Callable[[_Told], None]]:
+def _by_kind(*of: tuple[Iterable[str], Callable[[_Reported], None]]) -> Mapping[str, Callable[[_Reported], None]]:
     return {kind: say for kinds, say in of for kind in kinds}
 
 

@@ -6,16 +6,16 @@ has a default, else a hollow value stands in for it (``Shape.hollow``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.models.annotations import Fault, Shape, fault, fields_of, hollow_model, is_closed
 from skyband.framework.spec.models.job import Job
-from skyband.framework.spec.models.query_types import model_of_query
 from skyband.framework.spec.parsing.document import Path
 
 EMPTY: Final = "empty"
@@ -144,3 +144,14 @@ def _has_empty(data: Any) -> bool:
     if isinstance(data, dict):
         return any(_has_empty(v) for v in data.values())
     return any(map(_has_empty, data)) if isinstance(data, list) else data is None
+
+
+def query_type_names() -> Sequence[str]:
+    """Return the names of all query types, in the order of messages."""
+    return tuple(QUERY_TYPES.all())
+
+
+def model_of_query(type_name: str) -> type[BaseModel] | None:
+    """Return the model of queries of this type, or None for an unknown type."""
+    found = QUERY_TYPES.get(type_name)
+    return None if found is None else found.model

@@ -1,7 +1,7 @@
 """Assemble the document of one job from a spec's text, its included files, the chosen profile and its parameters.
 
-All of that happens to YAML's nodes, before anything is read as a field of a job; each node knows the file it is from, so whatever is wrong
-later is told where it was said.
+All of that happens to YAML's nodes, before anything is read as a field of a job; each node knows the file it is from, so that
+later mistakes are reported at their place.
 """
 
 from __future__ import annotations

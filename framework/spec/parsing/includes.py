@@ -25,7 +25,7 @@ _HINT: Final = "a spec includes .yaml files below its own directory, named by th
 def included(main: Composed, listed: yaml.Node, directory: str, size: int) -> tuple[list[Composed], list[SkybandError]]:
     """Return the readable files of ``listed`` (a path or a list of paths), and the errors of the others.
 
-    All are read in full, so all their mistakes are told; ``size`` is what the spec itself has of ``MAX_BYTES``.
+    All are read in full, so that all their mistakes are reported; ``size`` is what the spec itself has of ``MAX_BYTES``.
     """
     found: list[Composed] = []
     errors: list[SkybandError] = []

@@ -69,7 +69,7 @@ def measure(tokens: Sequence[Any]) -> Measured:
         if kind in _CLOSES and inside:
             twice -= inside.pop()
         work += 1 << twice
-        if kind == "LT" and before is not None and before.token_type in Parser.TYPE_TOKENS:  # array<...>: each level reads the rest anew
+        if kind == "LT" and before is not None and before.token_type in Parser.TYPE_TOKENS:  # array<...>: each level reads the rest again
             angles += 1
             work += _WORK_OF_ANGLE * angles
         elif kind == "GT":

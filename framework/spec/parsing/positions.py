@@ -126,7 +126,7 @@ class SourceText:
         return Where(self.file, line + 1, col + 1, max(1, length), self.shown(line))
 
     def inside(self, place: Place, start: int, end: int) -> tuple[int, int, int] | None:
-        """(line, column, length) of characters ``start`` to ``end`` of a scalar's value, or None if that cannot be told."""
+        """(line, column, length) of characters ``start`` to ``end`` of a scalar's value, or None if that is unknown."""
         length = max(1, end - start)
         if place.line == place.end_line:
             offsets = _offsets(place)

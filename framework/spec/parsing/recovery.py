@@ -108,7 +108,7 @@ def compose(file: str, text: str) -> Composed:
             errors.append(SkybandError("SKY-E103", "brackets nested too deep", None, source.where(0, 0)))
             break
         except yaml.reader.ReaderError as e:
-            if not _mend_character(source, e, errors):
+            if not _repair_character(source, e, errors):
                 break
         except _TooMany as e:
             where = source.where(e.mark.line, e.mark.column)
@@ -140,7 +140,7 @@ def _clean(lines: list[str]) -> list[str]:
     return [lines[0].removeprefix("\ufeff"), *lines[1:]] if lines else lines
 
 
-def _mend_character(source: SourceText, e: yaml.reader.ReaderError, errors: list[SkybandError]) -> bool:
+def _repair_character(source: SourceText, e: yaml.reader.ReaderError, errors: list[SkybandError]) -> bool:
     at = int(e.position)
     for n, line in enumerate(source.lines):
         if at <= len(line) and at < len(line) + 1:

@@ -60,7 +60,7 @@ def _with(schema: dict[str, Any], description: str, *names: str) -> dict[str, An
 
 
 def _partial(schema: Any) -> Any:
-    """The schema without what is needed, of values that are told apart by what they have: any of them. O(its size)."""
+    """Return the schema without what is required; of values that their fields distinguish, any of them. O(its size)."""
     if isinstance(schema, list):
         return [_partial(s) for s in schema]
     if not isinstance(schema, dict):

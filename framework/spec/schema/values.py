@@ -78,9 +78,9 @@ def _with_words(schema: dict[str, Any]) -> dict[str, Any]:
     fields = schema.get("properties")
     if not isinstance(fields, dict) or "description" not in schema:
         return schema
-    told = {
+    described = {
         name: {**field, "description": f"{field['const']}: {schema['description']}"}
         for name, field in fields.items()
         if "const" in field and "description" not in field
     }
-    return {**schema, "properties": {**fields, **told}}
+    return {**schema, "properties": {**fields, **described}}

@@ -33,7 +33,7 @@ _MARK = struct(token="string", timer="bigint")
 _NAME = struct(name="string", piece="int")
 _DATA = struct(data="binary")
 
-# Decoded state of this worker process: the processor itself is unpickled anew for every task. An entry is good only if its token is the one
+# Decoded state of this worker process: the processor is unpickled again for every task. An entry is good only if its token is the one
 # saved with the state that Spark hands over.
 _CACHE: dict[tuple[str, int], tuple[str, KeptBucket]] = {}
 

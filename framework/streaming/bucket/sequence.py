@@ -183,7 +183,7 @@ class Keys:
         before = self.known
         self.known = int(_find_keys(k1, k2, self.d1, self.d2, self.slots, before, out, first))
         if self.known > MAX_KEYS:
-            raise OverflowError(f"more than {MAX_KEYS:,} keys in one bucket: start anew with a larger run.buckets")
+            raise OverflowError(f"more than {MAX_KEYS:,} keys in one bucket: rebuild the job with a larger run.buckets")
         return out, first[before : self.known]
 
     def single(self) -> None:

@@ -24,8 +24,9 @@ from skyband.framework.streaming.bucket.store import Segment, distinct, split_ad
 from skyband.framework.streaming.rows import blocks, rejects
 from skyband.framework.streaming.rows.columns import TextCodes, ints, micros
 from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, HostConfig
-from skyband.framework.streaming.rows.order import canonical_order
 from skyband.framework.streaming.rows.outbox import Outbox
+from skyband.framework.streaming.rows.rejects import comparable
+from skyband.framework.tables.key_numbers import order_by
 from skyband.operators.base import NEVER, NULL
 
 I64 = npt.NDArray[np.int64]
@@ -217,3 +218,31 @@ class Sequencer:
         # The rest by name: their order in the spec must not matter.
         names = [*intake.tie_break, *intake.id, *([DELETES] if intake.deletes else []), *sorted(f.name for f in intake.fields)]
         return [n for n in dict.fromkeys(names) if n != intake.event_time and n not in intake.partition_by]
+
+
+def canonical_order(key: I64, time: I64, table: pa.Table, tie_columns: list[str]) -> I64:
+    """Return row numbers in (key, time, ``tie_columns``...) order: the canonical order of objects within a key (docs/semantics 1).
+
+    Nulls come first; texts are in the order of their UTF-8 bytes, numbers of their values, lists of their JSON texts.
+
+    ``key`` and ``time`` have shape (n,), ``table`` n rows. Only rows that tie on (key, time) are compared further, so a stream without ties
+    costs one sort of integers: O(n log n).
+    """
+    order = order_by(key, time)
+    k, t = key[order], time[order]
+    tie = (k[1:] == k[:-1]) & (t[1:] == t[:-1])
+    if not tie.any() or not tie_columns:
+        return order.astype(np.int64)
+    tied = np.zeros(len(order), bool)
+    tied[1:] |= tie
+    tied[:-1] |= tie
+    group = np.zeros(len(order), np.int64)
+    group[1:] = np.cumsum(~tie)
+    where = np.nonzero(tied)[0]
+    names = [f"c{i}" for i in range(len(tie_columns))]
+    rows = comparable(table.select(tie_columns).take(pa.array(order[where]))).rename_columns(names)
+    rows = rows.append_column("g", pa.array(group[where]))
+    keys = [(n, "ascending", "at_start") for n in ("g", *names)]
+    inner = pc.sort_indices(rows, sort_keys=keys).to_numpy()
+    order[where] = order[where][inner]
+    return order.astype(np.int64)

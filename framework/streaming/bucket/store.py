@@ -161,7 +161,7 @@ class WindowStore:
         if len(self.chunks) > _MANY_CHUNKS or (len(self.chunks) > 8 and held > 4 * CHUNK_ROWS):
             live = sum(int(self._alive(c.at, c.time, next_seq, until).sum()) for c in self.chunks)
             if held > 2 * live + CHUNK_ROWS or len(self.chunks) > _MANY_CHUNKS + live // 1024:
-                # Quiet keys pin old chunks, small batches make many of them: write what is alive anew.
+                # Quiet keys pin old chunks, small batches make many of them: rewrite what is alive.
                 self._consolidate(next_seq, until)
                 self.dropped += [c.number for c in self.chunks if all(c.number != n for n, _ in out)]
                 self.chunks, out = [], []
@@ -170,7 +170,7 @@ class WindowStore:
         return out
 
     def rewrite(self) -> None:
-        """All that is here will come as new chunks, as if it had just been appended: for a state that is written anew."""
+        """Write all rows as new chunks, as if they had just been appended: for a state that is rewritten."""
         self._consolidate()
         self.chunks, self._unsaved = [], self.segments[0] if self.segments else None
 
@@ -222,7 +222,7 @@ class WindowStore:
 
 
 def _among(at: I64, pins: I64) -> npt.NDArray[np.bool_]:
-    """Which of ``at`` are in ``pins`` (sorted). O(len(at) log len(pins)): sets would be sorted anew for every chunk."""
+    """Which of ``at`` are in ``pins`` (sorted). O(len(at) log len(pins)): sets would be sorted again for every chunk."""
     if not len(pins):
         return np.zeros(len(at), bool)
     pos = np.searchsorted(pins, at)

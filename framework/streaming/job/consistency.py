@@ -2,7 +2,7 @@
 
 ``runs`` has a commit for every batch, which states the last batch with rows in each other table. A table that ends before that has lost
 commits. A table that is past the checkpoint's last batch shows that the checkpoint is older. Derived tables are made from the changes: one
-that is behind is updated as after every run, one that is missing or ahead is made anew.
+that is behind is updated as after every run, one that is missing or ahead is rebuilt.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def check(
     Raise SkybandError SKY-E304 if one has lost data, SKY-E303 if the checkpoint is older than the tables, SKY-E205 if one is not
     proven to be the job's.
 
-    ``rebuild``: the derived tables (and ``checks``, if it is damaged) are removed instead, to be made anew; with them ``published``, which
+    ``rebuild``: the derived tables (and ``checks``, if it is damaged) are removed instead, to be rebuilt; with them ``published``, which
     names versions of theirs. ``coming``: tables of the plan that are not there yet.
     """
     found = found or look(plan, layout, job)
@@ -161,10 +161,10 @@ def advice(layout: Layout, losses: list[Loss]) -> str:
     """Return what to do about the losses."""
     kinds = {x.kind for x in losses}
     if kinds == {"derived"}:
-        return "skyband run SPEC --rebuild-results makes the tables of results anew from the changes"
+        return "skyband run SPEC --rebuild-results rebuilds the tables of results from the changes"
     if "truth" not in kinds:
-        anew = " and ".join(f"`{n}`" for n in sorted({x.table for x in losses if x.kind == "checks"}))
-        return f"skyband run SPEC --rebuild-results makes the tables of results anew from the changes, and begins {anew} anew, empty"
+        emptied = " and ".join(f"`{n}`" for n in sorted({x.table for x in losses if x.kind == "checks"}))
+        return f"skyband run SPEC --rebuild-results rebuilds the tables of results from the changes, and empties {emptied}"
     truth = ", ".join(dict.fromkeys(x.table for x in losses if x.kind == "truth"))
     back = "RESTORE it to the version that held the job's rows only. Or restore" if all(x.changed for x in losses) else "Restore"
     return f"{truth}: cannot be made again from the other tables. {back} the whole sink {layout.root} from one backup, or {AGAIN}"

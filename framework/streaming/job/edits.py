@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.table_names import TRAJECTORY, query_tables
-from skyband.framework.plan.additions import Additions, additions
+from skyband.framework.plan.growth import Additions, additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
@@ -115,7 +115,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
     found = additions(job.fingerprint, plan, job.salt)
     if found is None:
         named = tuple(f"queries.{q.name} is new" for q in plan.queries)
-        hint = "skyband rebuild SPEC (without --added) makes everything anew; or edit in two steps"
+        hint = "skyband rebuild SPEC (without --added) rebuilds everything; or edit in two steps"
         raise SpecErrors(
             [SkybandError("SKY-E580", f"not only queries have come: {d}", hint) for d in differences if not d.startswith(named)]
         )
@@ -131,7 +131,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
 def _obstacle(plan: Plan, layout: Layout) -> str | None:
     """Return why the queries cannot be backfilled alone, and what to do."""
     if source_format(plan.source.format).once:
-        return f"a {plan.source.format} source is not read again; skyband rebuild makes everything anew"
+        return f"a {plan.source.format} source is not read again; skyband rebuild rebuilds everything"
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if planned > done:
         return f"batch {planned} is unfinished: run the job once with its former spec"

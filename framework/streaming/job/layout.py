@@ -19,7 +19,7 @@ from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
-from skyband.framework.settings.tasks import requested_tasks
+from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.files.ledger import LEDGER
 from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
@@ -195,7 +195,7 @@ class Layout:
         return self.control / f"finish-{frontier}.json"
 
     def order_release(self, at_iso: str, at_ms: int) -> None:
-        """Puts the row into the control source that gives the watermark what a drop has kept from it; once for one instant."""
+        """Put the row into the control source that advances the watermark by what a backlog held back; once per instant."""
         target = self.control / f"drop-{at_ms}.json"
         if not target.exists():
             _replace(target, json.dumps({"at": at_iso}) + "\n")

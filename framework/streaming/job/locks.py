@@ -2,13 +2,14 @@
 
 The operating system releases each lock when its process ends. The driver takes its lock before it starts a JVM. The JVM's lock covers a JVM
 that outlives its driver for a moment: it may still write to the checkpoint, so the next driver waits until it has ended. On object storage
-one lease replaces both locks (``leases``).
+one lease replaces both locks (``leased``).
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import threading
 import time as clock
 from collections.abc import Callable, Iterator
@@ -20,11 +21,13 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.settings.spark import seconds
 from skyband.framework.spark_adapter import jvm
+from skyband.framework.storage.epochs import lease_lost
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import reject_links
 from skyband.framework.streaming.job.generations import settle
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.job.leases import leased
+from skyband.framework.streaming.spark.jvm import SPARK_JVM
+from skyband.framework.tables.delta.fence import raise_fences
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,3 +172,34 @@ def _pid(file: Path) -> str:
         if text.isdigit():
             return f" (process {text})"
     return ""
+
+
+@contextmanager
+def leased(layout: Layout, notice: Callable[[str], object]) -> Iterator[None]:
+    """Hold the sink inside the block. Kill the JVM if the lease is lost, and report the resulting errors as the loss of the lease.
+
+    Raises SkybandError SKY-E302 (another run has it), SKY-E630 (the store cannot be used), SKY-E631 (another run has taken over).
+    """
+    # Needs a library that is not always there.
+    from skyband.framework.storage.lease import Lease
+
+    lease = Lease(layout.root, _kill_jvm)
+    lease.take(notice)
+    try:
+        if lease.after_crash:
+            raise_fences(layout.root)
+        yield
+    except Exception as e:
+        if lease.lost:
+            raise lease_lost(layout.root) from e
+        raise
+    finally:
+        # The next run waits until the lease expires.
+        with suppress(SkybandError):
+            lease.give_back()
+
+
+def _kill_jvm() -> None:
+    for process in SPARK_JVM.pids():
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)

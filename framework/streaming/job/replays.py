@@ -99,10 +99,10 @@ def _looked_at(
 ) -> tuple[list[str | None], tuple[int, int] | None]:
     """(why each row would be rejected when it comes, None if it would not, in the order of the file; the span of lateness)."""
     format_ = source_format(plan.source.format)
-    lying: Backlog | None = format_.backlog(plan.source, job.header, layout.home)
-    assert lying is not None
+    files: Backlog | None = format_.backlog(plan.source, job.header, layout.home)
+    assert files is not None
     try:
-        rows = intake(lying.rows(spark, [path.absolute().as_uri()]), plan.intake)
+        rows = intake(files.rows(spark, [path.absolute().as_uri()]), plan.intake)
         found = rows.select(REASON, F.unix_micros(F.col(f"`{plan.intake.event_time}`")).alias("at")).toArrow()
     except SkybandError:
         raise

@@ -1,7 +1,7 @@
 """Decide whether a spec's rules may change while a batch is incomplete.
 
 A batch with rows in a table is repeated with the same rules, so that these rows stay correct. A batch without rows in any table (it was
-killed early, or a row stopped the run) is planned anew, with its files and its watermark.
+killed early, or a row stopped the run) is planned again, with its files and its watermark.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import Changes, Skyband, Tally, Trajectory, parse_kind
 from skyband.framework.base.reasons import LATE, REASON, RULE
 from skyband.framework.base.redaction import redact_values
-from skyband.framework.plan.additions import Additions
+from skyband.framework.plan.growth import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import Changes, Skyband, Trajectory, parse_kind
-from skyband.framework.plan.additions import holds_codes
+from skyband.framework.plan.growth import holds_codes
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost, Others, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys
 from skyband.framework.streaming.bucket.sequencer import Sequencer

@@ -21,7 +21,7 @@ from skyband.framework.base.messages import RUNS
 from skyband.framework.base.reasons import CONTROL
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.console.lines import Warn
-from skyband.framework.settings.tasks import TASKS, requested_tasks
+from skyband.framework.settings.spark import TASKS, requested_tasks
 from skyband.framework.sources.logs import last_batch, partitions_of
 from skyband.framework.spark_adapter.driver import repartition_state
 from skyband.framework.streaming.job.layout import JobFile, Layout

@@ -26,7 +26,7 @@ from skyband.framework.streaming.spark.worker_pools import freeze_loaded_objects
 from skyband.operators.base import NEVER, NULL
 
 URL: Final = "url"
-"""Column of the files' frame, beside ``ORIGIN`` and, if the drop has caps, ``CAP``."""
+"""Column of the files' frame, beside ``ORIGIN`` and, if the backlog has caps, ``CAP``."""
 
 _UNSUPPORTED: Final = "a file that Spark has to read"
 _LASTING: Final = "files that Spark has to read"

@@ -120,7 +120,7 @@ class Pack:
         rejected = table.filter(bad)
         good = data.filter(pc.is_null(reason))
         self._count_nulls(good, counts)
-        return good, self._told(rejected) if rejected.num_rows else None
+        return good, self._rejected_text(rejected) if rejected.num_rows else None
 
     def _rejected(self, buffered: list[pa.Table]) -> pa.RecordBatch:
         """The block of rows of ``rejected``."""
@@ -131,7 +131,7 @@ class Pack:
             return _block(ASIDE, 0, STOPPING, blocks.table_bytes(rows.filter(stopping).slice(0, 1)))
         return _block(ASIDE, 0, *self._deliver(REJECTED, blocks.table_bytes(rows)))
 
-    def _told(self, rejected: pa.Table) -> pa.Table:
+    def _rejected_text(self, rejected: pa.Table) -> pa.Table:
         """Return rows of ``rejected``: unparsable rows as their own text, the others as JSON."""
         columns = [f.name for f in self.config.intake.fields]
         made = rejects.rejected(rejected, columns, rejected[REASON].combine_chunks(), self.config.intake.event_time, ORIGIN)

@@ -20,7 +20,7 @@ from skyband.framework.streaming.rows.outbox import Block, as_block, least_in_fi
 from skyband.framework.streaming.spark.scratch import scratch_directory
 
 
-class Parcels:
+class ShuffleFiles:
     """The files of blocks of at least ``least`` bytes, below ``directory``, for one batch."""
 
     def __init__(self, directory: Path, least: int) -> None:
@@ -49,14 +49,14 @@ class Parcels:
         shutil.rmtree(self._directory / str(batch), ignore_errors=True)
 
 
-def parcels(context: SparkContext, job: str) -> Parcels | None:
+def shuffle_files_of(context: SparkContext, job: str) -> ShuffleFiles | None:
     """Return the shuffle files of ``job`` (the name of its checkpoint); None if Spark's tasks do not share this machine's files.
 
     Two jobs in one JVM have batches with the same numbers, so each has its own directory.
     """
     if not (context.master or "").startswith("local"):
         return None
-    return Parcels(scratch_directory() / "rows" / hashlib.sha256(job.encode()).hexdigest()[:16], least_in_file())
+    return ShuffleFiles(scratch_directory() / "rows" / hashlib.sha256(job.encode()).hexdigest()[:16], least_in_file())
 
 
 def opened(kind: str, data: bytes) -> bytes | pa.Buffer:

@@ -31,7 +31,7 @@ from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
 from skyband.framework.streaming.rows.intake import control_rows, intake, with_control
 from skyband.framework.streaming.rows.outbox import Block, Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.rows.shuffle_files import parcels
+from skyband.framework.streaming.rows.shuffle_files import shuffle_files_of
 from skyband.framework.streaming.run.by_arrow import by_arrow, by_spark, readable
 from skyband.framework.streaming.run.delivery import Delivery, number_batch
 from skyband.framework.streaming.spark.worker_pools import pool, pools
@@ -107,7 +107,7 @@ def start(
     if owed(layout.checkpoint):
         # An earlier run ended before this batch. Without a new row Spark would not process what the watermark has passed, such as a finish.
         layout.order_wake(f"after-{last_batch(layout.checkpoint / 'commits')}")
-    shared = parcels(spark.sparkContext, str(layout.checkpoint))
+    shared = shuffle_files_of(spark.sparkContext, str(layout.checkpoint))
     if shared is not None:
         shared.begin()
     built = build(spark, plan, layout, job, without, drop, delivery or as_it_is, shared or as_block)
@@ -140,7 +140,7 @@ def run_batch(made: DataFrame, batch_id: int, layout: Layout) -> Iterable[Block]
     context = made.sparkSession.sparkContext
     number_batch(context, batch_id)
     table = made.toArrow()
-    shared = parcels(context, str(layout.checkpoint))
+    shared = shuffle_files_of(context, str(layout.checkpoint))
     if shared is not None:
         shared.done(batch_id)
     return zip(table["kind"].to_pylist(), table["data"].to_pylist(), strict=True)

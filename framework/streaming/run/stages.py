@@ -11,7 +11,7 @@ from typing import Final
 
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.plan.model import Plan
-from skyband.framework.settings.tasks import requested_tasks
+from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format

@@ -122,7 +122,7 @@ def environment(of: Mapping[str, str], spark_home: Path) -> dict[str, str]:
     """Return the environment ``of`` with the variables that Spark's script adds.
 
     ``SPARK_HOME`` is left out if workers run this Python, which has PySpark: they would import PySpark from Spark's archive of sources,
-    and compile it anew, which takes a second per process.
+    and compile it again, which takes a second per process.
     """
     home = {} if of.get("PYSPARK_PYTHON") == sys.executable else {"SPARK_HOME": str(spark_home)}
     return {**of, **home, "PYTHONHASHSEED": "0"}

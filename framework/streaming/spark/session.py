@@ -17,8 +17,7 @@ from skyband.framework.base.failpoints import die_with
 from skyband.framework.base.java import find_java_home
 from skyband.framework.base.python_path import SAFE
 from skyband.framework.console.lines import warning_to_stderr
-from skyband.framework.settings.spark import SparkOptions, spark_settings
-from skyband.framework.settings.tasks import DEFAULT_TASKS, requested_tasks
+from skyband.framework.settings.spark import DEFAULT_TASKS, SparkOptions, requested_tasks, spark_settings
 from skyband.framework.sources.logs import local_path
 from skyband.framework.spark_adapter.driver import has_context, replace_worker_python
 from skyband.framework.spark_adapter.jvm import module_options

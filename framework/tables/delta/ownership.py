@@ -150,7 +150,7 @@ class Owner:
         metadata = table.metadata()
         known, marked = self.noted.get(name), metadata.configuration.get(PROPERTY)
         if known is not None and known.id != str(metadata.id):
-            return "holds a table that was created anew by another writer"
+            return "holds a table that was recreated by another writer"
         if marked is not None:
             return None if marked == self.id else "holds a table of another job"
         # The note alone is no proof: whoever can write it could name any table.

@@ -25,7 +25,7 @@ _RANK: Final = "rank"
 class _Form:
     """The form of a few expressions in a dialect.
 
-    ``place``: the reference to the Delta table at a path, None if the engine must know the table by name. ``seconds``: the seconds from one
+    ``place``: the reference to the Delta table at a path, None if it is known by name only. ``seconds``: the seconds from one
     instant to another, with microseconds. ``minus``: an instant minus (seconds, microseconds), None if intervals need no translation.
     """
 
@@ -90,7 +90,7 @@ def plain(sql: str, dialect: str) -> str:
 
 
 def place(path: str, dialect: str) -> str | None:
-    """Return the reference to the Delta table at ``path`` in ``dialect``; None if the engine must know it by name."""
+    """Return the reference to the Delta table at ``path`` in ``dialect``; None if it is known by name only."""
     form = _FORMS[dialect]
     return None if form.place is None else form.place(path)
 

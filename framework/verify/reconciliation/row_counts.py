@@ -6,10 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.reasons import REASONS, count_name
+from skyband.framework.sources.files.ledger import Ledger
+from skyband.framework.sources.files.log_pruning import pruned
+from skyband.framework.sources.logs import last_batch, local_path, taken
+from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.delta.delta_read import open_table
 from skyband.framework.tables.schemas import changes_name
 from skyband.framework.verify.differences import Difference, place
@@ -164,3 +170,38 @@ def _head(key: Key, seq: int | None, last: int | None, as_of: int | None, clocks
             yield f"the changes have the object with seq {clock.seq[-1]:,}, which is after last_seq"
         elif clock.time[-1] > last or known.get(seq, last) != last:
             yield "last_time is not that of the key's last object"
+
+
+def compare_count(stored: Stored, layout: Layout, job: JobFile) -> tuple[int | None, list[Difference]]:
+    """Return the number of rows in the files that were read, None if they cannot be counted, and how ``runs`` differs.
+
+    O(bytes of the source).
+    """
+    checkpoint = layout.checkpoint
+    source = stored.plan.source
+    format_ = source_format(source.format)
+    if not format_.counts_rows:
+        return None, []
+    complete = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits") and not pruned(checkpoint)
+    files = list(taken(checkpoint / "sources" / "0"))
+    if not complete or not files or runs_gone(stored) is not None:
+        return None, []
+    aside = Ledger.load(layout.home)
+    # A file that is set aside counts as one row; Spark may never have read it.
+    total = len(aside.aside)
+    for t in files:
+        path = local_path(t.url)
+        if t.url in aside.aside:
+            continue
+        try:
+            same = path is not None and Path(path).stat().st_mtime_ns // 1_000_000 == aside.read_as.get(t.url, t.modified_ms)
+            rows = format_.count_rows(source, path, job.header is not None) if same and path is not None else None
+        except (OSError, EOFError, UnicodeError):
+            rows = None
+        if rows is None:
+            return None, []
+        total += rows
+    said = sum(stored.table("runs")["rows_in"].to_pylist())
+    if said == total:
+        return total, []
+    return total, [Difference("table runs", f"its rows_in add up to {counted(said, 'row')}, but the files that were read hold {total:,}")]

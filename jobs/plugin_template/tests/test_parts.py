@@ -67,7 +67,7 @@ def test_a_spec_may_name_them_all() -> None:
         ("most: 0.9", "most: 90", "most takes a number from 0 to 1"),
     ],
 )
-def test_mistakes_are_told_at_their_place(old: str, new: str, said: str) -> None:
+def test_mistakes_are_reported_at_their_place(old: str, new: str, said: str) -> None:
     _, errors = validate_text(SPEC.replace(old, new), {})
     assert any(said in e.message and e.where is not None for e in errors), [e.render() for e in errors]
 

@@ -30,7 +30,7 @@ def test_the_text_says_what_a_user_asks() -> None:
         "score <= 0.5",
         "changes every 1 hour",
         "0 * * * *",
-        "what lies there when a run starts is one drop",
+        "files present when a run starts are one backlog",
     ):
         assert part in text, part
     assert "anomalies_day_skyband" not in text

@@ -10,7 +10,7 @@ from skyband.framework.base.redaction import redact_values
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec.load import load_job, validate_text
+from skyband.framework.spec.load import validate_file, validate_text
 from tests.framework.spec.examples import ENV, SENSORS
 
 
@@ -22,7 +22,9 @@ def spec(directory: Path, source: str = "landing", sink: str = "../tables/x") ->
 
 
 def plan(path: Path | str, env: dict[str, str] | None = None) -> Plan:
-    return compile_job(load_job(path, env or ENV))
+    job, errors = validate_file(path, env or ENV)
+    assert job is not None, errors
+    return compile_job(job)
 
 
 def test_a_job_is_the_same_from_every_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 Visited are arrivals with a candidate that reaches the last pair taken, expiries of taken pairs, and boundaries. A pair behind the last one
 taken is never come to, and one that was passed over leaves without a trace, so nothing else can change the result. What is visited is
-walked anew: one change at the front can let others in and out all the way down.
+walked again: one change at the front can let others in and out all the way down.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ LOST = "org.apache.spark.SparkException: x\nCaused by: java.io.FileNotFoundExcep
         (CHANGES.format(by="UPDATE"), 2, "commit 2 of the table /t changed or removed rows (UPDATE)", ["changes", "rebuild"]),
         (CHANGES.format(by="WRITE"), 2, "commit 2 of the table /t changed or removed rows (WRITE)", ["changes", "rebuild"]),
         (DELETES, 2, "commit 12 of the table /t removed rows", ["ignoreDeletes", "changes", "rebuild", "sink.path"]),
-        (ANEW, 2, "the table /t was created anew", ["put the old table back", "rebuild", "sink.path"]),
+        (ANEW, 2, "the table /t was recreated", ["put the old table back", "rebuild", "sink.path"]),
         (LOG, 2, "the job has read up to commit 1, its log begins with commit 4", ["delta.logRetentionDuration", "rebuild"]),
         (LOST, 2, "the table /t has lost a file that the job has not read: part-0.parquet", ["VACUUM", "rebuild"]),
         ("[DELTA_SCHEMA_NOT_SET] Table schema is not set.", 3, "the table /t has no log any more", ["rebuild"]),

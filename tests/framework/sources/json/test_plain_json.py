@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.sources.json.document import pieces
 from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
+from skyband.framework.sources.json.syntax import pieces
 
 TYPES = {"id": "bigint", "t": "timestamp", "day": "date", "x": "double", "s": "string"}
 PLAIN = [

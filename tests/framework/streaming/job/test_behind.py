@@ -131,7 +131,7 @@ def test_a_table_that_was_created_anew_is_refused_and_not_touched(job: Job, name
     rows, by = old.to_pyarrow_table(), old.metadata().partition_columns
     shutil.rmtree(job.root / name)
     write_deltalake(job.root / name, rows, partition_by=by)
-    assert "created anew" in refused(job, name, "SKY-E205")
+    assert "recreated" in refused(job, name, "SKY-E205")
     with pytest.raises(SkybandError):
         check(job.plan, job.layout, HEAD, rebuild=True)
     assert DeltaTable(str(job.root / name)).version() == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.plan.additions import Additions
+from skyband.framework.plan.growth import Additions
 from skyband.framework.streaming.job import edits
 from skyband.framework.streaming.job.edits import SAYS, addable, edited
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, rules_of

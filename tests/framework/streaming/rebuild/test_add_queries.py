@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.base.reasons import REASON
-from skyband.framework.plan.additions import additions
 from skyband.framework.plan.fingerprint import concealed, fingerprint
+from skyband.framework.plan.growth import additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state

@@ -12,9 +12,9 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.plan.additions import Additions, additions
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import concealed, fingerprint
+from skyband.framework.plan.growth import Additions, additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.bucket.bucket import Bucket

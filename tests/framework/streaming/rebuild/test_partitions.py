@@ -12,7 +12,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import concealed, fingerprint
-from skyband.framework.settings.tasks import requested_tasks
+from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.logs import partitions_of
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, reshaped

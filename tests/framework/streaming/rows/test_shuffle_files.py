@@ -12,7 +12,7 @@ from skyband.framework.base.messages import ROWS
 from skyband.framework.streaming.rows import shuffle_files
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.outbox import LEAST, as_block
-from skyband.framework.streaming.rows.shuffle_files import Parcels, opened
+from skyband.framework.streaming.rows.shuffle_files import ShuffleFiles, opened
 from tests.framework.streaming.run.test_delivery import Task
 
 ROWS_OF = pa.table({"id": pa.array(range(1000)), "name": pa.array([None, "é"] * 500)})
@@ -24,11 +24,11 @@ class Context:
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parcels:
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShuffleFiles:
     monkeypatch.setattr(shuffle_files, "TaskContext", Task)
     monkeypatch.setattr(shuffle_files, "scratch_directory", lambda: tmp_path)
     monkeypatch.setenv(LEAST, "4000")
-    found: Any = shuffle_files.parcels(Context("local[2]"), "job")  # type: ignore[arg-type]
+    found: Any = shuffle_files.shuffle_files_of(Context("local[2]"), "job")  # type: ignore[arg-type]
     return found
 
 
@@ -36,7 +36,7 @@ def files(directory: Path) -> list[Path]:
     return sorted(p for p in directory.rglob("*") if p.is_file())
 
 
-def test_large_blocks_lie_in_files_and_small_ones_do_not(made: Parcels, tmp_path: Path) -> None:
+def test_large_blocks_lie_in_files_and_small_ones_do_not(made: ShuffleFiles, tmp_path: Path) -> None:
     small = made(ROWS_OF.slice(0, 10))
     assert small == as_block(ROWS_OF.slice(0, 10)) and not files(tmp_path)
     sent = [made(ROWS_OF), made(ROWS_OF.slice(300))]
@@ -46,7 +46,7 @@ def test_large_blocks_lie_in_files_and_small_ones_do_not(made: Parcels, tmp_path
     assert bytes_table(opened(*sent[1])) == ROWS_OF.slice(300)
 
 
-def test_files_are_a_batchs(made: Parcels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_a_batchs(made: ShuffleFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (3, 4):
         monkeypatch.setattr(Task, "number", number)
         _, data = made(ROWS_OF)
@@ -62,12 +62,12 @@ def test_files_are_a_batchs(made: Parcels, tmp_path: Path, monkeypatch: pytest.M
     assert not files(tmp_path)
 
 
-def test_only_tasks_of_one_machine_share_files(made: Parcels) -> None:
-    assert shuffle_files.parcels(Context("spark://somewhere:7077"), "job") is None  # type: ignore[arg-type]
+def test_only_tasks_of_one_machine_share_files(made: ShuffleFiles) -> None:
+    assert shuffle_files.shuffle_files_of(Context("spark://somewhere:7077"), "job") is None  # type: ignore[arg-type]
 
 
-def test_jobs_that_run_at_once_keep_out_of_each_others_way(made: Parcels, tmp_path: Path) -> None:
-    other: Any = shuffle_files.parcels(Context("local[2]"), "another job")  # type: ignore[arg-type]
+def test_jobs_that_run_at_once_keep_out_of_each_others_way(made: ShuffleFiles, tmp_path: Path) -> None:
+    other: Any = shuffle_files.shuffle_files_of(Context("local[2]"), "another job")  # type: ignore[arg-type]
     made(ROWS_OF)
     _, data = other(ROWS_OF)
     made.done(Task.number)

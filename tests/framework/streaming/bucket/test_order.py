@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.framework.streaming.rows.order import canonical_order
+from skyband.framework.streaming.bucket.sequencer import canonical_order
 
 row = st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from([None, "a", "b", "é", "Z"]), st.sampled_from([None, -1.5, 0.0, 2.0]))
 
