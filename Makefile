@@ -52,6 +52,7 @@ PIN := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-
 requirements: setup ## pin all requirements again, also those of the image, the docs and Airflow (needs pip-tools on PATH)
 	@$(PIN) requirements.in
 	@$(PIN) -c requirements.txt requirements-image.in
+	@$(PIN) -c requirements.txt requirements-demo.in
 	@cd docs && $(PIN) requirements.in
 	@cd airflow_dags && $(PIN) requirements.in
 
