@@ -68,7 +68,7 @@ EOF
 python_stamp=$1 demo_stamp=$2 all_stamp=$3
 current() { [ "$(cat ".venv/skyband-$1" 2>/dev/null)" = "$2" ] && [ -x .venv/bin/skyband ]; }
 
-# --- The environment, without packages but uv and setuptools. Sets `uv` to uv, or to nothing where only pip will do.
+# --- The environment, with nothing but setuptools. Sets `uv` to uv, which goes at the end, or to nothing where only pip will do.
 environment() {
     if [ "$(cat .venv/skyband-python 2>/dev/null)" != "$python_stamp" ]; then
         say "setting up .venv with $("$python" --version) (once)"
@@ -81,15 +81,16 @@ environment() {
         say "bringing .venv up to date"
     fi
     uv=
-    pins requirements.txt 'setuptools|uv' >.venv/skyband-pins
+    rm -rf .venv/skyband-uv
+    pins requirements.txt uv >.venv/skyband-pins
     # uv does not read the settings of pip, as of another index or a proxy.
-    if pip config list | grep -Eq 'index|proxy|client-cert' || ! install --require-hashes -r .venv/skyband-pins; then
+    if pip config list | grep -Eq 'index|proxy|client-cert' || ! install --require-hashes --target .venv/skyband-uv -r .venv/skyband-pins; then
         say "installing with pip instead of uv"
-        pins requirements.txt setuptools >.venv/skyband-pins
-        install --require-hashes -r .venv/skyband-pins
     else
-        uv=.venv/bin/uv
+        uv=.venv/skyband-uv/bin/uv
     fi
+    pins requirements.txt setuptools >.venv/skyband-pins
+    install --require-hashes -r .venv/skyband-pins
 }
 
 pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
@@ -107,7 +108,7 @@ install() {
     pip install "$@"
 }
 
-# Install the packages of file $1 and Skyband, then run the rest. By far the largest download, PySpark, goes on meanwhile.
+# Install the packages of file $1 and Skyband, then run the rest while the largest package, PySpark, is downloaded and installed.
 packages() {
     pinned=$1
     shift
@@ -124,16 +125,17 @@ packages() {
     fi
     during "installing $(grep -c '^[A-Za-z0-9]' .venv/skyband-pins) packages ($pinned)" install --require-hashes -r .venv/skyband-pins
     during "installing skyband" install -e .
-    "$@"
-    if [ -n "$spark" ]; then
-        await "downloading PySpark" "$spark" "$spark_began"
-    fi
+    "$@" &
+    meanwhile=$!
+    [ -z "$spark" ] || await "downloading PySpark" "$spark" "$spark_began"
     during "installing PySpark" install --require-hashes -r .venv/skyband-spark
-    rm -rf .venv/skyband-target .venv/skyband-spark .venv/skyband-pins
+    [ "$wanted" != demo ] || during "fetching Spark's packages" .venv/bin/skyband warm --packages --quiet || true
+    wait "$meanwhile"
+    rm -rf .venv/skyband-target .venv/skyband-spark .venv/skyband-pins .venv/skyband-uv
     printf '%s\n' "$demo_stamp" >.venv/skyband-demo
 }
 
-# Do what the demo would do before it starts Spark. If this fails, the demo does it, and reports what is wrong.
+# Do what the demo would do without Spark. If this or the fetching of Spark's packages fails, the demo does it, and reports what is wrong.
 prepare() {
     say "preparing the demo"
     began=$(date +%s)
