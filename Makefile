@@ -12,10 +12,12 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 setup: ## make .venv with pinned packages, and check that there is a Java
-	@sh scripts/setup.sh
+	@sh scripts/setup.sh all
 
-demo: setup ## set everything up and run the demo job: a year of real flights
+demo: ## set up what the demo needs and run its job: a year of real flights
+	@sh scripts/setup.sh demo
 	@$(BIN)/skyband demo
+	@sh scripts/setup.sh warm
 
 quick: setup ## run the tests without Spark and with few random cases: some minutes
 	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real or airflow)"
@@ -52,6 +54,7 @@ PIN := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-
 requirements: setup ## pin all requirements again, also those of the image, the docs and Airflow (needs pip-tools on PATH)
 	@$(PIN) requirements.in
 	@$(PIN) -c requirements.txt requirements-image.in
+	@$(PIN) -c requirements.txt requirements-demo.in
 	@cd docs && $(PIN) requirements.in
 	@cd airflow_dags && $(PIN) requirements.in
 

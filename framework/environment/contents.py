@@ -26,7 +26,7 @@ from skyband.framework.base.errors import SkybandError
 OWN: Final = "skyband"
 _DRIVERS: Final = ("cluster", "demo", "dev", "quality", "report", "sql")
 """Extras of Skyband that executors never import: only the driver answers queries, checks, draws and tests."""
-_TOOLS: Final = ("pip",)
+_TOOLS: Final = ("pip", "uv")
 _PARTS: Final = ("framework", "operators")
 """The packages of Skyband that workers import."""
 _KERNELS: Final = (".nbi", ".nbc")

@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.errors import printable
 from skyband.jobs.arguments import whole
@@ -17,8 +17,14 @@ from skyband.jobs.parser import help_page
 from skyband.jobs.running import run as run_job
 from skyband.jobs.running.run import EXIT_CODES
 
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan
+
 SPEC = Path(__file__).resolve().parent.parent.parent / "specs" / "flights.yaml"
 """The example job: beside this package's directory in a checkout and in an installed wheel alike."""
+
+_REHEARSED: Final = 2_000
+"""Rows of a rehearsal: two of the demo's days, so that rows also leave the shorter of its windows."""
 
 COLUMNS = (
     "score, older_origin || ' to ' || older_dest as route, older_carrier || ' ' || older_flight as flight, older_time, older_air_time, "
@@ -41,6 +47,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("--dir", default="build/demo", help="directory for data and tables (default: %(default)s)")
     p.add_argument("--days", type=whole("--days", 1, 365), default=365, help="read only the first DAYS days of 2013 (default: %(default)s)")
     p.add_argument("--quiet", action="store_true", help="do not print a line per batch")
+    p.add_argument(
+        "--prepare", action="store_true", help="only write the data and compile the job's kernels, which needs no Spark; then exit"
+    )
     p.set_defaults(run=run)
 
 
@@ -55,17 +64,24 @@ def _run(args: argparse.Namespace) -> int:
     from skyband.framework.base.extras import need
     from skyband.framework.storage.outputs import output_directory
     from skyband.jobs.authoring.demo_data import write_itineraries, write_landing
-    from skyband.jobs.reading.report import write
     from skyband.jobs.spec import load_plan
 
     for extra in ("demo", "report"):
         need(extra, "the demo")
     home = output_directory(Path(args.dir).absolute(), "--dir")
     landing, warehouse = home / "landing", home / "tables"
+    if args.prepare:
+        args.lines.say("writing the demo's data")
     files = write_landing(landing, args.days)
     write_itineraries(home / "itineraries", args.days)
-    print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     os.environ["LANDING"], os.environ["WAREHOUSE"] = str(landing), str(warehouse)
+    if args.prepare:
+        args.lines.say("compiling the demo's kernels")
+        compile_kernels(load_plan(str(SPEC)))
+        return 0
+    from skyband.jobs.reading.report import write
+
+    print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     words = [str(SPEC), "--once", "--finish", *(["--quiet"] if args.quiet else [])]
     code = run_job.run(run_job.parse_arguments(words, args.lines, args.recorded, alone=True))
     tables = warehouse / "flights"
@@ -82,6 +98,20 @@ def _run(args: argparse.Namespace) -> int:
         f"  skyband query {shlex.quote(_short(SPEC))} parted --at 2013-07-29"
     )
     return code
+
+
+def compile_kernels(plan: Plan) -> None:
+    """Compile the kernels that a run of the job needs: rehearse it, without Spark, on the first rows of its source and a restart."""
+    from skyband.framework.preview.first_rows import first_rows
+    from skyband.framework.preview.judged import of_intake
+    from skyband.framework.rehearsal.rehearsal import Rehearsal
+
+    rows = of_intake(plan, first_rows(plan.source, _REHEARSED))
+    job = Rehearsal(plan)
+    job.take(rows.slice(0, _REHEARSED // 2))
+    job.restart()
+    job.take(rows.slice(_REHEARSED // 2))
+    job.finish()
 
 
 def statement_now(tables: Path) -> str:

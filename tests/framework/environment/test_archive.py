@@ -167,14 +167,14 @@ def dist(name: str, *requires: str) -> Distribution:
 
 def test_only_what_the_driver_alone_needs_is_left_out() -> None:
     def of(*more: Distribution) -> set[str]:
-        there = [dist(n) for n in ("numpy", "duckdb", "templates", "obstore", "pytest", "pip", "venv-pack")]
+        there = [dist(n) for n in ("numpy", "duckdb", "templates", "obstore", "pytest", "pip", "uv", "venv-pack")]
         all_ = [dist("skyband", *REQUIRES), dist("pages", "templates", "numpy"), *there, *more]
         return set(left_out({contents.normal(d.name): d for d in all_}))
 
-    assert of() == {"duckdb", "pages", "templates", "pytest", "pip", "venv-pack"}
+    assert of() == {"duckdb", "pages", "templates", "pytest", "pip", "uv", "venv-pack"}
     # A plugin's own needs count, by whichever way.
-    assert of(dist("Plugin", "Pages[x] (>=1)")) == {"duckdb", "pytest", "pip", "venv-pack"}
-    assert of(dist("plugin", "skyband[sql]")) == {"pages", "templates", "pytest", "pip", "venv-pack"}
+    assert of(dist("Plugin", "Pages[x] (>=1)")) == {"duckdb", "pytest", "pip", "uv", "venv-pack"}
+    assert of(dist("plugin", "skyband[sql]")) == {"pages", "templates", "pytest", "pip", "uv", "venv-pack"}
     assert left_out({"pip": dist("pip"), "duckdb": dist("duckdb")}) == {"pip"}
 
 
