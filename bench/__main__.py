@@ -5,20 +5,20 @@ A benchmark is a module of this directory with a function ``run()`` that yields 
     {"operator": str, "params": {...}, "cpu_ns_per_event": float, "wall_ns_per_event": float, "peers": {name: cpu_ns_per_event}}
 
 and further fields (``ms``: parts of a time; ``says``: texts by name, in a row without figures). Each measurement becomes a line of
-``build/bench/<name>.jsonl`` at once, and a row of the printed table.
+``build/bench/<name>.jsonl`` at once, with the processor and its instruction set as ``machine``, and a row of the printed table.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from bench.machine import machine, title
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "build" / "bench"
@@ -71,7 +71,7 @@ def run(name: str) -> list[dict[str, Any]]:
     with (OUT / f"{name}.jsonl").open("w", encoding="utf-8") as out:
         for row in importlib.import_module(f"bench.{name}").run():
             rows.append(dict(row))
-            out.write(json.dumps(row, allow_nan=False) + "\n")
+            out.write(json.dumps({**row, "machine": machine()}, allow_nan=False) + "\n")
             out.flush()
     return rows
 
@@ -84,11 +84,10 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown benchmark: {', '.join(unknown)}; choose from {', '.join(known) or 'none'}", file=sys.stderr)
         return 2
-    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
     for name in names:
         start = time.perf_counter()
         rows = run(name)
-        print(f"\n{name}  ({time.perf_counter() - start:.0f} s, build/bench/{name}.jsonl)")
+        print(f"\n{name}  ({time.perf_counter() - start:.0f} s, build/bench/{name}.jsonl)", title(), sep="\n")
         if rows:
             print(table(rows), parts(rows), sep="\n", flush=True)
     return 0
