@@ -13,7 +13,7 @@ A bucket runs as in a job, with its state written after every batch, in a proces
 
 Peers: the same rows with all of them in ``one_key``, and in ``thousand_keys`` that are all there is. ``written`` is the bytes of state
 that a batch writes, ``skyband_bytes`` the size of the skyband's block. Memory is resident memory after the windows are full, less that
-before. ``SKYBAND_BENCH_KEYS`` lists numbers of keys, separated by commas.
+before. ``SKYBAND_BENCH_HELD_KEYS`` lists numbers of keys, separated by commas.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Outbox
 
-KEYS = tuple(int(n) for n in os.environ.get("SKYBAND_BENCH_KEYS", "10000,100000,1000000").split(","))
+KEYS = tuple(int(n) for n in os.environ.get("SKYBAND_BENCH_HELD_KEYS", "10000,100000,1000000").split(","))
 BATCH, HELD, WARM = 1000, 4, 3
 ENOUGH = 10_000
 """The keys from which the memory of a process says how much a key takes."""

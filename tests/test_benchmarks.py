@@ -1,15 +1,17 @@
-"""The benchmarks name their machine, and split a batch's cost into parts."""
+"""The benchmarks name their machine, split a batch's cost into parts, and compare with peers that compute the same."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bench.__main__ as command
-from bench import keys
+from bench import keys, peers, topk_pairs
 from bench.machine import described
+from bench.peer_programs import peer
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,25 @@ def test_a_batch_is_measured_by_part(operator: str) -> None:
     assert list(row["parts_ns"]) == ["kernel", "sequencing", "store", "changes", "skyband", "state", "rest"]
     assert 0 < row["written"] < row["state"]
     assert row["skyband_bytes"] > 8 * held
+
+
+def test_times_are_multiples_of_ours_and_a_floor_is_never_best() -> None:
+    row = {
+        "operator": "topk_pairs", "params": {"n": 10}, "cpu_ns_per_event": 4.0, "wall_ns_per_event": 5.0, "skyband": 3,
+        "peers": {"supreme": 1.0, "scase": 12.0, "ta": 2.0},
+    }  # fmt: skip
+    found = peers.compared(row)
+    assert found["best"] == "ta"
+    assert found["times"] == {"supreme": 0.25, "scase": 3.0, "ta": 0.5}
+    assert {name: found[name] for name in ("operator", "params", "peers")} == {name: row[name] for name in ("operator", "params", "peers")}
+    assert "skyband" not in found
+    assert peers.compared({**row, "peers": {}})["best"] == "-"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fn", topk_pairs.FUNCTIONS)
+def test_the_peers_of_pairs_compute_the_same_function(fn: str) -> None:
+    if peer("pairs") is None:
+        pytest.skip("the peers are not there")
+    x = np.random.default_rng(4).random((300 + 2 * topk_pairs.CHECKED, topk_pairs.D))
+    assert set(topk_pairs.anchors(x, fn, 300, 0.01)) == set(topk_pairs.PEERS)  # compares the answers
