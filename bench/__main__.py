@@ -5,7 +5,8 @@ A benchmark is a module of this directory with a function ``run()`` that yields 
     {"operator": str, "params": {...}, "cpu_ns_per_event": float, "wall_ns_per_event": float, "peers": {name: cpu_ns_per_event}}
 
 and further fields (``ms``: parts of a time; ``says``: texts by name, in a row without figures). Each measurement becomes a line of
-``build/bench/<name>.jsonl`` at once, with the processor and its instruction set as ``machine``, and a row of the printed table.
+``build/bench/<name>.jsonl`` at once, with the processor and its instruction set as ``machine``, and a row of the printed table:
+all fields, or those that the module names in ``COLUMNS``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,10 @@ def parts(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Format rows under the names of their fields, numbers to the right."""
+def table(rows: list[dict[str, Any]], columns: Sequence[str] = ()) -> str:
+    """Format rows under the names of their fields (of ``columns``, if there are any), numbers to the right."""
     rows = [row for row in rows if "says" not in row]
-    names = list(dict.fromkeys(name for row in rows for name in row if name != "ms"))
+    names = list(columns) or list(dict.fromkeys(name for row in rows for name in row if name != "ms"))
     cells = [[cell(row[n]) if n in row else "" for n in names] for row in rows]
     right = [all(isinstance(row.get(n, 0), int | float) for row in rows) for n in names]
     width = [max(len(n), *(len(c[i]) for c in cells)) for i, n in enumerate(names)]
@@ -62,6 +63,12 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(
         "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, width, right, strict=True)).rstrip() for line in lines
     )
+
+
+def columns(name: str) -> Sequence[str]:
+    """Return the fields of a benchmark that are printed; none: all of them."""
+    chosen: Sequence[str] = getattr(importlib.import_module(f"bench.{name}"), "COLUMNS", ())
+    return chosen
 
 
 def run(name: str) -> list[dict[str, Any]]:
@@ -89,7 +96,7 @@ def main(names: list[str]) -> int:
         rows = run(name)
         print(f"\n{name}  ({time.perf_counter() - start:.0f} s, build/bench/{name}.jsonl)", title(), sep="\n")
         if rows:
-            print(table(rows), parts(rows), sep="\n", flush=True)
+            print(table(rows, columns(name)), parts(rows), sep="\n", flush=True)
     return 0
 
 

@@ -55,6 +55,8 @@ ENOUGH = 10_000
 """The keys from which the memory of a process says how much a key takes."""
 START, STEP = 1_600_000_000_000_000, 1000
 """The first row's time and the time between rows, in microseconds."""
+COLUMNS = ("operator", "params", "cpu_ns_per_event", "parts_ns", "written", "skyband_bytes", "memory_per_key", "peers")
+"""The fields that are printed; the lines of the file have all."""
 
 QUERIES = {
     "topk": ("{expression: x, direction: max}", "{type: topk, scoring: one, k: 2}"),

@@ -16,6 +16,8 @@ from bench import capped_pairs, loyalty, similar_sets, skyline, topk, topk_pairs
 
 FLOORS = ("supreme",)
 """Peers that compute no result, which ours need not beat."""
+COLUMNS = ("operator", "params", "cpu_ns_per_event", "best", "times")
+"""The fields that are printed; the lines of the file have all."""
 ROWS = 1_000_000
 """Rows or updates measured, of operators that take less than a microsecond for one."""
 

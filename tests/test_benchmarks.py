@@ -90,3 +90,12 @@ def test_the_peers_of_pairs_compute_the_same_function(fn: str) -> None:
         pytest.skip("the peers are not there")
     x = np.random.default_rng(4).random((300 + 2 * topk_pairs.CHECKED, topk_pairs.D))
     assert set(topk_pairs.anchors(x, fn, 300, 0.01)) == set(topk_pairs.PEERS)  # compares the answers
+
+
+@pytest.mark.parametrize("name", ["keys", "peers"])
+def test_a_table_has_the_columns_that_a_benchmark_names(name: str) -> None:
+    row = {"operator": "topk", "params": {"n": 1}, "cpu_ns_per_event": 2.5, "wall_ns_per_event": 3.5}
+    head, _, line = command.table([row], command.columns(name)).splitlines()
+    assert tuple(head.split()) == tuple(command.columns(name))
+    assert line.split() == ["topk", "n=1", "2.5"]
+    assert "wall_ns_per_event" in command.table([row])
