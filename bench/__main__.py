@@ -5,20 +5,21 @@ A benchmark is a module of this directory with a function ``run()`` that yields 
     {"operator": str, "params": {...}, "cpu_ns_per_event": float, "wall_ns_per_event": float, "peers": {name: cpu_ns_per_event}}
 
 and further fields (``ms``: parts of a time; ``says``: texts by name, in a row without figures). Each measurement becomes a line of
-``build/bench/<name>.jsonl`` at once, and a row of the printed table.
+``build/bench/<name>.jsonl`` at once, with the processor and its instruction set as ``machine``, and a row of the printed table:
+all fields, or those that the module names in ``COLUMNS``.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import os
-import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from bench.machine import machine, title
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "build" / "bench"
@@ -51,10 +52,10 @@ def parts(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Format rows under the names of their fields, numbers to the right."""
+def table(rows: list[dict[str, Any]], columns: Sequence[str] = ()) -> str:
+    """Format rows under the names of their fields (of ``columns``, if there are any), numbers to the right."""
     rows = [row for row in rows if "says" not in row]
-    names = list(dict.fromkeys(name for row in rows for name in row if name != "ms"))
+    names = list(columns) or list(dict.fromkeys(name for row in rows for name in row if name != "ms"))
     cells = [[cell(row[n]) if n in row else "" for n in names] for row in rows]
     right = [all(isinstance(row.get(n, 0), int | float) for row in rows) for n in names]
     width = [max(len(n), *(len(c[i]) for c in cells)) for i, n in enumerate(names)]
@@ -64,6 +65,12 @@ def table(rows: list[dict[str, Any]]) -> str:
     )
 
 
+def columns(name: str) -> Sequence[str]:
+    """Return the fields of a benchmark that are printed; none: all of them."""
+    chosen: Sequence[str] = getattr(importlib.import_module(f"bench.{name}"), "COLUMNS", ())
+    return chosen
+
+
 def run(name: str) -> list[dict[str, Any]]:
     """Run one benchmark, writing each measurement to its file at once."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -71,7 +78,7 @@ def run(name: str) -> list[dict[str, Any]]:
     with (OUT / f"{name}.jsonl").open("w", encoding="utf-8") as out:
         for row in importlib.import_module(f"bench.{name}").run():
             rows.append(dict(row))
-            out.write(json.dumps(row, allow_nan=False) + "\n")
+            out.write(json.dumps({**row, "machine": machine()}, allow_nan=False) + "\n")
             out.flush()
     return rows
 
@@ -84,13 +91,12 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown benchmark: {', '.join(unknown)}; choose from {', '.join(known) or 'none'}", file=sys.stderr)
         return 2
-    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
     for name in names:
         start = time.perf_counter()
         rows = run(name)
-        print(f"\n{name}  ({time.perf_counter() - start:.0f} s, build/bench/{name}.jsonl)")
+        print(f"\n{name}  ({time.perf_counter() - start:.0f} s, build/bench/{name}.jsonl)", title(), sep="\n")
         if rows:
-            print(table(rows), parts(rows), sep="\n", flush=True)
+            print(table(rows, columns(name)), parts(rows), sep="\n", flush=True)
     return 0
 
 

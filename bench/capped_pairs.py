@@ -28,26 +28,31 @@ def logic(fn: str, cap: int | None) -> Any:
     return (TopKPairs(*given) if cap is None else CappedTopKPairs(*given, max_per_object=cap)).build(None)
 
 
+def measured(fn: str, far: float, events: int = EVENTS) -> Iterator[dict[str, Any]]:
+    """One stream with caps 1 and 3. ``far``: the share of the objects that are far from all others."""
+    rng = np.random.default_rng(1)
+    x = rng.random((N + events, D))
+    x[rng.random(len(x)) < far] += 1000.0
+    logics = {cap: logic(fn, cap) for cap in (None, 1, 3)}
+    cpu, wall = dict.fromkeys(logics, 0.0), dict.fromkeys(logics, 0.0)
+    for one in logics.values():
+        one.advance(block(x, 0, N), N)
+    for low in range(N, N + events, BATCH):
+        for cap, one in logics.items():
+            before = time.process_time(), time.perf_counter()
+            one.advance(block(x, low, low + BATCH), low + BATCH)
+            cpu[cap] += time.process_time() - before[0]
+            wall[cap] += time.perf_counter() - before[1]
+    for cap in (1, 3):
+        params = {"fn": fn, "far": far, "n": N, "k": K, "cap": cap, "events": events, "state": len(logics[cap].skyband())}
+        yield {
+            "operator": "capped_pairs", "params": params, "cpu_ns_per_event": cpu[cap] / events * 1e9,
+            "wall_ns_per_event": wall[cap] / events * 1e9, "peers": {"plain": cpu[None] / events * 1e9},
+            "times_plain": cpu[cap] / cpu[None],
+        }  # fmt: skip
+
+
 def run() -> Iterator[dict[str, Any]]:
     """Measurements: every function with caps 1 and 3; the peer is the plain operator."""
     for fn, far in (*((name, 0.0) for name in FUNCTIONS), ("furthest", 0.002)):
-        rng = np.random.default_rng(1)
-        x = rng.random((N + EVENTS, D))
-        x[rng.random(len(x)) < far] += 1000.0
-        logics = {cap: logic(fn, cap) for cap in (None, 1, 3)}
-        cpu, wall = dict.fromkeys(logics, 0.0), dict.fromkeys(logics, 0.0)
-        for one in logics.values():
-            one.advance(block(x, 0, N), N)
-        for low in range(N, N + EVENTS, BATCH):
-            for cap, one in logics.items():
-                before = time.process_time(), time.perf_counter()
-                one.advance(block(x, low, low + BATCH), low + BATCH)
-                cpu[cap] += time.process_time() - before[0]
-                wall[cap] += time.perf_counter() - before[1]
-        for cap in (1, 3):
-            params = {"fn": fn, "far": far, "n": N, "k": K, "cap": cap, "events": EVENTS, "state": len(logics[cap].skyband())}
-            yield {
-                "operator": "capped_pairs", "params": params, "cpu_ns_per_event": cpu[cap] / EVENTS * 1e9,
-                "wall_ns_per_event": wall[cap] / EVENTS * 1e9, "peers": {"plain": cpu[None] / EVENTS * 1e9},
-                "times_plain": cpu[cap] / cpu[None],
-            }  # fmt: skip
+        yield from measured(fn, far)

@@ -1,8 +1,8 @@
 """Loyalty alone against the peers, in one run: the paper's synthetic stream with 1,000 to 100,000 objects, and half a century of rain.
 
-Peers: a sweep that keeps the whole order, in Numba (``loyalty_numba``, always, on a prefix), and the C++ ones where ``peers`` finds them,
-run before and after ours, the better of the two counting. CPU time of this process per update; a window has passed before the clock
-starts. ``SKYBAND_BENCH_UPDATES`` is how many updates are measured at most (10 million by default).
+Peers: a sweep that keeps the whole order, in Numba (``loyalty_numba``, always, on a prefix), and the C++ ones where ``peer_programs``
+finds them, run before and after ours, the better of the two counting. CPU time of this process per update; a window has passed before
+the clock starts. ``SKYBAND_BENCH_UPDATES`` is how many updates are measured at most (10 million by default).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bench import loyalty_numba
-from bench.peers import ROOT, peer
+from bench.peer_programs import ROOT, peer
 from skyband.operators.base import Arrivals, Column, Named, Ragged, Window
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 
@@ -127,11 +127,11 @@ def one_row(rows: Any, objects: int, window: int, k: int) -> float:
     return (time.process_time() - cpu) / len(blocks) * 1e6
 
 
-def measured(name: str, rows: Any, objects: int, window: int, k: int, file: Path) -> dict[str, Any]:
+def measured(name: str, rows: Any, objects: int, window: int, k: int, file: Path, updates: int = UPDATES) -> dict[str, Any]:
     """One data set: peers, ours, peers again."""
     rows.astype("<i8").tofile(file)
     first = int(np.searchsorted(rows[:, 0], rows[0, 0] + window, "right"))
-    end = int(np.searchsorted(rows[:, 0], rows[min(len(rows) - 1, first + UPDATES), 0]))
+    end = int(np.searchsorted(rows[:, 0], rows[min(len(rows) - 1, first + updates), 0]))
     some = min(end - first, SWEPT.get(objects, end - first))
     events = {"lq": end - first, "lqpr": end - first}
     ours(rows, objects, window, k, first, min(end, first + 2 * BATCH), BATCH)  # compiles

@@ -2,6 +2,7 @@
 
 One query, k = K, n = N, a count window. Per arrival: every partner's score, a binary search in the staircase per pair, one full pass over
 the skyband. Ties are ranked as everywhere here: score, larger older seq, larger newer seq. Absolute sequence numbers instead of ages.
+``run`` takes the score as a function: ``pair_score`` of rows, or ``jaccard`` of sets.
 """
 
 from __future__ import annotations
@@ -16,17 +17,32 @@ CLOSEST, FURTHEST, MAX_PRODUCT = range(3)
 
 
 @jit
-def pair_score(x: Any, i: int, j: int, fn: int) -> float:
-    """Internal score (smaller is better) of objects i and j."""
+def pair_score(data: Any, i: int, j: int) -> float:
+    """Internal score (smaller is better) of objects i and j; ``data``: the rows and the function."""
+    x, fn = data
     s = 0.0
     if fn == MAX_PRODUCT:
         s = 1.0
         for c in range(x.shape[1]):
-            s *= x[i, c] * x[j, c]
+            s *= abs(x[i, c] - x[j, c])
         return -s
     for c in range(x.shape[1]):
         s += abs(x[i, c] - x[j, c])
     return s if fn == CLOSEST else -s
+
+
+@jit
+def jaccard(data: Any, i: int, j: int) -> float:
+    """Internal score (smaller is better) of sets i and j, infinite if they share nothing; ``data``: starts of the sets, sorted tokens."""
+    start, tokens = data
+    x, y, common = start[i], start[j], 0
+    while x < start[i + 1] and y < start[j + 1]:
+        a, b = tokens[x], tokens[y]
+        common += a == b
+        x += a <= b
+        y += b <= a
+    size = start[i + 1] - start[i] + start[j + 1] - start[j]
+    return -(common / (size - common)) if common else np.inf
 
 
 @jit
@@ -84,9 +100,9 @@ def one_pass(
     return out, tm, heap[k - 1] if h == k else 0.0
 
 
-@jit
+@jit(cache=False)
 def run(
-    x: Any, k: int, n: int, fn: int, start: int, stop: int, ks: Any, ko: Any, m: int, ts: Any, to: Any, tm: int
+    score: Any, data: Any, k: int, n: int, start: int, stop: int, ks: Any, ko: Any, m: int, ts: Any, to: Any, tm: int
 ) -> tuple[int, int, float]:
     """Arrivals start..stop; skyband (ks, ko)[:m] by older descending, staircase (ts, to)[:tm]: score ascending, older ascending steps.
 
@@ -100,8 +116,8 @@ def run(
         lo = max(0, t - n + 1)
         c = 0
         for j in range(t - 1, lo - 1, -1):
-            s = pair_score(x, j, t, fn)
-            if late_enough(s, j, ts, to, tm):
+            s = score(data, j, t)
+            if s < np.inf and late_enough(s, j, ts, to, tm):
                 cs[c], co[c] = s, j
                 c += 1
         m, tm, kth = one_pass(lo, k, cs, co, c, ks, ko, m, ts, to, heap, ns, no)

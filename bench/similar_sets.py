@@ -1,7 +1,8 @@
 """Top-k similar sets alone against the peers, in one run: commits and synthetic sets at windows of 10,000 and 50,000, baskets at 10,000.
 
-Peers: SCase on sets in Numba (``sets_numba``, always), the C++ ones where ``peers`` finds them, run before and after ours, the better of
-the two counting; and the package SetSimilaritySearch where it is installed, which joins the whole window anew, once for every so many sets.
+Peers: SCase on sets in Numba (``scase_numba``, always), the C++ ones where ``peer_programs`` finds them, run before and after ours, the
+better of the two counting; and the package SetSimilaritySearch where it is installed, which joins the whole window anew, once for every so
+many sets.
 CPU time of this process; the window is full before the clock starts. Real data is read where it is found, and left out where it is not.
 """
 
@@ -21,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from bench import sets_numba
-from bench.peers import ROOT, peer
+from bench import scase_numba
+from bench.peer_programs import ROOT, peer
 from skyband.operators.base import Arrivals, Ragged, Window
 from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
@@ -145,9 +146,9 @@ def scase(rows: Rows, k: int, window: int, events: int) -> float:
     values = rows.values.copy()
     for i in range(window + events + 2):
         values[rows.start[i] : rows.start[i + 1]].sort()
-    m, tm, _ = sets_numba.run(rows.start, values, k, window, window, window + 2, ks, ko, m, ts, to, 0)
+    m, tm, _ = scase_numba.run(scase_numba.jaccard, (rows.start, values), k, window, window, window + 2, ks, ko, m, ts, to, 0)
     cpu = time.process_time()
-    sets_numba.run(rows.start, values, k, window, window + 2, window + 2 + events, ks, ko, m, ts, to, tm)
+    scase_numba.run(scase_numba.jaccard, (rows.start, values), k, window, window + 2, window + 2 + events, ks, ko, m, ts, to, tm)
     return (time.process_time() - cpu) / events * 1e9
 
 
@@ -177,28 +178,38 @@ def anchors(file: Path, k: int, window: int, events: int) -> dict[str, float]:
     return found
 
 
+def measured(name: str, sets: list[list[int]], rows: Rows, file: Path, window: int, k: int, events: int) -> dict[str, Any]:
+    """One point: peers, ours in batches of 4,000, peers again. ``file`` holds the sets for the C++ peers."""
+    before = anchors(file, k, window, events)
+    found = ours(rows, k, window, events, 4000)
+    after = anchors(file, k, window, events)
+    peers = {algo: min(before[algo], after[algo]) for algo in before}
+    peers["scase-numba"] = scase(rows, k, window, 50 if window > 10_000 else 200)
+    if k == 10 and window == 10_000:
+        peers |= joined(sets, window, 0.9)
+    return {
+        "operator": "topk_similar_sets",
+        "params": {"data": name, "n": window, "k": k, "events": events, "skyband": found["skyband"]},
+        "cpu_ns_per_event": found["cpu"], "wall_ns_per_event": found["wall"],
+        "read": found["read"], "weighed": found["weighed"], "counted": found["counted"], "candidates": found["candidates"],
+        "sets_per_s": 1e9 / found["cpu"], "peers": peers,
+    }  # fmt: skip
+
+
+def write(sets: list[list[int]], file: Path) -> None:
+    """Write sets as the C++ peers read them, a line each."""
+    file.write_text("".join(" ".join(map(str, s)) + "\n" for s in sets), encoding="ascii")
+
+
 def run() -> Iterator[dict[str, Any]]:
-    """Measurements: data, windows, k = 10 and 1,000, in batches of 4,000."""
+    """Measurements: data, windows, k = 10 and 1,000."""
     with tempfile.TemporaryDirectory() as place:
         for name, sets in datasets().items():
             rows, file = Rows(sets), Path(place) / name
-            file.write_text("".join(" ".join(map(str, s)) + "\n" for s in sets), encoding="ascii")
+            write(sets, file)
             for window in (10_000, 50_000):
                 for k in (10, 1000):
                     events = min(40_000 if k == 10 else 8000, len(sets) - window - 3)
                     if events < 1000:
                         continue
-                    before = anchors(file, k, window, events)
-                    found = ours(rows, k, window, events, 4000)
-                    after = anchors(file, k, window, events)
-                    peers = {algo: min(before[algo], after[algo]) for algo in before}
-                    peers["scase-numba"] = scase(rows, k, window, 50 if window > 10_000 else 200)
-                    if k == 10 and window == 10_000:
-                        peers |= joined(sets, window, 0.9)
-                    yield {
-                        "operator": "topk_similar_sets",
-                        "params": {"data": name, "n": window, "k": k, "events": events, "skyband": found["skyband"]},
-                        "cpu_ns_per_event": found["cpu"], "wall_ns_per_event": found["wall"],
-                        "read": found["read"], "weighed": found["weighed"], "counted": found["counted"], "candidates": found["candidates"],
-                        "sets_per_s": 1e9 / found["cpu"], "peers": peers,
-                    }  # fmt: skip
+                    yield measured(name, sets, rows, file, window, k, events)

@@ -1,4 +1,4 @@
-"""Skylines of count windows against the C++ peers of paper 3 (where ``peers`` finds them).
+"""Skylines of count windows against the C++ peers of paper 3 (where ``peer_programs`` finds them).
 
 One run gives all columns; the peers' checksum over every change must be ours. Peers everybody has: a plain LL-Eager in Numba, and
 recomputing each window's skyline with ``paretoset`` (timed on a few windows). Figures are CPU time of the thread.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.ll_eager_numba import ll_eager
-from bench.peers import peer
+from bench.peer_programs import peer
 from skyband.operators.base import AnyArray, Arrivals, Changes, Column, Window
 from skyband.operators.jit import jit
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
@@ -128,31 +128,41 @@ def plain(x: AnyArray, window: int) -> float:
     return (time.thread_time_ns() - start) / len(x)
 
 
+def measured(kind: str, window: int, d: int, events: int) -> dict[str, Any]:
+    """One point. Raises AssertionError if a peer's changes are not ours."""
+    x = data(kind, d, 320_000, 100 + d)[: window + events]
+    mine = ours(x, window, events)
+    peers = anchors(x, window, events)
+    for name, (_, seen) in peers.items():
+        assert seen == mine["checksum"], f"{name} and we disagree: {kind} d={d} W={window}"
+    named = {name: cpu for name, (cpu, _) in peers.items()}
+    named |= {"numba-ll-eager": plain(x[: window + PLAIN], window)}
+    best = min(named.values())
+    if window == min(EVENTS):
+        named["paretoset"] = recompute(x, window)
+    named = {name: round(cpu, 1) for name, cpu in named.items() if cpu == cpu}
+    return {
+        "operator": "skyline",
+        "params": {"data": kind, "d": d, "window": window},
+        "cpu_ns_per_event": round(mine["cpu_ns_per_event"], 1),
+        "wall_ns_per_event": round(mine["wall_ns_per_event"], 1),
+        "best": round(best / mine["cpu_ns_per_event"], 2),
+        "retained": mine["retained"],
+        "skyline": mine["skyline"],
+        "changes": mine["changes"],
+        "peers": named,
+    }
+
+
+def compile_kernels(kind: str) -> None:
+    """Run a small stream of ``kind``."""
+    ours(data(kind, 2, 3000, 1), 1000, 2000)
+
+
 def run() -> Iterator[dict[str, Any]]:
     """W = 10,000 and 100,000, d = 2..5, independent and anti-correlated. Raises AssertionError if a peer's changes are not ours."""
     for kind in ("ind", "ant"):
-        ours(data(kind, 2, 3000, 1), 1000, 2000)  # compile
+        compile_kernels(kind)
         for window, events in EVENTS.items():
             for d in (2, 3, 4, 5):
-                x = data(kind, d, 320_000, 100 + d)[: window + events]
-                mine = ours(x, window, events)
-                peers = anchors(x, window, events)
-                for name, (_, seen) in peers.items():
-                    assert seen == mine["checksum"], f"{name} and we disagree: {kind} d={d} W={window}"
-                named = {name: cpu for name, (cpu, _) in peers.items()}
-                named |= {"numba-ll-eager": plain(x[: window + PLAIN], window)}
-                best = min(named.values())
-                if window == min(EVENTS):
-                    named["paretoset"] = recompute(x, window)
-                named = {name: round(cpu, 1) for name, cpu in named.items() if cpu == cpu}
-                yield {
-                    "operator": "skyline",
-                    "params": {"data": kind, "d": d, "window": window},
-                    "cpu_ns_per_event": round(mine["cpu_ns_per_event"], 1),
-                    "wall_ns_per_event": round(mine["wall_ns_per_event"], 1),
-                    "best": round(best / mine["cpu_ns_per_event"], 2),
-                    "retained": mine["retained"],
-                    "skyline": mine["skyline"],
-                    "changes": mine["changes"],
-                    "peers": named,
-                }
+                yield measured(kind, window, d, events)

@@ -1,6 +1,6 @@
 """Top-k against the peers, in one run: many linear queries, one query, drifting data.
 
-Peers: SMA in Numba for one query (``sma_numba``), brute force per batch in DuckDB, and, where ``peers`` finds them, the C++ ones
+Peers: SMA in Numba for one query (``sma_numba``), brute force per batch in DuckDB, and, where ``peer_programs`` finds them, the C++ ones
 (``sma`` and ``tma`` at their best grid of those tried). Ours gives every event's change stream in event time; the peers answer
 once a cycle of r arrivals (r = 1 for one query where it says so). CPU time; the window is full before the clock starts.
 """
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from bench import sma_numba
-from bench.peers import peer
+from bench.peer_programs import peer
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.topk.many import ManyTopK
@@ -117,49 +117,55 @@ def duckdb_per_batch(x: Any, n: int, k: int, r: int, cycles: int) -> float:
         return (time.process_time() - start) / (r * cycles) * 1e9
 
 
+def many(file: Path, kind: str, n: int, q: int, r: int, grids: tuple[int, ...], warm: int) -> dict[str, Any]:
+    """A point of ``MANY``; the peers read their rows from ``file``, which is written."""
+    drift = kind == "sensor"
+    events, k = (500_000 if drift else 1_000_000), 20
+    x = data(kind, n + warm + events)
+    x.tofile(file)
+    op = ManyTopK(tuple(f"q{i}" for i in range(q)), NAMES, weights(q), np.full(q, k), Window(n))
+    ours(op, x, n, warm)  # compiled now
+    cpu, wall, changes = ours(op, x, n, warm)
+    found: dict[str, float] = {}
+    for g in grids:
+        for name, ns in peers(file, n, q, k, r, n + warm + (events if not drift else 100_000), "sma,tma", g, warm).items():
+            found[name] = min(ns, found.get(name, np.inf))
+    if not warm:  # slow: a few cycles suffice, but drifting data change with every arrival
+        found.update(peers(file, n, q, k, r, n + (100_000 if drift else 20 * r), "tsl", None))
+    return {
+        "operator": "topk", "params": {"data": kind, "N": n, "Q": q, "k": k, "d": D, "peer_cycle": r, "warm": warm},
+        "cpu_ns_per_event": cpu, "wall_ns_per_event": wall, "changes": changes, "peers": found,
+    }  # fmt: skip
+
+
+def one(file: Path, x: Any, n: int, k: int) -> dict[str, Any]:
+    """One query over the rows ``x``, which are also in ``file``."""
+    w = weights(1)[0]
+    linear = Linear(tuple(zip(NAMES, w.tolist(), strict=True)))
+    op = TopK(linear, "max", None, (TopKQuery("q", k, Window(n)),), k, Window(n))
+    ours(op, x[: 4 * BATCH], BATCH, 0)
+    cpu, wall, changes = ours(op, x[: n + 1_000_000], n, 0, 3)
+    found = {f"{a} r=1": v for a, v in peers(file, n, 1, k, 1, n + 1_000_000, "sma1", None).items()}
+    found |= {f"{a} r=N/100": v for a, v in peers(file, n, 1, k, n // 100, n + 1_000_000, "sma1", None).items()}
+    sma_numba.sma(x[:2000], w, 1000, 10)
+    start = time.process_time()
+    sma_numba.sma(x[: n + 1_000_000], w, n, k)
+    found["sma_numba r=1"] = (time.process_time() - start) / (n + 1_000_000) * 1e9
+    if k == 10:
+        found["duckdb r=N/100"] = duckdb_per_batch(x, n, k, n // 100, 20)
+    return {
+        "operator": "topk", "params": {"data": "ind", "N": n, "Q": 1, "k": k, "d": D}, "cpu_ns_per_event": cpu,
+        "wall_ns_per_event": wall, "changes": changes, "peers": found,
+    }  # fmt: skip
+
+
 def run() -> Iterator[dict[str, Any]]:
     """All points; a few minutes."""
     with tempfile.TemporaryDirectory() as directory:
-        for kind, n, q, r, grids, warm in MANY:
-            drift = kind == "sensor"
-            events, k = (500_000 if drift else 1_000_000), 20
-            x = data(kind, n + warm + events)
-            file = Path(directory) / f"{kind}.bin"
-            x.tofile(file)
-            op = ManyTopK(tuple(f"q{i}" for i in range(q)), NAMES, weights(q), np.full(q, k), Window(n))
-            ours(op, x, n, warm)  # compiled now
-            cpu, wall, changes = ours(op, x, n, warm)
-            found: dict[str, float] = {}
-            for g in grids:
-                for name, ns in peers(file, n, q, k, r, n + warm + (events if not drift else 100_000), "sma,tma", g, warm).items():
-                    found[name] = min(ns, found.get(name, np.inf))
-            if not warm:  # slow: a few cycles suffice, but drifting data change with every arrival
-                found.update(peers(file, n, q, k, r, n + (100_000 if drift else 20 * r), "tsl", None))
-            yield {
-                "operator": "topk", "params": {"data": kind, "N": n, "Q": q, "k": k, "d": D, "peer_cycle": r, "warm": warm},
-                "cpu_ns_per_event": cpu,
-                "wall_ns_per_event": wall, "changes": changes, "peers": found,
-            }  # fmt: skip
+        file = Path(directory) / "rows.bin"
+        for point in MANY:
+            yield many(file, *point)
         x = data("ind", 3_000_000)
-        file = Path(directory) / "ind.bin"
         x.tofile(file)
-        w = weights(1)[0]
-        sma_numba.sma(x[:2000], w, 1000, 10)
         for n, k in ONE:
-            linear = Linear(tuple(zip(NAMES, w.tolist(), strict=True)))
-            op_one = TopK(linear, "max", None, (TopKQuery("q", k, Window(n)),), k, Window(n))
-            ours(op_one, x[: 4 * BATCH], BATCH, 0)
-            cpu, wall, changes = ours(op_one, x[: n + 1_000_000], n, 0, 3)
-            found = {f"{a} r=1": v for a, v in peers(file, n, 1, k, 1, n + 1_000_000, "sma1", None).items()}
-            found.update(
-                {f"{a} r=N/100": v for a, v in peers(file, n, 1, k, n // 100, n + 1_000_000, "sma1", None).items()}
-            )  # fmt: skip
-            start = time.process_time()
-            sma_numba.sma(x[: n + 1_000_000], w, n, k)
-            found["sma_numba r=1"] = (time.process_time() - start) / (n + 1_000_000) * 1e9
-            if k == 10:
-                found["duckdb r=N/100"] = duckdb_per_batch(x, n, k, n // 100, 20)
-            yield {
-                "operator": "topk", "params": {"data": "ind", "N": n, "Q": 1, "k": k, "d": D}, "cpu_ns_per_event": cpu,
-                "wall_ns_per_event": wall, "changes": changes, "peers": found,
-            }  # fmt: skip
+            yield one(file, x, n, k)

@@ -1,7 +1,7 @@
 """Top-k pairs alone against the peers, in one run: independent uniform data, d = 3, K = 20, a count window of 1,000 to 100,000 objects.
 
-Peers: SCase in Numba (``scase_numba``, always) and, where ``peers`` finds them, the C++ ones.
-CPU time of this process; the window is full before the clock starts.
+Peers: SCase in Numba (``scase_numba``, always) and, where ``peer_programs`` finds them, the C++ ones. All compute the same function: the
+checksum over the answers to the first ``CHECKED`` rows is compared. CPU time of this process; the window is full before the clock starts.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from typing import Any
 import numpy as np
 
 from bench import scase_numba
-from bench.peers import peer
+from bench.peer_programs import peer
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
 from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.topk_pairs.operator import TopKPairs
 
 D, K = 3, 20
-SUM = " + ".join(f"abs(a.x{i} - b.x{i})" for i in range(D))
+DISTANCES = [f"abs(a.x{i} - b.x{i})" for i in range(D)]
 FUNCTIONS: dict[str, tuple[str, Any, int]] = {
-    "closest": (SUM, "min", scase_numba.CLOSEST),
-    "furthest": (SUM, "max", scase_numba.FURTHEST),
-    "max_product": (" * ".join(f"(a.x{i} * b.x{i})" for i in range(D)), "max", scase_numba.MAX_PRODUCT),
+    "closest": (" + ".join(DISTANCES), "min", scase_numba.CLOSEST),
+    "furthest": (" + ".join(DISTANCES), "max", scase_numba.FURTHEST),
+    "max_product": (" * ".join(DISTANCES), "max", scase_numba.MAX_PRODUCT),
 }
 PEERS = ("supreme", "scase", "scase-prefilter", "ta")
+CHECKED = 200
+"""Rows after which all answers are compared (``supreme`` gives none)."""
 
 
 def block(x: Any, lo: int, hi: int) -> Arrivals:
@@ -39,11 +41,34 @@ def block(x: Any, lo: int, hi: int) -> Arrivals:
     return Arrivals(np.zeros(hi - lo, np.int64), seq, seq, {f"x{i}": np.ascontiguousarray(x[lo:hi, i]) for i in range(x.shape[1])})
 
 
-def ours(x: Any, fn: str, n: int, events: int, batch: int) -> tuple[float, float, int]:
-    """(CPU ns, wall ns) an event, and the length of the skyband."""
+def logic_of(fn: str, n: int) -> Any:
+    """Return the operator for one of ``FUNCTIONS`` and a window of ``n`` objects."""
     text, direction, _ = FUNCTIONS[fn]
     tree = parse(text, {f"x{i}": "float" for i in range(D)})
-    logic = TopKPairs(tree, direction, None, None, (PairQuery("q", K, Window(n)),), K, Window(n)).build(None)
+    return TopKPairs(tree, direction, None, None, (PairQuery("q", K, Window(n)),), K, Window(n)).build(None)
+
+
+def answers(x: Any, fn: str, n: int) -> str:
+    """Return the peers' checksum (their README) over our answers after each of the rows n..n + ``CHECKED``."""
+    logic, total, mask = logic_of(fn, n), 0x243F6A8885A308D3, (1 << 64) - 1
+    logic.advance(block(x, 0, n), n)
+    smaller = 1.0 if FUNCTIONS[fn][1] == "min" else -1.0
+    for i in range(CHECKED):
+        logic.advance(block(x, n + i, n + i + 1), n + i + 1)
+        best = logic.snapshot(0, K, Window(n))
+        words = [len(best)]
+        for at in range(len(best)) if i % 16 == 0 else (0, -1):
+            older, newer = (best.items[at] + 1).tolist()  # the peers count from 1
+            words += [int((smaller * best.score[at : at + 1 or None]).view(np.uint64)[0]), older << 32 | newer]
+        for word in words:
+            total = (total ^ word) * 0x9E3779B97F4A7C15 & mask
+            total ^= total >> 29
+    return f"{total:016x}"
+
+
+def ours(x: Any, fn: str, n: int, events: int, batch: int) -> tuple[float, float, int]:
+    """(CPU ns, wall ns) an event, and the length of the skyband."""
+    logic = logic_of(fn, n)
     warm = n + 2000
     logic.advance(block(x, 0, warm), warm)
     cpu, wall = time.process_time(), time.perf_counter()
@@ -55,10 +80,8 @@ def ours(x: Any, fn: str, n: int, events: int, batch: int) -> tuple[float, float
 
 def scase(x: Any, fn: str, n: int, events: int) -> float:
     """CPU ns an event of SCase in Numba; the window is filled with ours (this measures only the cost of SCase)."""
-    code = FUNCTIONS[fn][2]
-    text, direction, _ = FUNCTIONS[fn]
-    tree = parse(text, {f"x{i}": "float" for i in range(D)})
-    logic = TopKPairs(tree, direction, None, None, (PairQuery("q", K, Window(n)),), K, Window(n)).build(None)
+    _, direction, code = FUNCTIONS[fn]
+    logic = logic_of(fn, n)
     logic.advance(block(x, 0, n), n)
     band = logic.skyband()
     size = 8 * len(band) + 1000
@@ -66,36 +89,45 @@ def scase(x: Any, fn: str, n: int, events: int) -> float:
     m = len(band)
     ks[:m] = band.score if direction == "min" else -band.score
     ko[:m] = band.items[:, 0]
-    m, tm, _ = scase_numba.run(x, K, n, code, n, n + 2, ks, ko, m, ts, to, 0)
+    m, tm, _ = scase_numba.run(scase_numba.pair_score, (x, code), K, n, n, n + 2, ks, ko, m, ts, to, 0)
     cpu = time.process_time()
-    scase_numba.run(x, K, n, code, n + 2, n + 2 + events, ks, ko, m, ts, to, tm)
+    scase_numba.run(scase_numba.pair_score, (x, code), K, n, n + 2, n + 2 + events, ks, ko, m, ts, to, tm)
     return (time.process_time() - cpu) / events * 1e9
 
 
-def anchors(x: Any, fn: str, n: int) -> dict[str, float]:
-    """CPU ns an event of the C++ peers, as they print it; nothing if they are not built."""
+def anchors(x: Any, fn: str, n: int, seconds: float = 1.0) -> dict[str, float]:
+    """CPU ns an event of the C++ peers, as they print it; nothing if they are not built. Raises AssertionError if answers are not ours."""
     binary = peer("pairs")
     if binary is None:
         return {}
     found: dict[str, float] = {}
+    expected = answers(x, fn, n)
     with tempfile.TemporaryDirectory() as place:
         data = Path(place) / "ind.bin"
         x.astype("<f8").tofile(data)
         for algo in PEERS:
             command = [str(binary), "--data", str(data), "--d", str(D), "--n", str(n), "--k", str(K), "--fn", fn, "--algo", algo]
-            done = subprocess.run([*command, "--events", "2000", "--seconds", "1"], capture_output=True, text=True, check=True)
+            done = subprocess.run([*command, "--events", "2000", "--seconds", str(seconds)], capture_output=True, text=True, check=True)
             number = re.search(r"(?:cpu_ns_per_event|ns_per_event)=([0-9.]+)", done.stdout)
             if number:
                 found[algo] = float(number[1])
+            answered = re.search(r"checksum200=([0-9a-f]+)", done.stdout)
+            if answered and algo != "supreme":
+                assert answered[1] == expected, f"{algo} and we disagree: {fn} n={n}"
     return found
 
 
+def measured(fn: str, n: int, events: int, seconds: float = 1.0) -> dict[str, Any]:
+    """One point, in batches of 5,000; each C++ peer runs for about ``seconds``."""
+    x = np.random.default_rng(1).random((n + 2000 + events, D))
+    cpu, wall, size = ours(x, fn, n, events, 5000)
+    peers = {"scase-numba": scase(x, fn, n, 400 if n > 50_000 else 2000), **anchors(x, fn, n, seconds)}
+    params = {"fn": fn, "n": n, "k": K, "d": D, "events": events, "skyband": size}
+    return {"operator": "topk_pairs", "params": params, "cpu_ns_per_event": cpu, "wall_ns_per_event": wall, "peers": peers}
+
+
 def run() -> Iterator[dict[str, Any]]:
-    """Measurements: three functions, three windows, batches of 5,000."""
+    """Measurements: three functions, three windows."""
     for n, events in ((1_000, 100_000), (10_000, 40_000), (100_000, 20_000)):
-        x = np.random.default_rng(1).random((n + 2000 + events, D))
         for fn in FUNCTIONS:
-            cpu, wall, size = ours(x, fn, n, events, 5000)
-            peers = {"scase-numba": scase(x, fn, n, 400 if n > 50_000 else 2000), **anchors(x, fn, n)}
-            params = {"fn": fn, "n": n, "k": K, "d": D, "events": events, "skyband": size}
-            yield {"operator": "topk_pairs", "params": params, "cpu_ns_per_event": cpu, "wall_ns_per_event": wall, "peers": peers}
+            yield measured(fn, n, events)

@@ -141,7 +141,7 @@ def test_sets_without_tokens_are_counted_and_pair_with_nothing() -> None:
 
 @pytest.mark.long
 def test_the_benchmarks_scase_finds_the_same_skyband() -> None:
-    from bench import sets_numba
+    from bench import scase_numba
 
     rng = np.random.default_rng(3)
     sets = [sorted(rng.choice(30, int(rng.integers(1, 9)), replace=False).tolist()) for _ in range(900)]
@@ -150,7 +150,7 @@ def test_the_benchmarks_scase_finds_the_same_skyband() -> None:
     band = logic.skyband()
     ks, ko, ts, to = np.empty(5000), np.empty(5000, np.int64), np.empty(5000), np.empty(5000, np.int64)
     rows = ragged(sets)
-    m, _, _ = sets_numba.run(rows.start, rows.values, 4, 200, 0, 900, ks, ko, 0, ts, to, 0)
+    m, _, _ = scase_numba.run(scase_numba.jaccard, (rows.start, rows.values), 4, 200, 0, 900, ks, ko, 0, ts, to, 0)
     assert ko[:m].tolist() == band.items[:, 0].tolist()
     assert np.array_equal(-ks[:m], band.score)
 
