@@ -1,8 +1,8 @@
 """``jit``: Numba's ``njit`` with the settings of all kernels, or the identity where Numba is missing or switched off.
 
-Settings: ``cache=True`` (other worker processes load the compiled code), ``error_model="numpy"`` (division by zero gives inf or NaN),
-``nogil=True``, ``fastmath=False`` (no reordering, no contraction: same bytes as NumPy). Numba is imported by the first decorated
-function, never by importing this module.
+Settings: a cache by content (``kernel_cache``: other processes load the compiled code), ``error_model="numpy"`` (division by zero gives
+inf or NaN), ``nogil=True``, ``fastmath=False`` (no reordering, no contraction: same bytes as NumPy). Numba is imported by the first
+decorated function, never by importing this module.
 
 The cache directory of a host is ``SKYBAND_CACHE``, else ``$XDG_CACHE_HOME/skyband``, else ``~/.cache/skyband``, else a private directory
 below the system's temporary directory. It holds code, so it must belong to this user and be writable by nobody else.
@@ -15,7 +15,6 @@ import ctypes.util
 import importlib.util
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -82,15 +81,10 @@ def cache_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="skyband-"))
 
 
-@cache
-def prepare_numba() -> None:
-    """Give Numba a writable cache before it compiles anything: next to the sources if that works, else in ``cache_directory()``."""
-    package = Path(__file__).resolve().parent
-    if "NUMBA_CACHE_DIR" not in os.environ and not os.access(package, os.W_OK):
-        directory = str(cache_directory() / "numba")
-        os.environ["NUMBA_CACHE_DIR"] = directory  # for processes started from this one, and for Numba if not imported yet
-        if "numba" in sys.modules:
-            sys.modules["numba"].config.CACHE_DIR = directory
+def kernels_directory() -> Path:
+    """Return the directory of compiled kernels: ``kernels`` of ``NUMBA_CACHE_DIR``, if that is set, else of ``cache_directory()``."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return (Path(chosen).expanduser().absolute() if chosen else cache_directory()) / "kernels"
 
 
 @overload
@@ -109,13 +103,13 @@ def jit(signature: Any = None, **options: Any) -> Any:
     def decorate(function: Any) -> Any:
         if not HAVE_NUMBA:
             return function
-        prepare_numba()
         import numba
 
-        settings = {"cache": True, "error_model": "numpy", "nogil": True, "fastmath": False, **options}
+        settings = {"error_model": "numpy", "nogil": True, "fastmath": False, **options}
+        kept = settings.pop("cache", True)
         compiled = numba.njit(**settings)(function)
-        if settings["cache"]:
-            kernel_cache.tie(compiled)
+        if kept:
+            kernel_cache.keep(compiled)
         if signature is not None:
             for one in signature if isinstance(signature, list) else [signature]:
                 compiled.compile(one)
@@ -180,7 +174,6 @@ def c_function(name: str) -> Any:
     It is bound under a name unknown to LLVM, so that LLVM neither folds it (``pow(x, 2)`` into ``x * x``) nor replaces it by a vector
     version; and as a symbol, not an address, so that code that calls it can be cached.
     """
-    prepare_numba()
     import llvmlite.binding
     from numba.core import types
 

@@ -1,88 +1,158 @@
-"""Keep Numba's cache on disk from giving code of another version: the cached code of a kernel depends on all that is compiled into it.
+"""Numba's cache, by content: a kernel compiled for one install path, virtual environment or checkout is found from every other.
 
-Numba compares the file of a kernel with the file it has cached, and no more. A kernel that calls a changed kernel of another file would
-run with the old one, and a renamed NamedTuple would end in an exception when the cache is read. ``tie`` therefore makes a digest of the
-code, constants and types that a kernel names, and of those that its callees name, a part of the version of its cache.
+This module is the only one that uses the private parts of Numba that a cache needs: ``Dispatcher._cache`` with the methods of
+``numba.core.caching._Cache``, ``CompileResult._reduce`` and ``_rebuild``, ``serialize.dumps`` and ``codegen().magic_tuple()`` (Numba 0.61
+to 0.68). ``tests/operators/test_kernel_cache.py`` fails when they change.
+
+Numba's own cache goes by the path of a source file and by the content of that file alone. This one goes by what is compiled: the digest
+of ``kernel_digest``, the types of the arguments, the versions of the libraries, and the processor. Kernels are read from the directory
+``kernels`` of the user's cache, or from the one that came with the package.
 """
 
 from __future__ import annotations
 
 import hashlib
 import pickle
-import sys
-from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Final
 
-_DIGESTS: dict[FunctionType, str] = {}
-"""Digest by kernel, as kernels share their callees."""
+from skyband.operators import kernel_digest, kernel_files
+from skyband.operators.kernel_files import SUFFIX, KernelFiles
 
-
-def tie(compiled: Any) -> None:
-    """Make the digest of a Numba dispatcher a part of its cache's version. Nothing is loaded or compiled before.
-
-    Private: ``_cache_file._version`` is what Numba 0.61 to 0.66 compare before they read the rest of a cache's index, ``_load_index``
-    reads it. The index names the types of arguments, which the kernel need not name: one that is gone makes the index as good as empty.
-    """
-    file = compiled._cache._cache_file
-    file._version, load = f"{file._version} {digest(compiled.py_func)}", file._load_index
-
-    def load_index() -> Any:
-        try:
-            return load()
-        except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
-            return {}
-
-    file._load_index = load_index
+BUNDLED: Final = Path(__file__).parent / "compiled"
+"""Kernels that came with the package, in directories by version: an archive for executors has them."""
 
 
-def digest(function: FunctionType) -> str:
-    """Return a digest of what is compiled into a kernel: the same wherever it is installed. O(code), once a kernel."""
-    if function not in _DIGESTS:
-        _DIGESTS[function] = ""  # a kernel that calls itself
-        text = "\n".join([*_code(function.__code__), *(_named(value) for value in _values(function)), *_records(function)])
-        _DIGESTS[function] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return _DIGESTS[function]
+@cache
+def versions() -> str:
+    """Return the name of the directory of kernels for the installed versions."""
+    import llvmlite
+    import numba
+    import numpy as np
+
+    from skyband.operators import jit
+
+    settings = [kernel_digest.digest(function) for function in (jit.jit, jit._kernel)]
+    return kernel_files.versions(numba.__version__, llvmlite.__version__, np.__version__, *settings)
 
 
-def _code(code: CodeType) -> list[str]:
-    """What a function does, without the place it stands at."""
-    inner = [line for value in code.co_consts if isinstance(value, CodeType) for line in _code(value)]
-    return [code.co_code.hex(), repr([c for c in code.co_consts if not isinstance(c, CodeType)]), repr(code.co_names), *inner]
+def files() -> tuple[KernelFiles, ...]:
+    """Return the directories of kernels; only the first is written."""
+    from skyband.operators import jit
+
+    return _files(jit.kernels_directory())
 
 
-def _values(function: FunctionType) -> list[Any]:
-    """The values that a function names: globals, attributes of modules among them, and what it encloses."""
-    codes = [function.__code__]
-    for code in codes:
-        codes += [c for c in code.co_consts if isinstance(c, CodeType)]
-    names = sorted({name for code in codes for name in code.co_names})
-    found = [function.__globals__[name] for name in names if name in function.__globals__]
-    modules = [value for value in found if isinstance(value, ModuleType) and value.__name__.partition(".")[0] != "numpy"]
-    found += [vars(module)[name] for module in modules for name in names if name in vars(module)]
-    return found + [cell.cell_contents for cell in function.__closure__ or ()]
+@cache
+def _files(directory: Path) -> tuple[KernelFiles, ...]:
+    return KernelFiles(directory / versions()), KernelFiles(BUNDLED / versions(), private=False)
 
 
-def _records(function: FunctionType) -> list[str]:
-    """The NamedTuples that arguments may be, and those that these may consist of: all that their modules know, with their fields.
-
-    A kernel names fields, and its code has their places: Numba takes two types of one name and equal field types for the same.
-    """
-    modules, found = [function.__globals__], {}
-    for names in modules:
-        for value in names.values():
-            if isinstance(value, type) and hasattr(value, "_fields") and value not in found:
-                found[value] = _named(value)
-                modules.append(vars(sys.modules[value.__module__]))
-    return sorted(found.values())
+_compiling: list[str] = []
+"""Names of the kernels that this process compiles now, the outermost first."""
 
 
-def _named(value: Any) -> str:
-    """One value as text: a kernel by its digest, a NamedTuple by its fields, a constant by itself."""
-    function = getattr(value, "py_func", value)
-    if isinstance(function, FunctionType):
-        return digest(function)
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__} {getattr(value, '_fields', '')}"
-    if hasattr(value, "tobytes"):  # an array or a number of NumPy's
-        return f"{value.dtype} {hashlib.sha256(value.tobytes()).hexdigest()}"
-    return repr(value) if isinstance(value, (bool, int, float, str, bytes, tuple)) else type(value).__name__
+def keep(compiled: Any) -> None:
+    """Give a Numba dispatcher this cache. Nothing is read, compiled or hashed before its first call."""
+    compiled._cache = KernelCache(compiled.py_func, kernel_digest.options(compiled))
+
+
+class KernelCache:
+    """The cache of one compiled function. It has the methods that Numba's dispatcher calls."""
+
+    def __init__(self, function: Any, options: str) -> None:
+        self._function = function
+        self._options = options
+        self._digest: str | None = None
+        self._enabled = True
+        self._locks: dict[str, IO[bytes]] = {}
+
+    @property
+    def cache_path(self) -> str:
+        """Return the directory that is written."""
+        return str(files()[0].directory)
+
+    def enable(self) -> None:
+        """Use the cache."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Compile every time."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Do nothing: files are valid for ever, as their names say what is in them."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the kernel for a signature, or None if it has to be compiled.
+
+        If another process compiles it, wait for that one. There is no circle of processes that wait: a kernel waits only for its callees.
+        """
+        target_context.refresh()
+        name = self._file(sig, target_context.codegen())
+        found = None if name is None else _read(name)
+        if found is None and name is not None and name not in self._locks and (lock := files()[0].lock(name)) is not None:
+            found = _read(name)
+            if found is None:
+                self._locks[name] = lock
+            else:
+                files()[0].unlock(name, lock)
+        if found is None:
+            self._begin()
+            return None
+        from numba.core.compiler import CompileResult
+
+        return CompileResult._rebuild(target_context, *found)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a kernel that was compiled."""
+        self._end()
+        name = self._file(sig, data.codegen)
+        if name is None:
+            return
+        if not data.lifted and not data.library.has_dynamic_globals:
+            from numba.core.serialize import dumps
+
+            files()[0].write(name, dumps(data._reduce()))
+        if (lock := self._locks.pop(name, None)) is not None:
+            files()[0].unlock(name, lock)
+
+    def _begin(self) -> None:
+        _compiling.append(self._name)
+        if len(_compiling) == 1:
+            files()[0].begin(self._name)
+
+    def _end(self) -> None:
+        """Forget the kernel and those that it called and that failed: Numba does not say that a compilation raised."""
+        if self._name in _compiling:
+            del _compiling[_compiling.index(self._name) :]
+        if not _compiling:
+            files()[0].end()
+
+    @property
+    def _name(self) -> str:
+        return f"{self._function.__module__}.{self._function.__qualname__}"
+
+    def _file(self, sig: Any, codegen: Any) -> str | None:
+        """Return the name of the file for a signature; None if this kernel is not to be kept."""
+        from numba.core.sigutils import normalize_signature
+
+        if not self._enabled:
+            return None
+        if self._digest is None:
+            self._digest = kernel_digest.digest(self._function, self._options)
+        args, result = normalize_signature(sig)
+        text = repr((self._digest, [kernel_digest.type_text(a) for a in args], str(result), codegen.magic_tuple()))
+        readable = f"{(self._function.__module__ or '').rpartition('.')[2]}.{self._function.__name__}"[:80]
+        return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:32]}{SUFFIX}"
+
+
+def _read(name: str) -> Any:
+    """Return the parts of a kernel; None if no directory has it, or if it names what this version does not have."""
+    for place in files():
+        if (content := place.read(name)) is not None:
+            with suppress(AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+                return pickle.loads(content)
+    return None

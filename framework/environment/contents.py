@@ -3,7 +3,7 @@
 Of the environment's distributions go those that only Skyband's extras for the driver bring (pages, DuckDB, tests, ...), as the installed
 metadata has it; what anything else there asks for stays. Of PySpark go the jars: executors have Spark. Skyband itself is always the one
 that this process runs, wherever that is installed, and by itself: a line that changed is not worth the libraries once more. With it go the
-kernels that Numba has compiled here: else every executor would, in every run.
+kernels that this user's runs have compiled here: else every executor would, in every run.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import sysconfig
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import Distribution, distributions
@@ -22,6 +23,9 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
+from skyband.operators import jit, kernel_cache
+from skyband.operators.kernel_cache import BUNDLED
+from skyband.operators.kernel_files import SUFFIX
 
 OWN: Final = "skyband"
 _DRIVERS: Final = ("cluster", "demo", "dev", "quality", "report", "sql")
@@ -29,8 +33,8 @@ _DRIVERS: Final = ("cluster", "demo", "dev", "quality", "report", "sql")
 _TOOLS: Final = ("pip", "uv")
 _PARTS: Final = ("framework", "operators")
 """The packages of Skyband that workers import."""
-_KERNELS: Final = (".nbi", ".nbc")
-"""Numba's files, beside the code: index and machine code, each for one processor. Another processor compiles again."""
+_RECENT: Final = 30 * 86400
+"""Seconds for which a kernel that no run has loaded still goes into an archive. Another processor compiles again."""
 _REQUIRED: Final = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?")
 _ONLY_WITH: Final = re.compile(r"\bextra\s*==\s*[\"']([\w.-]+)[\"']")
 
@@ -105,9 +109,17 @@ def own_files() -> list[tuple[Path, str]]:
     found = [root / "__init__.py"]
     for part in _PARTS:
         # The directory may be a link, into a checkout.
-        inside = (p for p in (root / part).rglob("*") if "__pycache__" not in p.parts or p.suffix in _KERNELS)
-        found += sorted(p for p in inside if p.is_file())
-    return [(p, f"{OWN}/{p.relative_to(root).as_posix()}") for p in found]
+        found += sorted(p for p in (root / part).rglob("*") if "__pycache__" not in p.parts and p.is_file())
+    return [*((p, f"{OWN}/{p.relative_to(root).as_posix()}") for p in found), *_kernels()]
+
+
+def _kernels() -> list[tuple[Path, str]]:
+    """Return (file, its path in an archive) of the kernels for the installed versions that runs use."""
+    if not jit.HAVE_NUMBA:
+        return []
+    versions, since = kernel_cache.versions(), time.time() - _RECENT
+    found = sorted((jit.kernels_directory() / versions).glob(f"*{SUFFIX}"))
+    return [(p, f"{OWN}/operators/{BUNDLED.name}/{versions}/{p.name}") for p in found if p.stat().st_atime >= since]
 
 
 def own_fingerprint(files: Iterable[tuple[Path, str]]) -> str:
@@ -115,7 +127,7 @@ def own_fingerprint(files: Iterable[tuple[Path, str]]) -> str:
     digest = hashlib.sha256()
     for source, target in files:
         state = source.stat()
-        what = repr((state.st_mtime_ns, state.st_size)).encode() if source.suffix in _KERNELS else source.read_bytes()
+        what = repr((state.st_mtime_ns, state.st_size)).encode() if source.suffix == SUFFIX else source.read_bytes()
         digest.update(target.encode() + b"\0" + hashlib.sha256(what).digest())
     return digest.hexdigest()[:16]
 

@@ -52,7 +52,6 @@ def row_type() -> Any:
 
 
 def _function_type(signature: str) -> Any:
-    jit.prepare_numba()
     from numba import types
     from numba.core.sigutils import normalize_signature
 

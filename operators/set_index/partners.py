@@ -41,7 +41,6 @@ def finder() -> Callable[..., Any]:
     """Return ``find_partners``, compiled once for all conditions: its signature is the types of its tables."""
     if not jit.HAVE_NUMBA:
         return find_partners
-    jit.prepare_numba()
     from numba import typeof
 
     none = np.empty(0, np.int64)

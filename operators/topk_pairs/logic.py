@@ -38,7 +38,6 @@ def driver() -> Callable[..., Any]:
 
 def compiled_driver(function: Callable[..., Any], more: Any) -> Callable[..., Any]:
     """Compile a driver with the arguments of ``drive``, one of the type of ``more`` after ``settings``, for just these types."""
-    jit.prepare_numba()
     from numba import typeof
 
     none = np.empty(0, np.int64)

@@ -42,7 +42,6 @@ def driver() -> Callable[..., Any]:
     """Return ``drive``, compiled once for all conditions: its signature is the types of its tables."""
     if not jit.HAVE_NUMBA:
         return drive
-    jit.prepare_numba()
     from numba import typeof
 
     none = np.empty(0, np.int64)

@@ -178,7 +178,9 @@ def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("fn", "text", "direction"), [(0, "abs(a.x - b.x) + abs(a.y - b.y)", "min"), (2, "abs(a.x - b.x) * abs(a.y - b.y)", "max")])
+@pytest.mark.parametrize(
+    ("fn", "text", "direction"), [(0, "abs(a.x - b.x) + abs(a.y - b.y)", "min"), (2, "abs(a.x - b.x) * abs(a.y - b.y)", "max")]
+)
 def test_the_benchmarks_scase_finds_the_same_skyband(fn: int, text: str, direction: Any) -> None:
     from bench import scase_numba
 

@@ -1,12 +1,12 @@
-"""Load a job's kernels before its first rows arrive, and count those that are compiled during a run, by the files in Numba's caches."""
+"""Load a job's kernels before its first rows arrive, and list those that are compiled during a run, by the files of their cache."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skyband.operators.jit import HAVE_NUMBA, cache_directory
+from skyband.operators import kernel_files
+from skyband.operators.jit import HAVE_NUMBA, kernels_directory
+from skyband.operators.kernel_files import Compiled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,9 +17,9 @@ _ROWS: Final = 3
 
 
 def load_kernels(config: HostConfig) -> int:
-    """Takes a few made-up rows through a bucket of ``config``, for nobody, so that its kernels are loaded, or compiled; how many it took.
+    """Take a few made-up rows through a bucket of ``config``, so that its kernels are loaded or compiled. Return how many it accepted.
 
-    None where an operator is not Skyband's own: what that would make of made-up rows is not known.
+    Do nothing and return 0 if an operator is not Skyband's own: what that would make of made-up rows is not known.
     """
     from skyband.framework.base.messages import ACCEPTED, COUNTS, Tally
     from skyband.framework.streaming.bucket.bucket import Bucket
@@ -43,7 +43,8 @@ def _made_up(config: HostConfig) -> pa.Table:
     for field in config.row_schema():
         values = pa.array([0, 1, late]) if field.name == config.intake.event_time else pa.array(range(_ROWS))
         if pa.types.is_list(field.type):
-            columns[field.name] = pa.array([[i, i + 1] for i in range(_ROWS)], field.type)
+            numbers = pa.array([[i, i + 1] for i in range(_ROWS)], pa.list_(pa.int64()))
+            columns[field.name] = numbers.cast(field.type)
         elif pa.types.is_date32(field.type):
             columns[field.name] = values.cast(pa.int32()).cast(field.type)
         else:
@@ -51,17 +52,17 @@ def _made_up(config: HostConfig) -> pa.Table:
     return pa.table(columns)
 
 
-def compiled_since(instant: float) -> int:
-    """Return the number of kernels compiled since ``instant`` (seconds since 1970). O(files of the caches)."""
+class Compilations(NamedTuple):
+    """Kernels that were compiled since an instant, and those that are being compiled, each for how many seconds so far."""
+
+    finished: int
+    running: tuple[Compiled, ...]
+
+
+def compiled_since(instant: float) -> Compilations:
+    """Return what this user's processes compiled since ``instant`` (seconds since 1970). O(files of the cache)."""
     if not HAVE_NUMBA:
-        return 0
-    operators = Path(__file__).resolve().parents[3] / "operators"
-    places = {operators, cache_directory(), Path(os.environ.get("NUMBA_CACHE_DIR") or operators)}
-    return sum(_newer(file, instant) for place in places for file in place.rglob("*.nbc"))
-
-
-def _newer(file: Path, instant: float) -> bool:
-    try:
-        return file.stat().st_mtime >= instant
-    except OSError:
-        return False
+        return Compilations(0, ())
+    directories = list(kernels_directory().glob("*"))
+    finished = sum(len(kernel_files.compiled_since(directory, instant)) for directory in directories)
+    return Compilations(finished, tuple(c for directory in directories for c in kernel_files.running(directory, instant)))

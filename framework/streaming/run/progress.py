@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time as clock
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from skyband.framework.quality.unusable import Use
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket.kernels import compiled_since
 from skyband.framework.streaming.spark.log import log_file
+from skyband.operators.kernel_files import Compiled
 
 if TYPE_CHECKING:
     from skyband.framework.streaming.run.batch import Batch
@@ -48,7 +50,7 @@ class Progress:
         self._objects = self._sent = 0
         self._unusable, self._requested, self._nulls = Tally(), Tally(), Tally()
         self._phase = ""
-        self._compiled = 0
+        self._compiling: tuple[Compiled, ...] = ()
         self._over = threading.Event()
 
     def show(self) -> None:
@@ -140,8 +142,8 @@ class Progress:
     def _line(self) -> str:
         now = clock.monotonic()
         parts = [self._phase]
-        if self._compiled:
-            parts.append(f"kernels are being compiled, once on this machine: {self._compiled}")
+        if self._compiling:
+            parts.append(f"compiling kernels, once on this machine: {_named(self._compiling)}")
         if self.share is not None and self.share.of:
             parts.append(f"{self.share.taken:,} of {counted(self.share.of, 'file')} ({100 * (self.share.taken or 0) // self.share.of} %)")
         if self._last is not None and self.read_at is not None:
@@ -152,15 +154,35 @@ class Progress:
         return " · ".join(parts)
 
     def _watch_kernels(self, since: float) -> None:
-        """Watch for kernels that are being compiled. Report that once if no line can change in place."""
-        last = 0
+        """Watch for kernels that are being compiled. If no line can change in place, report when that begins and when it has ended."""
+        began = None
         while not self._over.wait(_LOOK):
             found = compiled_since(since)
-            self._compiled, last = (found if found != last else 0), found
-            if found and not self.lines.live:
-                text = "kernels are being compiled for this kind of job, once on this machine"
-                self.lines.tell("info", "compiling", text)
-                return
+            self._compiling = found.running
+            if began is None and found.running:
+                began = clock.monotonic() - found.running[0].seconds
+                self._report_kernels(f"compiling kernels, once on this machine: {_named(found.running)}")
+            elif began is not None and found.finished and not found.running:
+                seconds = clock.monotonic() - began
+                self._report_kernels(f"compiled {counted(found.finished, 'kernel')} in {seconds:.1f} s", round(seconds, 3))
+                began = None
+
+    def _report_kernels(self, text: str, seconds: float | None = None) -> None:
+        if not self.lines.live:
+            self.lines.tell("info", "compiling", text, **({} if seconds is None else {"seconds": seconds}))
+
+
+def _named(kernels: Iterable[Compiled]) -> str:
+    """Name kernels by their operator and function, and say for how many seconds they have been compiled."""
+    return ", ".join(f"{_short(kernel.kernel)} ({kernel.seconds:.0f} s)" for kernel in kernels)
+
+
+def _short(kernel: str) -> str:
+    """Return the name of a kernel for people: ``topk.advance_bands``."""
+    module, _, function = kernel.rpartition(".")
+    if module.startswith("skyband_expression"):
+        return "a scoring expression"
+    return f"{module.removeprefix('skyband.operators.').partition('.')[0]}.{function}"
 
 
 def _describe(batch: Batch) -> str:

@@ -11,7 +11,6 @@ def _prefetch() -> Any:
     """Return an intrinsic for LLVM's ``prefetch`` instruction; a function that does nothing without Numba."""
     if not jit.HAVE_NUMBA:
         return lambda array, at: None
-    jit.prepare_numba()
     from llvmlite import ir
     from numba.core import cgutils, types
     from numba.extending import intrinsic

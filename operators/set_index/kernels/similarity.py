@@ -42,7 +42,6 @@ def _make_popcount() -> Any:
     """Return an intrinsic for LLVM's ``ctpop`` instruction; ``int.bit_count`` without Numba."""
     if not jit.HAVE_NUMBA:
         return lambda word: int(word).bit_count()
-    jit.prepare_numba()
     from numba.core import types
     from numba.extending import intrinsic
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import AnyArray
-from skyband.operators.jit import HAVE_NUMBA, jit, prepare_numba
+from skyband.operators.jit import HAVE_NUMBA, jit
 
 
 @jit
@@ -54,7 +54,6 @@ def _shift_np(a: AnyArray, begin: int, end: int, by: int) -> None:
 
 def _memmove_shift() -> Any:
     """Build ``shift`` as one memmove: Numba does not vectorise its own loop over overlapping places."""
-    prepare_numba()
     from numba.core import cgutils, types
     from numba.extending import intrinsic
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import AnyArray
-from skyband.operators.jit import HAVE_NUMBA, prepare_numba
+from skyband.operators.jit import HAVE_NUMBA
 
 NEAR: int = 16
 """The newest objects, where most scans end, are tested in a block of this size."""
@@ -40,7 +40,6 @@ highest: Any
 """``highest(x)``: index of the highest set bit of a positive int64. O(1)."""
 
 if HAVE_NUMBA:
-    prepare_numba()
     from llvmlite import ir
     from numba.core import cgutils, types
     from numba.extending import intrinsic

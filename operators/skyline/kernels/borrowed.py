@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skyband.operators.jit import HAVE_NUMBA, prepare_numba
+from skyband.operators.jit import HAVE_NUMBA
 
 borrowed: Any
 """``borrowed(x)``: the same array, or the same named tuple (of named tuples) with arrays, without owners. The caller must hold ``x`` as
@@ -16,7 +16,6 @@ long as the borrowed arrays are in use, and must not return them. A function tha
 the compiler cannot know that they have no owner. Without Numba ``x`` itself. O(1)."""
 
 if HAVE_NUMBA:
-    prepare_numba()
     from llvmlite import ir
     from numba.core import types
     from numba.extending import intrinsic

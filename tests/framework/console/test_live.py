@@ -16,8 +16,10 @@ from skyband.framework.console.live import LiveLines, on_terminal
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket import kernels
+from skyband.framework.streaming.run import progress
 from skyband.framework.streaming.run.batch import Batch
 from skyband.framework.streaming.run.progress import Progress
+from skyband.operators.kernel_files import Compiled, KernelFiles
 
 MINUTE = 60_000_000
 NEWEST = 1_577_836_800_000_000  # 2020-01-01
@@ -154,7 +156,31 @@ def test_kernels_that_are_compiled_are_seen(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(kernels, "HAVE_NUMBA", True)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     before = kernels.compiled_since(4e9)
-    for name in ("a.nbc", "b.nbc", "b.nbi"):
-        (tmp_path / name).write_text("")
-    assert before == kernels.compiled_since(4e9) == 0
-    assert kernels.compiled_since((tmp_path / "a.nbc").stat().st_mtime - 1e-3) >= 2
+    files = KernelFiles(tmp_path / "kernels" / "versions")
+    for name in ("a.kernel", "b.kernel"):
+        files.write(name, b"")
+    files.begin("skyband.operators.topk.kernels.advance.advance_bands")
+    assert before == kernels.compiled_since(4e9) == (0, ())
+    finished, (running,) = kernels.compiled_since((files.directory / "a.kernel").stat().st_mtime - 1e-3)
+    assert finished >= 2 and running.kernel.endswith("advance_bands")
+
+
+def test_what_is_compiled_is_reported_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Compiled("skyband.operators.topk.kernels.advance.advance_bands", 3.0)
+    expression = Compiled("skyband_expression_0c5fd40b15bf630bf21154a8.block", 0.2)
+    looks = [(0, ()), (1, (begun, expression)), (84, (begun,)), (85, ())]
+    monkeypatch.setattr(progress, "compiled_since", lambda since: kernels.Compilations(*looks.pop(0)))
+    err = io.StringIO()
+    watched = Progress(Lines(err))
+    monkeypatch.setattr(watched, "_over", SimpleNamespace(wait=lambda seconds: not looks))
+    watched._watch_kernels(0.0)
+    first, last = err.getvalue().splitlines()
+    assert first == "compiling kernels, once on this machine: topk.advance_bands (3 s), a scoring expression (0 s)"
+    assert last == "compiled 85 kernels in 3.0 s"
+
+
+def test_the_line_that_changes_in_place_names_the_kernel(no_spark: None) -> None:
+    shown = Progress(Lines(io.StringIO()))
+    shown.phase("reading")
+    shown._compiling = (Compiled("skyband.operators.skyline.kernels.advance.advance_keys", 12.4),)
+    assert shown._line() == "reading · compiling kernels, once on this machine: skyline.advance_keys (12 s)"

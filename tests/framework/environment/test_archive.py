@@ -17,6 +17,7 @@ from skyband.framework.environment import archive, contents
 from skyband.framework.environment.contents import Environment, left_out, needed, own_files, own_fingerprint
 from skyband.framework.streaming.spark.cluster import jvm_directory
 from skyband.jobs.cli import main
+from skyband.operators import jit, kernel_cache
 from tests.spark.jobs import write_spec
 
 REQUIRES = [
@@ -37,12 +38,21 @@ class _Made:
         (self.prefix / "bin" / "python").symlink_to(sys.executable)
         (self.prefix / "bin" / "tool").write_text("")
         self.code = directory / "checkout" / "skyband"
-        for file in ("__init__.py", "framework/a.py", "operators/__pycache__/k.nbi", "operators/__pycache__/k.pyc", "jobs/cli.py"):
+        for file in ("__init__.py", "framework/a.py", "operators/__pycache__/k.pyc", "jobs/cli.py"):
             (self.code / file).parent.mkdir(parents=True, exist_ok=True)
             (self.code / file).write_text(file)
         self.cache.mkdir(mode=0o700)
+        self.kernels = self.cache / "kernels" / "versions"
+        self.kernels.mkdir(mode=0o700, parents=True)
+        (self.kernels / "k.kernel").write_text("")
+        (self.kernels / "unused.kernel").write_text("")
+        os.utime(self.kernels / "unused.kernel", (0, 0))
+        (self.kernels / "compiling-1").write_text("")
         self.said: list[str] = []
         monkeypatch.setattr(archive, "cache_directory", lambda: self.cache)
+        monkeypatch.setattr(jit, "HAVE_NUMBA", True)
+        monkeypatch.setattr(jit, "kernels_directory", lambda: self.cache / "kernels")
+        monkeypatch.setattr(kernel_cache, "versions", lambda: "versions")
         monkeypatch.setattr(Environment, "here", lambda: Environment.of(self.prefix, distributions(path=[str(self.packages)])))
         spec = type("spec", (), {"origin": str(self.code / "__init__.py")})
         monkeypatch.setattr(contents, "find_spec", lambda name: spec)
@@ -95,7 +105,7 @@ def test_what_executors_need_is_packed_and_nothing_else(made: _Made) -> None:
     assert {"bin/python", f"{inside}/skyband-1.dist-info/METADATA"} <= names(found["environment"]) and "bin/tool" not in names(
         found["environment"]
     )
-    assert names(found["skyband-code"]) == {"skyband/__init__.py", "skyband/framework/a.py", "skyband/operators/__pycache__/k.nbi"}
+    assert names(found["skyband-code"]) == {"skyband/__init__.py", "skyband/framework/a.py", "skyband/operators/compiled/versions/k.kernel"}
     with tarfile.open(found["environment"]) as opened:
         assert opened.getmember("bin/python").issym()
         line = opened.extractfile(f"{inside}/skyband.pth")
@@ -114,7 +124,7 @@ def test_what_was_packed_is_used_again_until_something_changes(made: _Made) -> N
     (made.code / "framework" / "a.py").write_text("changed")
     code = made.pack()
     assert code["environment"] == first["environment"] and code["skyband-code"] != first["skyband-code"]
-    (made.code / "operators" / "__pycache__" / "k2.nbi").write_text("")
+    (made.kernels / "k2.kernel").write_text("")
     kernel = made.pack()
     assert kernel["environment"] == first["environment"] and kernel["skyband-code"] not in (code["skyband-code"], first["skyband-code"])
     (made.code / "jobs" / "cli.py").write_text("no executor's business")
