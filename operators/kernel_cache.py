@@ -34,7 +34,8 @@ def versions() -> str:
 
     from skyband.operators import jit
 
-    settings = [kernel_digest.digest(function) for function in (jit.jit, jit._kernel)]
+    shared: tuple[Any, ...] = (jit.jit, jit._kernel)
+    settings = [kernel_digest.digest(function) for function in shared]
     return kernel_files.versions(numba.__version__, llvmlite.__version__, np.__version__, *settings)
 
 
@@ -102,9 +103,10 @@ class KernelCache:
         if found is None:
             self._begin()
             return None
-        from numba.core.compiler import CompileResult
+        from numba.core import compiler
 
-        return CompileResult._rebuild(target_context, *found)
+        result: Any = compiler.CompileResult
+        return result._rebuild(target_context, *found)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a kernel that was compiled."""
@@ -113,9 +115,10 @@ class KernelCache:
         if name is None:
             return
         if not data.lifted and not data.library.has_dynamic_globals:
-            from numba.core.serialize import dumps
+            from numba.core import serialize
 
-            files()[0].write(name, dumps(data._reduce()))
+            private: Any = serialize
+            files()[0].write(name, private.dumps(data._reduce()))
         if (lock := self._locks.pop(name, None)) is not None:
             files()[0].unlock(name, lock)
 
@@ -137,13 +140,14 @@ class KernelCache:
 
     def _file(self, sig: Any, codegen: Any) -> str | None:
         """Return the name of the file for a signature; None if this kernel is not to be kept."""
-        from numba.core.sigutils import normalize_signature
+        from numba.core import sigutils
 
         if not self._enabled:
             return None
         if self._digest is None:
             self._digest = kernel_digest.digest(self._function, self._options)
-        args, result = normalize_signature(sig)
+        signatures: Any = sigutils
+        args, result = signatures.normalize_signature(sig)
         text = repr((self._digest, [kernel_digest.type_text(a) for a in args], str(result), codegen.magic_tuple()))
         readable = f"{(self._function.__module__ or '').rpartition('.')[2]}.{self._function.__name__}"[:80]
         return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:32]}{SUFFIX}"
