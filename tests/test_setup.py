@@ -40,13 +40,12 @@ esac
 """Stands for Python, uv and skyband."""
 
 BLOCKED = """\
-import os, sys
-class Blocked:
-    names = frozenset(os.environ["BLOCKED"].split())
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in self.names:
-            raise ModuleNotFoundError(f"no module named {name}", name=name)
-sys.meta_path.insert(0, Blocked())
+import os
+from importlib.machinery import PathFinder
+names, find = frozenset(os.environ["BLOCKED"].split()), PathFinder.find_spec
+def without(cls, name, path=None, target=None):
+    return None if name.partition(".")[0] in names else find(name, path, target)
+PathFinder.find_spec = classmethod(without)
 """
 """A ``sitecustomize`` that hides packages from a process and from those that it starts."""
 
