@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -125,6 +126,18 @@ def test_the_tests_packages_come_on_top_and_fast_starts_are_prepared_once(checko
     started, installed, _ = setup(checkout, "all")
     assert installed[0] == set(pins("requirements.txt")) - {"pyspark"} and "skyband warm" not in started
     assert setup(checkout, "all") == ([], [], "") and setup(checkout, "demo") == ([], [], "")
+
+
+def test_fast_starts_are_prepared_in_the_background_after_the_demo(checkout: Path) -> None:
+    assert "sh scripts/setup.sh later" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    setup(checkout, "demo")
+    assert setup(checkout, "later")[2] == ""
+    stamp = checkout / ".venv" / "skyband-warm"
+    deadline = time.monotonic() + 60
+    while not stamp.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert stamp.exists() and "skyband warm" in (checkout / ".venv" / "skyband-warm.log").read_text()
+    assert (checkout / "log").read_text().splitlines() == ["skyband warm"]
 
 
 def test_all_packages_at_once_are_enough_for_the_demo(checkout: Path) -> None:
