@@ -17,7 +17,7 @@ setup: ## make .venv with pinned packages, and check that there is a Java
 demo: ## set up what the demo needs and run its job: a year of real flights
 	@sh scripts/setup.sh demo
 	@$(BIN)/skyband demo
-	@sh scripts/setup.sh warm
+	@sh scripts/setup.sh later
 
 quick: setup ## run the tests without Spark and with few random cases: some minutes
 	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real or airflow)"

@@ -3,6 +3,7 @@
 #
 #   sh scripts/setup.sh demo   what the demo needs (requirements-demo.txt), its data and its kernels
 #   sh scripts/setup.sh warm   prepare fast starts of Spark (skyband warm)
+#   sh scripts/setup.sh later  do that in the background, when nothing else needs the processor; its output is .venv/skyband-warm.log
 #   sh scripts/setup.sh all    what the tests need as well (requirements.txt), and warm
 #
 # The Makefile calls it from the root of the checkout. Paths are relative, so the checkout's path may have a space.
@@ -154,6 +155,7 @@ warm() {
 case $wanted in
 demo) current demo "$demo_stamp" || packages requirements-demo.txt prepare ;;
 warm) warm ;;
+later) current warm "$demo_stamp" || nohup nice -n 19 sh scripts/setup.sh warm >.venv/skyband-warm.log 2>&1 </dev/null & ;;
 all)
     if ! current all "$all_stamp"; then
         packages requirements.txt :

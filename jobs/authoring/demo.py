@@ -101,11 +101,18 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def compile_kernels(plan: Plan) -> None:
-    """Compile the kernels that a run of the job needs: rehearse it, without Spark, on the first rows of its source and a restart."""
+    """Compile the kernels that a run of the job needs: rehearse it, without Spark, on the first rows of its source and a restart.
+
+    A rehearsal numbers ids instead of hashing them, so one text is hashed.
+    """
+    import pyarrow as pa
+
     from skyband.framework.preview.first_rows import first_rows
     from skyband.framework.preview.judged import of_intake
     from skyband.framework.rehearsal.rehearsal import Rehearsal
+    from skyband.framework.streaming.rows.hashes import xxhash64
 
+    xxhash64([pa.array(["text"])], 1, 0)
     rows = of_intake(plan, first_rows(plan.source, _REHEARSED))
     job = Rehearsal(plan)
     job.take(rows.slice(0, _REHEARSED // 2))
