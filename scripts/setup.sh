@@ -48,6 +48,9 @@ apt_install() {
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } >/dev/null
 }
 
+# Making it again would empty the directory that the link names.
+[ ! -L .venv ] || fail ".venv is a symbolic link; remove it, so that this checkout gets an environment of its own"
+
 # --- Python 3.11 or later.
 . scripts/python.sh
 
