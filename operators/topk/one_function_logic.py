@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.jit import HAVE_NUMBA
-from skyband.operators.single_rows.arrays import changes_of, earliest, external, spans, widened
+from skyband.operators.single_rows.arrays import by_key_and_seq, changes_of, earliest, external, spans, widened
 from skyband.operators.single_rows.blocks import Block, columns_of, cut, last_key
 from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.kernels.replay_state import Records
@@ -108,6 +108,7 @@ class TopKLogic:
             np.empty((0, width), np.float64), *(np.empty((0, width), np.int64) for _ in range(3)),
         )  # fmt: skip
         self.tombs = Tombstones.empty()
+        self._living: tuple[I64, I64] | None = None
         if state is not None:
             self._restore(state)
 
@@ -188,7 +189,7 @@ class TopKLogic:
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """See ``Logic.advance``. O(rows) block compares per query, O(k) per change, one skyband pass at the end."""
-        op = self.op
+        op, self._living = self.op, None
         self._grow(last_key(arrivals) + 1)
         block, objects = self._cut(arrivals, until)
         rows = len(block.time)
@@ -232,14 +233,19 @@ class TopKLogic:
             self.tombs = self.tombs.alive(keys.next_seq, self.until, self.op.window)
             saved.update(tomb_key=self.tombs.key, tomb_seq=self.tombs.seq, tomb_time=self.tombs.time)
         else:
-            key, at = self._alive(self.op.window)
+            key, at = self._alive()
             saved.update(length=np.bincount(key, minlength=len(keys.next_seq)).astype(np.int64))
             saved.update({name: getattr(members, field)[at] for name, field in self._MEMBERS})
         return saved
 
-    def _alive(self, window: Window) -> tuple[I64, I64]:
-        """Return key and place of every member alive in ``window`` now, by key."""
-        keys, members = self.keys, self.members
+    def _alive(self) -> tuple[I64, I64]:
+        """Return key and place of every member that is alive now, by key. O(members) once per ``advance``."""
+        if self._living is None:
+            self._living = self._find_alive()
+        return self._living
+
+    def _find_alive(self) -> tuple[I64, I64]:
+        keys, members, window = self.keys, self.members, self.op.window
         key = np.repeat(np.arange(len(keys.next_seq)), keys.length)
         at = spans(keys.start, keys.length)
         keep = members.seq[at] >= keys.next_seq[key] - count_of(window)
@@ -250,7 +256,7 @@ class TopKLogic:
     def retained(self) -> tuple[I64, I64]:
         """Return the objects of the skyband, and those a query with boundaries has shown and may still have to report as gone."""
         queries, records = self.queries, self.records
-        key, at = self._alive(self.op.window)
+        key, at = self._alive()
         keys, seqs = [key], [self.members.seq[at]]
         for q in np.flatnonzero(queries.every):
             shown = np.arange(queries.k[q]) < records.shown[q][:, None]
@@ -281,9 +287,9 @@ class TopKLogic:
 
     def skyband(self) -> Items:
         """Return the skyband of every key (with deletions: all alive candidates), grouped by key, in seq order."""
-        key, at = self._alive(self.op.window)
+        key, at = self._alive()
         members = self.members
-        at = at[np.lexsort((members.seq[at], key))]
+        at = at[by_key_and_seq(key, members.seq[at])]
         return Items(key, members.seq[at].reshape(-1, 1), external(members.score[at], self.op.direction == "min"))
 
     def counters(self) -> dict[str, int]:
