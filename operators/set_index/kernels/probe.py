@@ -98,7 +98,7 @@ def most_common_tokens(index: Index, probing: ProbingSet, lookup: TokenLookup, a
     sets = index.sets
     low, high, other_low, other_high = lookup.signature[0], lookup.signature[1], sets[at + LOW], sets[at + HIGH]
     most = min(most, probing.size - popcount(low & ~other_low) - popcount(high & ~other_high))
-    return min(most, size - popcount(other_low & ~low) - popcount(other_high & ~high))
+    return int(min(most, size - popcount(other_low & ~low) - popcount(other_high & ~high)))
 
 
 @inner_inlined
