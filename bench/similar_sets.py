@@ -1,4 +1,4 @@
-"""Top-k similar sets alone against the peers, in one run: commits and synthetic sets at windows of 10,000 and 50,000, baskets at 10,000.
+"""Top-k similar sets alone against the peers, in one run: windows of 1,000, 10,000 and 50,000 sets (baskets: 10,000 at most).
 
 Peers: SCase on sets in Numba (``scase_numba``, always), the C++ ones where ``peer_programs`` finds them, run before and after ours, the
 better of the two counting; and the package SetSimilaritySearch where it is installed, which joins the whole window anew, once for every so
@@ -207,7 +207,7 @@ def run() -> Iterator[dict[str, Any]]:
         for name, sets in datasets().items():
             rows, file = Rows(sets), Path(place) / name
             write(sets, file)
-            for window in (10_000, 50_000):
+            for window in (1000, 10_000, 50_000):
                 for k in (10, 1000):
                     events = min(40_000 if k == 10 else 8000, len(sets) - window - 3)
                     if events < 1000:

@@ -46,7 +46,7 @@ def finder() -> Callable[..., Any]:
     none = np.empty(0, np.int64)
     tables = (
         Settings(0, 0, 0, 0, 0, 0, 0), 0, False, PartnerQueries(none, none, none, np.empty(0)), np.empty((0, KEY_COLUMNS), np.int64),
-        no_objects(0, 0), Advance(none, none, 0, 0), ArrivingSets(Tokens(none, none), none, 0), new_index(1, 1, 1, 0), none,
+        no_objects(0, 0), Advance(none, none, 0, 0), ArrivingSets(Tokens(none, none), none, 0), new_index(1, 1, 1, 1, 0), none,
     )  # fmt: skip
     signature = (score_type(), score_type(), *map(typeof, tables))
     compiled: Callable[..., Any] = jit.jit(signature)(find_partners)

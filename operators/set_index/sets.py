@@ -19,7 +19,7 @@ from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, Toke
 
 def new_sets(keys: int = 1) -> Index:
     """Return an empty index of ``keys`` keys."""
-    return new_index(64, 16, 64, 2 * keys)
+    return new_index(8, 64, 16, 64, 2 * keys)
 
 
 class Sets:

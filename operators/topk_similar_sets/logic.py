@@ -49,7 +49,7 @@ def driver() -> Callable[..., Any]:
     fixed = (Settings(0, 0, 0, 0, 0, 0, 0), SearchCriteria(0, 0.0, False))
     moving = (no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0))
     sets = ArrivingSets(Tokens(none, none), none, 0)
-    signature = (score_type(), score_type(), *map(typeof, (*fixed, *moving, sets, new_index(1, 1, 1, 0), none, none)))
+    signature = (score_type(), score_type(), *map(typeof, (*fixed, *moving, sets, new_index(1, 1, 1, 1, 0), none, none)))
     compiled: Callable[..., Any] = jit.jit(signature)(drive)
     return compiled
 

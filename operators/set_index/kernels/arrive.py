@@ -81,5 +81,5 @@ def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, s
             if lacks_room(index, len(codes), needed):
                 index = rebuild(index, first_alive_of(settings, keys, objects.times, rows.since - 1), len(codes), len(index.newest))
                 look_up(index, group, group, codes, lookup)
-            insert(index, key, group, seq, 0, codes, lookup)
+            insert(index, group, seq, 0, codes, lookup)
     return index

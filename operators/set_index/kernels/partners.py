@@ -149,5 +149,5 @@ def find_partners(
                     fields[NEWER] = 2 * seq + (1 if side == IS_A else 0)
                     partners.score[written + i] = found.score[i]
                 written += count
-            insert(index, key, group, seq, first_of_state[0], codes, lookup)
+            insert(index, group, seq, first_of_state[0], codes, lookup)
     return partners, written, index

@@ -2,7 +2,8 @@
 
 The lists of its a tokens are read from the newest entry back, the shortest list first. After p - 1 lists, a set not met yet shares at most
 a - p + 1 tokens with it, which bounds the score: a list is read back only as far as the staircase admits that score. A set that is met is
-verified, first by size and signature (one cache line), then by counting common tokens.
+compared by size and signature (one cache line). The common tokens of those that remain are counted, some dozens of entries later: so the
+outcome of a comparison is no branch, which the processor would mispredict.
 """
 
 from __future__ import annotations
@@ -16,22 +17,25 @@ from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined
 from skyband.operators.set_index.functions import HAMMING
 from skyband.operators.set_index.kernels.prefetch import prefetch
-from skyband.operators.set_index.kernels.similarity import best_score, popcount, score_of
+from skyband.operators.set_index.kernels.similarity import best_score, may_reach, popcount, score_of
 from skyband.operators.set_index.kernels.tables import (
+    AT_ONCE,
     CLOCK,
-    HEADER,
+    FIRST,
     HIGH,
-    LAST,
+    LANES,
     LOW,
-    NO_SLOT,
+    MET,
+    POSITION_MASK,
     PREVIOUS,
     SEQ,
     SEQ_BITS,
     SEQ_MASK,
-    SIZE,
+    SIZE_BITS,
+    SIZE_MASK,
     SLOT_BITS,
+    SLOT_COLUMNS,
     SLOT_MASK,
-    STAMP,
     START,
     Index,
     Staircase,
@@ -40,9 +44,6 @@ from skyband.operators.set_index.kernels.tables import (
 
 AHEAD = 3
 """Distance in entries of the set that is prefetched."""
-
-CHUNK = 16
-"""Tokens counted between two checks whether the score can still be reached."""
 
 READ, WEIGHED, COUNTED, PROBED = range(4)
 """Elements of the counters, int64 (PROBED,): list entries read, sets verified, sets whose common tokens were counted."""
@@ -92,36 +93,30 @@ class PairCondition(NamedTuple):
 
 
 @inner_inlined
-def count_common_tokens(index: Index, function: int, record: int, a: int, b: int, limit: float) -> int:
-    """Count the tokens that the set at ``record`` shares with the arriving one; return -1 once they cannot reach ``limit``."""
-    log, marks = index.log, index.marks
-    clock = index.scalars[CLOCK]
-    common, i, stop = 0, record + HEADER, record + HEADER + b
-    while i < stop:
-        upto = min(i + CHUNK, stop)
-        for j in range(i, upto):
-            common += int(marks[log[j]] == clock)
-        i = upto
-        if not score_of(function, min(common + stop - i, a), a, b) <= limit:
-            return -1
-    return common
+def most_common_tokens(index: Index, probing: ProbingSet, lookup: TokenLookup, at: int, size: int, most: int) -> int:
+    """Return an upper bound, ``most`` at most, on the tokens that the set of ``size`` at a position shares with the arriving one."""
+    sets = index.sets
+    low, high, other_low, other_high = lookup.signature[0], lookup.signature[1], sets[at + LOW], sets[at + HIGH]
+    most = min(most, probing.size - popcount(low & ~other_low) - popcount(high & ~other_high))
+    return int(min(most, size - popcount(other_low & ~low) - popcount(other_high & ~high)))
 
 
 @inner_inlined
-def verify(index: Index, probing: ProbingSet, lookup: TokenLookup, record: int, most: int, limit: float, counters: I64) -> float:
-    """Return the score of the arriving set with the one at ``record``, NaN if worse than ``limit``; they share ``most`` tokens at most."""
-    log = index.log
-    a, b = probing.size, log[record + SIZE]
-    low, high = lookup.signature[0], lookup.signature[1]
-    other_low, other_high = log[record + LOW], log[record + HIGH]
-    most = min(most, a - popcount(low & ~other_low) - popcount(high & ~other_high))
-    most = min(most, b - popcount(other_low & ~low) - popcount(other_high & ~high))
-    counters[WEIGHED] += 1
-    if not score_of(probing.function, most, a, b) <= limit:
-        return np.nan
-    counters[COUNTED] += 1
-    common = count_common_tokens(index, probing.function, record, a, b, limit)
-    return score_of(probing.function, common, a, b) if common >= 0 else np.nan
+def verify(index: Index, probing: ProbingSet, at: int, limit: float) -> float:
+    """Return the score of the arriving set with the one at a position, NaN if worse than ``limit``."""
+    tokens, marks, clock = index.tokens, index.marks, index.scalars[CLOCK]
+    a, b = probing.size, index.sets[at + MET] & SIZE_MASK
+    i = index.sets[at + FIRST] & POSITION_MASK
+    common, stop = 0, i + b
+    while True:
+        for j in range(LANES):
+            common += int(marks[tokens[i + j]] == clock)
+        i += LANES
+        if i >= stop:
+            score = score_of(probing.function, common, a, b)
+            return score if score <= limit else np.nan
+        if not may_reach(probing.function, min(common + stop - i, a), a, b, limit):
+            return np.nan
 
 
 @inner_inlined
@@ -142,6 +137,57 @@ def last_step_reached(staircase: Staircase, step: int, score: float) -> int:
     return step
 
 
+@inner_inlined
+def compare_entries(
+    index: Index, probing: ProbingSet, lookup: TokenLookup, staircase: Staircase, last: int, lowest: int, most: int, start: int, entry: int,
+    step: int, near: int, counters: I64,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Add the sets to the ``near`` ones in ``lookup`` that can be partners by size and signature, without a branch on the outcome.
+
+    Reads a list back from ``entry`` to ``start`` or to the seq ``lowest``, until ``AT_ONCE`` sets are near. Returns the next entry (before
+    ``start`` at the end), its step of the staircase, and the number near. The arriving set shares ``most`` tokens at most with each.
+    """
+    sets, postings, below, limits = index.sets, index.postings, staircase.below, staircase.limit
+    clock, now = index.scalars[CLOCK], probing.last_seq + 1
+    read, weighed = 0, 0
+    while entry >= start and near < AT_ONCE:
+        seq = now - ((now - postings[entry]) & SEQ_MASK)
+        if seq < lowest:
+            entry = start - 1
+            break
+        at = (postings[entry] >> SEQ_BITS) & POSITION_MASK
+        entry -= 1
+        prefetch(sets, postings[max(entry - AHEAD, start)] >> SEQ_BITS)
+        while step < last and seq < below[step + 1]:
+            step += 1
+        size = sets[at + MET] & SIZE_MASK
+        new = int(sets[at + MET] >> SIZE_BITS != clock) & int(sets[at + SEQ] == seq)
+        sets[at + MET] = (clock << SIZE_BITS) | size
+        common = most_common_tokens(index, probing, lookup, at, size, most)
+        lookup.near[near], lookup.near_step[near] = at, step
+        near += new & int(may_reach(probing.function, common, probing.size, size, limits[step]))
+        read += 1
+        weighed += new
+    counters[READ] += read
+    counters[WEIGHED] += weighed
+    return entry, step, near
+
+
+@inner
+def add_near(
+    index: Index, test: Callable[..., None], condition: PairCondition, probing: ProbingSet, lookup: TokenLookup, staircase: Staircase,
+    near: int, k: int, found: FoundPartners, count: int, counters: I64,
+) -> int:  # fmt: skip
+    """Count the common tokens of the ``near`` sets, and append the partners among them as ``probe`` does; return the new count."""
+    counters[COUNTED] += near
+    for i in range(near):
+        at = lookup.near[i] & POSITION_MASK
+        score = verify(index, probing, at, staircase.limit[lookup.near_step[i]])
+        if score == score and passes(test, condition, index.sets[at + SEQ], lookup):
+            count = add_partner(found, count, k, score, index.sets[at + SEQ], staircase)
+    return count
+
+
 @inner
 def probe(
     index: Index, test: Callable[..., None], condition: PairCondition, probing: ProbingSet, lookup: TokenLookup, staircase: Staircase,
@@ -153,8 +199,7 @@ def probe(
     """
     if probing.function == HAMMING:
         return probe_all(index, test, condition, probing, lookup, staircase, k, found, count, counters)
-    log, postings, slots = index.log, index.postings, index.slots
-    clock, now, last = index.scalars[CLOCK], probing.last_seq + 1, probing.step_count - 1
+    slots, last, near = index.slots, probing.step_count - 1, 0
     for p in range(probing.size):
         left = probing.size - p
         last = last_step_reached(staircase, last, best_score(probing.function, left, probing.size))
@@ -163,30 +208,18 @@ def probe(
         lowest = probing.first_seq if last + 1 == probing.step_count else max(probing.first_seq, staircase.below[last + 1])
         if lowest > probing.last_seq:
             break
-        if lookup.lists[p] == NO_SLOT:
+        if lookup.lists[p] < 0:
             continue
-        slot, step = lookup.lists[p] & SLOT_MASK, 0
-        if now - ((now - slots[slot, LAST]) & SEQ_MASK) < lowest:
-            continue
-        start = slots[slot, START]
+        step, start = 0, slots[(lookup.lists[p] & SLOT_MASK) * SLOT_COLUMNS + START]
         entry = start + (lookup.lists[p] >> SLOT_BITS) - 1
         while entry >= start:
-            seq = now - ((now - postings[entry]) & SEQ_MASK)
-            if seq < lowest:
-                break
-            record = postings[entry] >> SEQ_BITS
-            entry -= 1
-            prefetch(log, postings[max(entry - AHEAD, start)] >> SEQ_BITS)
-            counters[READ] += 1
-            if log[record + STAMP] == clock or log[record + SEQ] != seq:
-                continue
-            log[record + STAMP] = clock
-            while step < last and seq < staircase.below[step + 1]:
-                step += 1
-            score = verify(index, probing, lookup, record, left, staircase.limit[step], counters)
-            if score == score and passes(test, condition, seq, lookup):
-                count = add_partner(found, count, k, score, seq, staircase)
-    return count
+            entry, step, near = compare_entries(
+                index, probing, lookup, staircase, last, lowest, left, start, entry, step, near, counters
+            )  # fmt: skip
+            if near == AT_ONCE or k > 0:
+                count = add_near(index, test, condition, probing, lookup, staircase, near, k, found, count, counters)
+                near = 0
+    return add_near(index, test, condition, probing, lookup, staircase, near, k, found, count, counters)
 
 
 @inner
@@ -195,22 +228,26 @@ def probe_all(
     k: int, found: FoundPartners, count: int, counters: I64,
 ) -> int:  # fmt: skip
     """Do as ``probe``, but verify every set of the window: small sets without a common token can be near (docs/algorithms E1.4)."""
-    record, step = index.newest[probing.group], 0
+    sets, at, step = index.sets, index.newest[probing.group], 0
     last = last_step_reached(staircase, probing.step_count - 1, 0.0)
     if last < 0:
         return count
     lowest = probing.first_seq if last + 1 == probing.step_count else max(probing.first_seq, staircase.below[last + 1])
-    while record >= 0:
-        seq = index.log[record + SEQ]
+    while at >= 0:
+        seq, size = sets[at + SEQ], sets[at + MET] & SIZE_MASK
         if seq < lowest:
             break
         while step < last and seq < staircase.below[step + 1]:
             step += 1
         counters[READ] += 1
-        score = verify(index, probing, lookup, record, probing.size, staircase.limit[step], counters)
-        if score == score and passes(test, condition, seq, lookup):
-            count = add_partner(found, count, k, score, seq, staircase)
-        record = index.log[record + PREVIOUS]
+        counters[WEIGHED] += 1
+        most = most_common_tokens(index, probing, lookup, at, size, probing.size)
+        if score_of(probing.function, most, probing.size, size) <= staircase.limit[step]:
+            counters[COUNTED] += 1
+            score = verify(index, probing, at, staircase.limit[step])
+            if score == score and passes(test, condition, seq, lookup):
+                count = add_partner(found, count, k, score, seq, staircase)
+        at = sets[at + PREVIOUS]
     return count
 
 

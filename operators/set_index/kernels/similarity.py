@@ -32,6 +32,22 @@ def score_of(function: int, common: int, a: int, b: int) -> float:
     return float(a + b - 2 * common)
 
 
+ROUNDING = 1 - 2**-40
+"""Far more than the rounding errors of a quotient and a product."""
+
+
+@inner
+def may_reach(function: int, common: int, a: int, b: int, limit: float) -> bool:
+    """Return True if ``score_of`` is at most ``limit``, and perhaps if it is a rounding error above. Needs no division."""
+    if function == JACCARD:
+        return common >= -limit * (a + b - common) * ROUNDING
+    if function == COSINE:
+        return common * common >= -limit * (a * b) * ROUNDING
+    if function == DICE:
+        return 2 * common >= -limit * (a + b) * ROUNDING
+    return score_of(function, common, a, b) <= limit
+
+
 @inner
 def best_score(function: int, common: int, a: int) -> float:
     """Return the best score of a set of ``a`` tokens with any set that shares at most ``common`` of them: a set of exactly those."""

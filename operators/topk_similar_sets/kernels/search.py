@@ -23,9 +23,12 @@ from skyband.operators.pair_rows.kernels.tables import (
 )
 from skyband.operators.set_index.functions import HAMMING
 from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group
-from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
+from skyband.operators.set_index.kernels.index import ask_ahead, insert, lacks_room, look_up, rebuild, sort_few
 from skyband.operators.set_index.kernels.probe import FoundPartners, PairCondition, ProbingSet, probe
-from skyband.operators.set_index.kernels.tables import NO_SLOT, SLOT_BITS, Index, Staircase, TokenLookup, Tokens, new_staircase
+from skyband.operators.set_index.kernels.tables import SLOT_BITS, Index, Staircase, TokenLookup, Tokens, new_staircase
+
+FEW = 192
+"""Candidates up to which ``sort_few`` is fastest."""
 
 
 class SearchCriteria(NamedTuple):
@@ -95,7 +98,7 @@ def max_partners(index: Index, batch: SubBatch, i: int, size: int, lookup: Token
         return alive
     entries = 0
     for t in range(size):
-        if lookup.lists[t] != NO_SLOT:
+        if lookup.lists[t] >= 0:
             entries += int(lookup.lists[t] >> SLOT_BITS)
     return min(alive, entries)
 
@@ -148,6 +151,8 @@ def search_from(
             continue
         group = group_of(settings, position.key, batch.side[i])
         other = other_group(settings, group)
+        if i + 1 < batch.size:
+            ask_ahead(index, group, tokens.values[tokens.start[row + 1] : tokens.start[row + 2]])
         if lacks_room(index, len(codes), look_up(index, group, other, codes, lookup)):
             return i, count, 0
         needed = count + max_partners(index, batch, i, len(codes), lookup, criteria.function == HAMMING)
@@ -159,8 +164,19 @@ def search_from(
         )  # fmt: skip
         test = test_as_a if batch.side[i] == IS_A else test_as_b
         count = search_one(test, condition, probing, batch, i, index, lookup, staircase, candidates, count, counters)
-        insert(index, position.key, group, batch.first_seq + i, batch.first_partner[0], codes, lookup)
+        insert(index, group, batch.first_seq + i, batch.first_partner[0], codes, lookup)
     return batch.size, count, 0
+
+
+@jit()
+def order_candidates(candidates: Candidates, count: int) -> None:
+    """Sort the order of the first ``count`` candidates."""
+    if count > FEW:
+        candidates.order[:count].sort()
+    elif count > 1:
+        for i in range(count):
+            candidates.grouped[i] = candidates.order[i]  # grouped is filled later
+        sort_few(candidates.grouped, count, candidates.order)
 
 
 @jit()
@@ -189,8 +205,7 @@ def search(
             first_alive = first_alive_of(reads.settings, reads.keys, reads.objects.times, position.instant)
             row = position.row + i
             index = rebuild(index, first_alive, reads.tokens.start[row + 1] - reads.tokens.start[row], len(index.newest))
-    if count > 1:
-        candidates.order[:count].sort()
+    order_candidates(candidates, count)
     work[FOUND] += count
     found = Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, count)
     return SearchTables(index, lookup, staircase, found)
