@@ -18,7 +18,7 @@ import numpy as np
 
 from skyband.operators.base import CAUSES, I64, AnyArray, Arrivals, Changes, Logic, Operator, State, Traces, Window
 from skyband.operators.contract_rows import Numbers, Rows, random_rows
-from skyband.operators.contract_traces import bytes_of_traces, find_mistake
+from skyband.operators.contract_traces import bytes_of_traces, find_mistake, follow_scores
 from skyband.operators.contract_words import Item, bytes_of, instant_of, items_of, row_of
 
 COLUMNS = {
@@ -203,6 +203,7 @@ class _Player:
         if found.traces is not None:
             if why := find_mistake(found.traces, self.until, until, self.known, self.width):
                 self.fail(why)
+            follow_scores(self.shown, found.traces)
             items = found.traces.items
             self.traces.append((found.traces, values[items] if self.numbers.names and len(items) else items))
         self.until = max(self.until, until)
@@ -272,6 +273,7 @@ class _Player:
             self.fail(f"wake() says {instant_of(wake)} before a restore and {instant_of(self.logic.wake())} after it")
         if bytes_of(self.logic.skyband()) != band:
             self.fail("skyband() is another one after a restore")
+        self.forget()
 
     def loose(self, alive: AnyArray) -> AnyArray:
         """Return the objects of the window and, for each key, none, some or all of those before them."""

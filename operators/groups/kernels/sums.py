@@ -1,0 +1,181 @@
+"""Exact sums of float64 and int64 values, added and subtracted in any order, rounded once.
+
+A value is m * 2^e with integers m and e. Its 32-bit digits are added to *chunks*: int64 numbers of weight 2^(32 * chunk - ``ORIGIN``).
+Chunks take 2^31 additions before a carry could be lost; ``rounded`` carries. After Radford Neal, Fast exact summation using small and large
+superaccumulators, 2015 (arXiv 1505.05571).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from skyband.operators.base import I64
+from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, WIDE, Sums
+from skyband.operators.jit import inner
+
+ORIGIN: Final = 1120
+"""The weight of the lowest bit of chunk 0 is 2^-1120, below the least float64, 2^-1074."""
+DIGIT: Final = (1 << 32) - 1
+PRECISION: Final = 55
+"""Bits that are looked at before rounding to 53."""
+INFINITE: Final = 0x7FF
+"""The exponent of infinities and NaN."""
+
+
+@inner
+def add_number(sums: Sums, slot: int, group: int, bits: int, sign: int) -> None:
+    """Add (``sign`` 1) or subtract (-1) the float64 with these bits, which is not NaN."""
+    exponent = (bits >> 52) & INFINITE
+    mantissa = bits & ((1 << 52) - 1)
+    if exponent == INFINITE:
+        sums.endless[slot, group, 1 if bits < 0 else 0] += sign
+        return
+    if exponent == 0:
+        exponent = 1
+    else:
+        mantissa |= 1 << 52
+    if mantissa != 0:
+        add_scaled(sums, slot, group, mantissa, exponent - 1075, -sign if bits < 0 else sign)
+
+
+@inner
+def add_whole(sums: Sums, slot: int, group: int, value: int, sign: int) -> None:
+    """Add or subtract an int64."""
+    if value < 0:
+        add_scaled(sums, slot, group, -value, 0, -sign)
+    elif value > 0:
+        add_scaled(sums, slot, group, value, 0, sign)
+
+
+@inner
+def add_scaled(sums: Sums, slot: int, group: int, m: int, e: int, sign: int) -> None:
+    """Add ``sign`` * m * 2^e, 0 < m < 2^63. A sum that leaves its chunks takes a free row of the pool, which must be there."""
+    chunk, shift = (e + ORIGIN) >> 5, (e + ORIGIN) & 31
+    low, high = (m & DIGIT) << shift, (m >> 32) << shift
+    a, b, c = low & DIGIT, (low >> 32) + (high & DIGIT), high >> 32
+    row = sums.wide[slot, group]
+    if row < 0:
+        if sums.base[slot, group] < 0:
+            sums.base[slot, group] = chunk - 1
+        at = chunk - sums.base[slot, group]
+        if 0 <= at < NARROW - 3:
+            sums.narrow[slot, group, at] += sign * a
+            sums.narrow[slot, group, at + 1] += sign * b
+            sums.narrow[slot, group, at + 2] += sign * c
+            return
+        row = widen(sums, slot, group)
+    sums.pool[row, chunk] += sign * a
+    sums.pool[row, chunk + 1] += sign * b
+    sums.pool[row, chunk + 2] += sign * c
+
+
+@inner
+def widen(sums: Sums, slot: int, group: int) -> int:
+    """Move a sum to a row of the pool; return the row."""
+    sums.spare[0] -= 1
+    row = sums.free[sums.spare[0]]
+    sums.wide[slot, group] = row
+    base = sums.base[slot, group]
+    for i in range(WIDE):
+        sums.pool[row, i] = 0
+    for i in range(NARROW):
+        sums.pool[row, base + i] = sums.narrow[slot, group, i]
+        sums.narrow[slot, group, i] = 0
+    return int(row)
+
+
+@inner
+def clear(sums: Sums, slot: int, group: int) -> None:
+    """Make a sum empty: its last value has left."""
+    row = sums.wide[slot, group]
+    if row >= 0:
+        sums.free[sums.spare[0]] = row
+        sums.spare[0] += 1
+        sums.wide[slot, group] = -1
+    sums.base[slot, group] = -1
+    for i in range(NARROW):
+        sums.narrow[slot, group, i] = 0
+
+
+@inner
+def rounded(sums: Sums, slot: int, group: int, divisor: int) -> float:
+    """Return the sum divided by ``divisor`` (1 to 2^31 - 1), rounded to nearest, ties to even."""
+    plus, minus = sums.endless[slot, group, 0], sums.endless[slot, group, 1]
+    if plus != 0 or minus != 0:
+        return math.nan if plus != 0 and minus != 0 else math.inf if plus != 0 else -math.inf
+    digits, row, base = sums.digits, sums.wide[slot, group], max(sums.base[slot, group], 0)
+    n = WIDE if row >= 0 else NARROW
+    for i in range(EXTRA_DIGITS):
+        digits[i] = 0
+    carry = 0
+    for i in range(n):
+        v = (sums.pool[row, i] if row >= 0 else sums.narrow[slot, group, i]) + carry
+        rest = v & DIGIT if i < n - 1 else v
+        carry = v >> 32
+        if row >= 0:
+            sums.pool[row, i] = rest
+        else:
+            sums.narrow[slot, group, i] = rest
+        digits[EXTRA_DIGITS + i] = rest
+    negative = digits[EXTRA_DIGITS + n - 1] < 0
+    if negative:
+        carry = 0
+        for i in range(EXTRA_DIGITS, EXTRA_DIGITS + n):
+            v = carry - digits[i]
+            digits[i] = v & DIGIT if i < EXTRA_DIGITS + n - 1 else v
+            carry = v >> 32
+    if row >= 0:
+        base = 0
+    sticky = 0
+    if divisor > 1:
+        remainder = 0
+        for i in range(EXTRA_DIGITS + n - 1, -1, -1):
+            v = (remainder << 32) | digits[i]
+            digits[i] = v // divisor
+            remainder = v - digits[i] * divisor
+        sticky = 1 if remainder != 0 else 0
+    value = nearest(digits, EXTRA_DIGITS + n, 32 * (base - EXTRA_DIGITS) - ORIGIN, sticky)
+    return -value if negative else value
+
+
+@inner
+def nearest(digits: I64, n: int, lowest: int, sticky: int) -> float:
+    """Return the float64 nearest to the number with these digits, the lowest of weight 2^``lowest``, and a bit more if ``sticky``."""
+    top = n - 1
+    while top >= 0 and digits[top] == 0:
+        top -= 1
+    if top < 0:
+        return 0.0
+    width = 0
+    while digits[top] >> width != 0:
+        width += 1
+    missing = PRECISION - width  # 55 bits from the highest on, the others count as sticky
+    w = digits[top]
+    second = digits[top - 1] if top > 0 else 0
+    third = digits[top - 2] if top > 1 else 0
+    if missing <= 32:
+        w = (w << missing) | (second >> (32 - missing))
+        if second & ((1 << (32 - missing)) - 1) != 0 or third != 0:
+            sticky = 1
+    else:
+        missing -= 32
+        w = (((w << 32) | second) << missing) | (third >> (32 - missing))
+        if third & ((1 << (32 - missing)) - 1) != 0:
+            sticky = 1
+    i = top - 3
+    while sticky == 0 and i >= 0:
+        if digits[i] != 0:
+            sticky = 1
+        i -= 1
+    exponent = lowest + 32 * top + width - PRECISION
+    result = max(exponent + PRECISION - 53, -1074)
+    drop = result - exponent
+    if drop > PRECISION:
+        return 0.0
+    half, rest, q = 1 << (drop - 1), w & ((1 << drop) - 1), w >> drop
+    if rest > half or (rest == half and (sticky != 0 or q & 1 != 0)):
+        q += 1
+    if result > 971 or (result == 971 and q == 1 << 53):
+        return math.inf
+    return math.ldexp(float(q), int(result))
