@@ -204,8 +204,8 @@ class _Player:
             if why := find_mistake(found.traces, self.until, until, self.known, self.width):
                 self.fail(why)
             follow_scores(self.shown, found.traces)
-            items = found.traces.items
-            self.traces.append((found.traces, values[items] if self.numbers.names and len(items) else items))
+            named = self.numbers.names and len(found.traces)
+            self.traces.append((found.traces, values[found.traces.items] if named else found.traces.items))
         self.until = max(self.until, until)
         # Numbers of objects depend on the cuts: two runs are compared by what they stand for.
         self.parts.append(replace(found, items=values[found.items]) if self.numbers.names and len(found) else found)
@@ -256,15 +256,13 @@ class _Player:
             if not isinstance(a, np.ndarray) or a.ndim not in (1, 2) or a.dtype.hasobject:
                 self.fail(f"checkpoint() has {name!r}, which is no array of one or two axes and a fixed width")
         wake, band = self.logic.wake(), bytes_of(self.logic.skyband())
-        s, keeps = self.stream, self.operator.keeps
+        s, keeps, kept = self.stream, self.operator.keeps, np.empty(0, np.int64)
         if keeps == "retained":
             named = self.retained()
             objects = np.flatnonzero(s.seq[: self.fed] >= 0)
             kept = np.array([i for i in objects.tolist() if (int(s.key[i]), int(s.seq[i])) in named], np.int64)
         elif keeps == "window":
             kept = self.loose(self.alive())
-        else:
-            kept = np.empty(0, np.int64)
         self.recode(kept if keeps == "retained" else kept[:0])
         arrays = pickle.loads(pickle.dumps(arrays))
         operator: Operator = pickle.loads(pickle.dumps(self.operator))

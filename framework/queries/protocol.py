@@ -88,6 +88,8 @@ class QueryType:
     """Prefixes of columns in its expressions: none (single rows), or ``a.`` and ``b.`` (``PAIR_SIDES``)."""
     takes_deletions: ClassVar[bool] = False
     """Whether it supports streams with deletions."""
+    takes_aggregates: ClassVar[bool] = False
+    """Whether its entries have expressions over aggregates of rows. Mistakes of other expressions refer to such types."""
     own_k: ClassVar[str | None] = None
     """For a type without ``k`` whose state answers any window but only its own K: the field of a spec that holds this K."""
     shows_k: ClassVar[bool] = True
@@ -152,6 +154,13 @@ class QueryType:
 
     def time_varying_values(self, question: Question) -> TimeVaryingValues | None:
         """Return the time-varying values at the question's instant, or None for types whose values are fixed."""
+        return None
+
+    def cause(self, question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str | None:
+        """Return the cause of a ``change`` (``+`` or ``-``) by definition, for items that are not rows; None if it is not checked.
+
+        ``question`` asks for the result after an event; ``arriving``: the seq of the object that arrived in it.
+        """
         return None
 
     def next_instants(self, question: Question) -> list[int]:

@@ -112,7 +112,7 @@ class _GroupBuilder(Builder):
         x = aggregate.argument
         if x is not None and aggregate.function in _ANY_TYPE:
             if not isinstance(x, Attr) and x.type not in NUMBERS:
-                hint = "to count the rows that satisfy a condition, write sum(where(condition, 1, 0))"
+                hint: str | None = "to count the rows that satisfy a condition, write sum(where(condition, 1, 0))"
                 self.error(f"{aggregate.function} takes a column, or an expression that gives a number", x.span, hint=hint)
                 return None
         elif x is not None and x.type not in ("float", "int", "duration"):

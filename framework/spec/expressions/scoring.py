@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from skyband.framework.base.errors import one_of
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
 from skyband.framework.spec.models.job import (
     TERM_FUNCTIONS,
@@ -20,6 +21,9 @@ from skyband.framework.spec.parsing.limits import MAX_MISTAKES
 from skyband.operators.base import Kind
 from skyband.operators.spelling import closest
 
+if TYPE_CHECKING:
+    from skyband.operators.expressions.errors import ExpressionError
+
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
@@ -31,18 +35,21 @@ class Mistake:
     hint: str | None
 
 
-def check_expression(text: str, kinds: Mapping[str, Kind], sides: tuple[str, ...], want: Literal["score", "predicate"]) -> list[Mistake]:
-    """Everything that is wrong with an expression; empty if it is good."""
+def check_expression(
+    text: str, kinds: Mapping[str, Kind], sides: tuple[str, ...], want: Literal["score", "predicate"], aggregates: bool = False
+) -> list[Mistake]:
+    """Everything that is wrong with an expression, or with one over ``aggregates``; empty if it is good."""
+    from skyband.operators.expressions.aggregates import parse_aggregates
     from skyband.operators.expressions.errors import ExpressionErrors
     from skyband.operators.expressions.parser import parse
 
     try:
-        parse(text, kinds, sides, want)
+        if aggregates:
+            parse_aggregates(text, kinds, want)
+        else:
+            parse(text, kinds, sides, want)
     except ExpressionErrors as e:
-        return [
-            Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), x.hint or _hint(x.suggestion, kinds))
-            for x in e.errors[:MAX_MISTAKES]
-        ]
+        return [Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), _hint_of(x, kinds)) for x in e.errors[:MAX_MISTAKES]]
     except RecursionError:
         return [Mistake("nested too deep", 0, len(text), None)]
     return []
@@ -58,6 +65,16 @@ def used_names(text: str, kinds: Mapping[str, Kind], want: Literal["score", "pre
         return {c.name for c in attributes(parse(text, kinds, ("",), want))}
     except (ExpressionErrors, RecursionError):
         return set()
+
+
+def _hint_of(error: ExpressionError, kinds: Mapping[str, Kind]) -> str | None:
+    from skyband.framework.queries.registry import QUERY_TYPES
+    from skyband.operators.expressions.typed import AGGREGATION_HINT
+
+    if error.hint == AGGREGATION_HINT:
+        able = sorted(name for name, kind in QUERY_TYPES.all().items() if kind.takes_aggregates)
+        return f"a query of type {one_of(able)} takes aggregates in 'score' and 'having'"
+    return error.hint or _hint(error.suggestion, kinds)
 
 
 def _hint(suggestion: str | None, kinds: Mapping[str, Kind]) -> str | None:
