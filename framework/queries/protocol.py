@@ -88,8 +88,6 @@ class QueryType:
     """Prefixes of columns in its expressions: none (single rows), or ``a.`` and ``b.`` (``PAIR_SIDES``)."""
     takes_deletions: ClassVar[bool] = False
     """Whether it supports streams with deletions."""
-    takes_aggregates: ClassVar[bool] = False
-    """Whether its entries have expressions over aggregates of rows. Mistakes of other expressions refer to such types."""
     own_k: ClassVar[str | None] = None
     """For a type without ``k`` whose state answers any window but only its own K: the field of a spec that holds this K."""
     shows_k: ClassVar[bool] = True

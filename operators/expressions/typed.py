@@ -29,8 +29,6 @@ AGGREGATIONS: frozenset[str] = frozenset({
     "approx_count_distinct", "corr", "covar_pop", "covar_samp", "row_number", "rank", "dense_rank", "percent_rank", "ntile", "lag", "lead",
 })  # fmt: skip
 """Functions of SQL over many rows, in lower case: an expression sees the rows that it scores and no others."""
-AGGREGATION_HINT = "compute the aggregate in the data before the job reads them and use it as a column; of results: skyband sql SPEC"
-"""The hint of every such mistake. The framework knows what query types take aggregates, and names them instead."""
 
 NUMBERS: frozenset[Type] = frozenset({"float", "int", "duration", "null"})
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
@@ -58,8 +56,8 @@ class Builder:
     def aggregation(self, fn: str, span: Span) -> None:
         """Report a function of SQL over many rows."""
         of = "the one row that it scores" if self.sides == ("",) else "the two rows of a pair"
-        said = f"{fn} aggregates over many rows, and aggregation is not offered here: an expression sees {of}"
-        self.error(said, span, hint=AGGREGATION_HINT)
+        hint = "query types whose names end in _groups take aggregates, in 'score' and 'having'; of results: skyband sql SPEC"
+        self.error(f"{fn} aggregates over many rows, and aggregation is not offered here: an expression sees {of}", span, hint=hint)
 
     def _keep(self, node: Node, *children: Node) -> Node | None:
         """Bound depth and size, so that later passes may recurse freely."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 class GroupsType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``GroupRows``."""
 
-    takes_aggregates = True
     family = "groups"
     shares = explain.SHARES_STATE
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from skyband.framework.base.errors import one_of
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
 from skyband.framework.spec.models.job import (
     TERM_FUNCTIONS,
@@ -20,9 +19,6 @@ from skyband.framework.spec.models.job import (
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES
 from skyband.operators.base import Kind
 from skyband.operators.spelling import closest
-
-if TYPE_CHECKING:
-    from skyband.operators.expressions.errors import ExpressionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,10 @@ def check_expression(
         else:
             parse(text, kinds, sides, want)
     except ExpressionErrors as e:
-        return [Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), _hint_of(x, kinds)) for x in e.errors[:MAX_MISTAKES]]
+        return [
+            Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), x.hint or _hint(x.suggestion, kinds))
+            for x in e.errors[:MAX_MISTAKES]
+        ]
     except RecursionError:
         return [Mistake("nested too deep", 0, len(text), None)]
     return []
@@ -65,16 +64,6 @@ def used_names(text: str, kinds: Mapping[str, Kind], want: Literal["score", "pre
         return {c.name for c in attributes(parse(text, kinds, ("",), want))}
     except (ExpressionErrors, RecursionError):
         return set()
-
-
-def _hint_of(error: ExpressionError, kinds: Mapping[str, Kind]) -> str | None:
-    from skyband.framework.queries.registry import QUERY_TYPES
-    from skyband.operators.expressions.typed import AGGREGATION_HINT
-
-    if error.hint == AGGREGATION_HINT:
-        able = sorted(name for name, kind in QUERY_TYPES.all().items() if kind.takes_aggregates)
-        return f"a query of type {one_of(able)} takes aggregates in 'score' and 'having'"
-    return error.hint or _hint(error.suggestion, kinds)
 
 
 def _hint(suggestion: str | None, kinds: Mapping[str, Kind]) -> str | None:
