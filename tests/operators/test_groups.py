@@ -91,6 +91,7 @@ SCORES: dict[str, Any] = {
     "first(x)": lambda rows: (known(rows, 3) or [math.nan])[0],
     "last(x)": lambda rows: (known(rows, 3) or [math.nan])[-1],
 }
+MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths")
 ADVERSARIAL = (1e16, 1.0, -1e16, 1e-3, 3.0, -1.0, 2.0**-1074, -(2.0**-1074), 1e300, -1e300, 2.0**53, 0.1, -0.0)
 
 
@@ -200,9 +201,8 @@ class Player:
 
     def block(self, rows: list[tuple[int, int, Row]]) -> Arrivals:
         rows = sorted(rows, key=lambda r: r[:2])
-        columns = {
-            "$g": [r[2] for *_, r in rows], "x": [r[3] for *_, r in rows], "n": [r[4] for *_, r in rows], "s": [r[5] for *_, r in rows],
-        }  # fmt: skip
+        places = {"$g": 2, "x": 3, "n": 4, "s": 5}
+        columns = {name: [r[place] for *_, r in rows] for name, place in places.items()} | {"ok": [r[5] % 2 for *_, r in rows]}
         arrays = {name: np.array(c, np.float64 if name == "x" else np.int64) for name, c in columns.items()}
         key, seq, time = (np.array(a, np.int64) for a in ([r[0] for r in rows], [r[1] for r in rows], [r[2][0] for r in rows]))
         return self.numbers.given(Arrivals(key, seq, time, arrays))
@@ -266,7 +266,7 @@ WINDOWS = (Window(count=5), Window(micros=20), Window(count=9, micros=12))
 
 def cases() -> Iterator[tuple[str, str]]:
     for score in SCORES:
-        yield from ((score, m) for m in ("small", "adversarial", "wild", "endless", "tenths") if "x" in score or m == "small")
+        yield from ((score, m) for m in MAGNITUDES if "x" in score or m == "small")
 
 
 @pytest.mark.parametrize(("score", "magnitudes"), list(cases()))
