@@ -6,6 +6,7 @@ aggregate, named by its canonical spelling. Null arguments are ignored, as in SQ
     count()  count(*)   rows of the group                    sum(x)  mean(x)  avg(x)    the exact result, rounded once
     count(x)            rows in which x is not null          min(x)  max(x)             of the rows in the window
     distinct(x)         different values of x                first(x)  last(x)          in order of arrival
+    quantile(x, 0.95)   the nearest rank: the least value of the rows that at least 95 % of the values do not exceed
 """
 
 from __future__ import annotations
@@ -25,25 +26,29 @@ from skyband.operators.spelling import closest
 
 AGGREGATES: Final[Mapping[str, str]] = {
     "count": "count", "sum": "sum", "mean": "mean", "avg": "mean", "min": "min", "max": "max", "distinct": "distinct", "first": "first",
-    "last": "last",
+    "last": "last", "quantile": "quantile",
 }  # fmt: skip
 """Name of an aggregate in an expression -> its canonical name."""
 
 _KNOWN: Final = ", ".join(a for a in AGGREGATES if a != "avg")
+_SHARE: Final = 11
+"""Characters of the share of a quantile."""
 _ANY_TYPE: Final = frozenset({"count", "distinct"})
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``function`` of the values of ``argument`` over a group's rows; the argument is None for ``count()``."""
+    """``function`` of the values of ``argument`` over a group's rows; the argument is None for ``count()``. ``share``: of a quantile."""
 
     function: str
     argument: Node | None
+    share: float | None = None
 
     @property
     def spelling(self) -> str:
         """The canonical spelling, which names its attribute."""
-        return f"{self.function}({'' if self.argument is None else canonical(self.argument)})"
+        share = "" if self.share is None else f", {self.share!r}"
+        return f"{self.function}({'' if self.argument is None else canonical(self.argument)}{share})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,7 @@ class _AggregateParser(_Parser):
             return super().name(token)
         self.take()
         argument = self._argument(token) if not self.has(")") else None
+        share = self._share() if function == "quantile" else None
         self.expect(")", f"to close {token.value}(")
         span = self.span(token.span.start)
         if argument is None:
@@ -143,7 +149,7 @@ class _AggregateParser(_Parser):
                 self.build.error(f"{function} takes an argument, such as {function}(x)", span)
             if function != "count" or self.tokens[self.at - 2].value not in ("(", "*"):
                 return None
-        aggregate = Aggregate(AGGREGATES[function], argument)
+        aggregate = Aggregate(AGGREGATES[function], argument, share)
         self.found.setdefault(aggregate.spelling, aggregate)
         build = self.build
         assert isinstance(build, _GroupBuilder)
@@ -161,10 +167,20 @@ class _AggregateParser(_Parser):
         row.at, row.depth = self.at, self.depth
         node = row.expression(0)
         self.at = row.at
-        if self.has(","):
+        if self.has(",") and token.value.lower() != "quantile":
             self.build.error(f"{token.value} takes one argument", self.next.span)
             raise _Stop
         return node
+
+    def _share(self) -> float:
+        """Return the second argument of a quantile."""
+        self.expect(",", "and a share, such as quantile(x, 0.95)")
+        token = self.take()
+        share = float(token.value) if token.kind == "number" else 0.0
+        if not 0 < share <= 1 or len(token.value) > _SHARE:
+            self.build.error("the share of a quantile is a number above 0 and at most 1, of up to 9 decimals", token.span)
+            raise _Stop
+        return share
 
     def _arguments(self) -> int:
         """Return the number of arguments of the call that opens at the next token."""

@@ -9,7 +9,7 @@ import numpy as np
 from skyband.operators.base import I64, NEVER, AnyArray
 from skyband.operators.groups.kernels.heaps import NOWHERE, Board
 from skyband.operators.groups.kernels.rank import LAST_DIRTY, NOT_DIRTY
-from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, WIDE, Groups, Keys, Layout, Rows, Sets, State, Sums
+from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
@@ -27,7 +27,9 @@ def empty_state(layout: Layout) -> State:
     groups = Groups(NONE, NONE, table(arguments, 0), table(lists, 0), table(lists, 0), table(sets, 0), table(2))
     pool, digits = table(0, WIDE), table(WIDE + EXTRA_DIGITS)
     exact = Sums(table(sums, 0, NARROW), table(sums, 0), table(sums, 0), table(sums, 0, 2), pool, NONE, table(1), digits)
-    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES))
+    orders = len(layout.order_of)
+    order = Order(*(table(orders, 0) for _ in Order._fields))
+    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order)
 
 
 def empty_board(name: I64) -> Board:
@@ -61,6 +63,11 @@ def more_rows(rows: Rows, needed: int) -> Rows:
     return rows._replace(
         **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64)
     )
+
+
+def more_nodes(order: Order, size: int) -> Order:
+    """Return the orders with room for ``size`` rows."""
+    return order._replace(**{name: lengthened(getattr(order, name), size) for name in ("left", "right", "size")})
 
 
 def more_groups(groups: Groups, size: int) -> Groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from skyband.operators.groups.kernels.tables import (
     LAST,
     LEAST,
     MEAN,
+    QUANTILE,
     SUM,
     Layout,
 )
@@ -31,6 +33,7 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
     sums: list[int] = []
     lists: list[tuple[int, int]] = []
     sets: list[int] = []
+    orders: list[int] = []
     codes: list[tuple[int, int]] = []
     for aggregate in configuration.aggregates:
         if aggregate.argument is None:
@@ -43,13 +46,16 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
             codes.append((SUM if function == "sum" else MEAN, _slot(sums, argument)))
         elif function == "distinct":
             codes.append((DISTINCT, _slot(sets, argument)))
+        elif function == "quantile":
+            codes.append((QUANTILE, _slot(orders, argument)))
         else:
             codes.append((END, _slot(lists, (argument, _RULES[function]))))
     columns = np.array(codes, np.int64).reshape(-1, 2)
-    return Layout(
-        columns[:, 0].copy(), columns[:, 1].copy(), np.array([int(is_whole(x)) for x in arguments], np.int64), np.array(sums, np.int64),
-        np.array([a for a, _ in lists], np.int64), np.array([r for _, r in lists], np.int64), np.array(sets, np.int64),
-    )  # fmt: skip
+    shares = [Fraction(repr(a.share)) if a.share is not None else Fraction(0) for a in configuration.aggregates]
+    share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
+    whole = [int(is_whole(x)) for x in arguments]
+    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders)
+    return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept)))
 
 
 def _slot(slots: list[_T], wanted: _T) -> int:

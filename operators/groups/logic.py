@@ -139,8 +139,13 @@ class GroupsLogic:
         """Return room for the events and records of a call."""
         rows, n = self.state.rows, len(feed.time)
         expiring = len(rows.time) - int(rows.spare[0]) + n if self.configuration.window.micros is not None and len(feed.job) else 0
-        self.state = self.state._replace(rows=arrays.more_rows(rows, int(np.count_nonzero(feed.group >= 0))))
+        self._make_rows(int(np.count_nonzero(feed.group >= 0)))
         return self._room(n + expiring, 2 * n + expiring, len(feed.job))
+
+    def _make_rows(self, needed: int) -> None:
+        """Make room for so many more rows."""
+        rows = arrays.more_rows(self.state.rows, needed)
+        self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.time)))
 
     def _room(self, events: int, records: int, jobs: int) -> tables.Events:
         def table(n: int) -> I64:
@@ -242,7 +247,8 @@ class GroupsLogic:
             self.number, self.key, self.name = (arrays.lengthened(a, size) for a in (self.number, self.key, self.name))
             self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
-            self.state = self.state._replace(groups=groups, sums=sums)
+            root = arrays.lengthened(self.state.order.root, size, -1)
+            self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root))
             self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end
@@ -350,7 +356,7 @@ class GroupsLogic:
         place = self.numbers.places(kept.number)
         alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.time + self.micros >= self.until)
         mine = np.flatnonzero(alive & (place != NOBODY))
-        self.state = self.state._replace(rows=arrays.more_rows(self.state.rows, len(mine)))
+        self._make_rows(len(mine))
         cells = np.ascontiguousarray(kept.cells[:, mine])
         feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE)
         while (why := add_rows(self.state, feed, kept.key[mine])) != DONE:

@@ -44,6 +44,7 @@ OPERATORS = {
     "ends": groups("max(x) - min(n)", GroupsQuery(k=2), window=COUNT),
     "first and last": groups("last(x) - first(x)", GroupsQuery(k=2), GroupsQuery(above=0, below=0)),
     "expression": groups("sum(where(ok, x, -1)) / count(x)", GroupsQuery(k=2), having="count() >= 2", where="n >= 0"),
+    "quantiles": groups("quantile(x, 0.5) - quantile(x, 0.1) + quantile(n, 0.9)", GroupsQuery(k=2)),
     "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
 }
 
@@ -77,6 +78,10 @@ def known(rows: list[Row], column: int) -> list[Any]:
     return [r[column] for r in rows if r[column] == r[column] and r[column] != NULL]
 
 
+def quantile(values: list[Any], share: Fraction) -> float:
+    return float(sorted(values)[math.ceil(share * len(values)) - 1]) if values else math.nan
+
+
 SCORES: dict[str, Any] = {
     "sum(x)": lambda rows: nearest(exact(known(rows, 3))) if known(rows, 3) else math.nan,
     "mean(x)": lambda rows: nearest(exact(known(rows, 3)) / len(known(rows, 3))) if known(rows, 3) else math.nan,
@@ -88,6 +93,9 @@ SCORES: dict[str, Any] = {
     "distinct(s)": lambda rows: float(len(set(known(rows, 5)))),
     "max(x)": lambda rows: max(known(rows, 3), default=math.nan),
     "min(n)": lambda rows: float(min(known(rows, 4), default=math.nan)),
+    "quantile(x, 0.5)": lambda rows: quantile(known(rows, 3), Fraction(1, 2)),
+    "quantile(n, 0.9)": lambda rows: quantile(known(rows, 4), Fraction(9, 10)),
+    "quantile(x, 1)": lambda rows: max(known(rows, 3), default=math.nan),
     "first(x)": lambda rows: (known(rows, 3) or [math.nan])[0],
     "last(x)": lambda rows: (known(rows, 3) or [math.nan])[-1],
 }

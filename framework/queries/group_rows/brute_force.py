@@ -15,6 +15,7 @@ import numpy.typing as npt
 from skyband.framework.queries.protocol import Question
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
+from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.expressions.ast import Attr, Node
 
 I64 = npt.NDArray[np.int64]
@@ -125,7 +126,7 @@ def _scores(question: Question, window: range, of_groups: frozenset[Group] | Non
     columns = []
     for aggregate in op.aggregates:
         mine = None if aggregate.argument is None else values[op.arguments.index(aggregate.argument)]
-        columns.append([_aggregate(aggregate.function, mine, r) for r in rows.values()])
+        columns.append([_aggregate(aggregate, mine, r) for r in rows.values()])
     objects = {a.spelling: _column(c) for a, c in zip(op.aggregates, columns, strict=True)}
     n = len(rows)
     score = np.broadcast_to(score_of(op.score.node)(objects, objects), n)
@@ -138,8 +139,9 @@ def _column(values: list[float]) -> Values:
     return Values(found, ~np.isnan(found))
 
 
-def _aggregate(function: str, values: list[Any] | None, rows: list[int]) -> float:
+def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> float:
     """Return an aggregate of some rows, NaN for null."""
+    function = aggregate.function
     if values is None:
         return float(len(rows))
     known = [v for i in rows if (v := values[i]) is not None]
@@ -147,7 +149,11 @@ def _aggregate(function: str, values: list[Any] | None, rows: list[int]) -> floa
         return float(len(known))
     if function == "distinct":
         return float(len(set(known)))
-    return _FUNCTIONS[function](known) if known else math.nan
+    if not known:
+        return math.nan
+    if aggregate.share is not None:
+        return float(sorted(known)[math.ceil(Fraction(repr(aggregate.share)) * len(known)) - 1])
+    return _FUNCTIONS[function](known)
 
 
 def _exact(values: list[Any], divisor: int = 1) -> float:

@@ -34,7 +34,7 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """Return what the state holds, and how large it is."""
     op: Any = node.operator
     functions = [a.function for a in op.aggregates]
-    row = _ROW + _VALUE * len(op.arguments) + _LINKS * sum(f in ("min", "max", "first", "last") for f in functions)
+    row = _ROW + _VALUE * len(op.arguments) + _LINKS * sum(f in ("min", "max", "first", "last", "quantile") for f in functions)
     group = _GROUP * len(op.queries) + _SUM * sum(f in ("sum", "mean") for f in functions)
     sets = f", {_SET} a different value of a group" if "distinct" in functions else ""
     per_key = " of a key" if plan.intake.partition_by else ""

@@ -7,6 +7,7 @@ from typing import Final
 
 from skyband.operators.base import I64, NEVER, NULL
 from skyband.operators.groups.kernels.lists import enter_list, leave_list
+from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
 from skyband.operators.groups.kernels.sets import enter_set, leave_set
 from skyband.operators.groups.kernels.sums import add_number, add_whole, clear, rounded
 from skyband.operators.groups.kernels.tables import (
@@ -15,6 +16,7 @@ from skyband.operators.groups.kernels.tables import (
     DISTINCT,
     END,
     MEAN,
+    QUANTILE,
     Events,
     Feed,
     State,
@@ -172,6 +174,10 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
         if is_known(state, layout.set_of[s], row):
             owner = group * len(layout.set_of) + s
             groups.different[s, group] += enter_set(state.sets, owner, rows.cells[layout.set_of[s], row])
+    for s in range(len(layout.order_of)):
+        a = layout.order_of[s]
+        if is_known(state, a, row):
+            enter_order(state.order, rows, s, group, row, a, layout.whole[a])
 
 
 @inner
@@ -195,6 +201,10 @@ def drop_head(state: State, key: int) -> None:
         if is_known(state, layout.set_of[s], row):
             owner = group * len(layout.set_of) + s
             groups.different[s, group] -= leave_set(state.sets, owner, rows.cells[layout.set_of[s], row])
+    for s in range(len(layout.order_of)):
+        a = layout.order_of[s]
+        if is_known(state, a, row):
+            leave_order(state.order, rows, s, group, row, a, layout.whole[a])
     rows.free[rows.spare[0]] = row
     rows.spare[0] += 1
 
@@ -218,6 +228,14 @@ def change_sum(state: State, slot: int, group: int, row: int, sign: int) -> None
 
 
 @inner
+def value_of(state: State, argument: int, row: int) -> float:
+    """Return a value that is not null."""
+    if state.layout.whole[argument] != 0:
+        return float(state.rows.cells[argument, row])
+    return float(state.rows.floats[argument, row] + 0.0)
+
+
+@inner
 def aggregate(state: State, a: int, group: int) -> float:
     """Return an aggregate of a group; NaN for null."""
     layout, code, slot = state.layout, state.layout.code[a], state.layout.slot[a]
@@ -228,12 +246,14 @@ def aggregate(state: State, a: int, group: int) -> float:
     if code == DISTINCT:
         return float(state.groups.different[slot, group])
     if code == END:
-        row, argument = state.groups.head[slot, group], layout.list_of[slot]
-        if row < 0:
+        row = state.groups.head[slot, group]
+        return math.nan if row < 0 else value_of(state, layout.list_of[slot], row)
+    if code == QUANTILE:
+        known = state.groups.known[layout.order_of[slot], group]
+        if known == 0:
             return math.nan
-        if layout.whole[argument] != 0:
-            return float(state.rows.cells[argument, row])
-        return float(state.rows.floats[argument, row] + 0.0)
+        place = (known * layout.share[a, 0] + layout.share[a, 1] - 1) // layout.share[a, 1] - 1
+        return value_of(state, layout.order_of[slot], row_at(state.order, slot, group, place))
     known = state.groups.known[layout.sum_of[slot], group]
     if known == 0:
         return math.nan

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from skyband.operators.base import F64, I64, AnyArray
 
-COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END = range(6)
+COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE = range(7)
 """Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last)."""
 
 LEAST, GREATEST, FIRST, LAST = range(4)
@@ -21,19 +21,22 @@ EXTRA_DIGITS: Final = 4
 
 
 class Layout(NamedTuple):
-    """What is computed. ``code`` and ``slot`` (aggregates,): code, and place among the arguments (counts), sums, lists or sets.
+    """What is computed. ``code`` and ``slot`` (aggregates,): code, and place among the arguments (counts), sums, lists, sets or orders;
+    ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
 
-    ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``: the argument of each sum, list
-    and set; ``rule``: the rule of each list.
+    ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``: the argument of
+    each sum, list, set and order; ``rule``: the rule of each list.
     """
 
     code: I64
     slot: I64
+    share: I64
     whole: I64
     sum_of: I64
     list_of: I64
     rule: I64
     set_of: I64
+    order_of: I64
 
 
 class Window(NamedTuple):
@@ -112,6 +115,15 @@ class Sets(NamedTuple):
     used: I64
 
 
+class Order(NamedTuple):
+    """Rows in order of a value: (slots, rows) ``left``, ``right``, ``size`` of the nodes, (slots, groups) ``root``."""
+
+    left: I64
+    right: I64
+    size: I64
+    root: I64
+
+
 class State(NamedTuple):
     """All that rows change."""
 
@@ -121,6 +133,7 @@ class State(NamedTuple):
     groups: Groups
     sums: Sums
     sets: Sets
+    order: Order
 
 
 class Feed(NamedTuple):
