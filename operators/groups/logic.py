@@ -16,7 +16,8 @@ import numpy as np
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.groups import arrays
 from skyband.operators.groups.arrays import NONE
-from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery, is_whole
+from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
+from skyband.operators.groups.expressions import Expressions
 from skyband.operators.groups.kernels import tables
 from skyband.operators.groups.kernels.advance import DONE, EVENTS, POOL, RECORDS, add_rows, advance, look
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
@@ -45,7 +46,7 @@ class GroupsLogic:
         self.configuration = configuration
         self.layout = layout_of(configuration)
         self.count, self.micros = count_of(configuration.window), micros_of(configuration.window)
-        self.sign = -1.0 if configuration.direction == "min" else 1.0
+        self.expressions = Expressions(configuration)
         self.until = NULL
         self.rows = 0
         self.asked = self.unusable = 0
@@ -70,7 +71,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.sign)
+            return changes_of([], self.number, self.name, self.expressions.sign)
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -79,17 +80,17 @@ class GroupsLogic:
         self._advance(feed, events)
         values = self._values(feed, events)
         outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.sign)
+        return changes_of(outputs, self.number, self.name, self.expressions.sign)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
         n = len(arrivals)
         self.rows += n
+        cells = self.expressions.cells(arrivals.columns, n)
         if n == 0:
-            return NONE, np.empty((len(self.layout.whole), 0), np.int64)
-        kernels, name = self.configuration.kernels, self.configuration.object_column.name
-        number = arrivals.columns[name]
-        asked = np.ones(n, bool) if kernels.where is None else kernels.where.passes(arrivals.columns, n)
+            return NONE, cells
+        name = self.configuration.object_column.name
+        number, asked = arrivals.columns[name], self.expressions.selected(arrivals.columns, n)
         usable = asked & (number != NULL)
         self.asked += int(np.count_nonzero(asked))
         self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))
@@ -107,20 +108,7 @@ class GroupsLogic:
         place[usable] = self.numbers.places(number[usable])
         if (place[usable] == NOBODY).any():
             raise ValueError("a row belongs to a group without a name")
-        return place, self._cells(arrivals, n)
-
-    def _cells(self, arrivals: Arrivals, n: int) -> I64:
-        """Return the values of the arguments as int64 (arguments, n): values, or the bits of float64."""
-        cells = np.empty((len(self.layout.whole), n), np.int64)
-        floats = cells.view(np.float64)
-        for i, (x, kernel) in enumerate(zip(self.configuration.arguments, self.configuration.kernels.arguments, strict=True)):
-            if kernel is not None:
-                floats[i] = kernel.evaluate(arrivals.columns, n)
-            elif is_whole(x):
-                cells[i] = arrivals.columns[x.name]  # type: ignore[attr-defined]
-            else:
-                floats[i] = arrivals.columns[x.name] + 0.0  # type: ignore[attr-defined]
-        return cells
+        return place, cells
 
     def _feed(self, arrivals: Arrivals, place: I64, cells: I64) -> tables.Feed:
         """Return the rows of the call, and the keys with rows, expiries or boundaries."""
@@ -176,32 +164,13 @@ class GroupsLogic:
         """Return the records with the internal value of each group."""
         e, r = int(events.counts[EVENTS]), int(events.counts[RECORDS])
         aggregates = events.values[:, :r]
-        score = self._scores(aggregates)
+        score = self.expressions.scores(aggregates)
         self._count_unusable(score, events)
-        value = self._internal(score, events.alive[:r], aggregates)
+        value = self.expressions.internal(score, events.alive[:r], aggregates)
         return Values(
             feed.job, events.first_of_key, events.at[:e], events.arrived[:e], events.record[: e + 1], events.group[:r], events.alive[:r],
             value,
         )  # fmt: skip
-
-    def _scores(self, values: F64) -> F64:
-        """Return the scores of groups with these aggregates (aggregates, n), as the user wrote them."""
-        kernels, c = self.configuration.kernels, self.configuration
-        columns = {a.spelling: values[i] for i, a in enumerate(c.aggregates)}
-        if kernels.score is None:
-            plain: F64 = columns[c.score.aggregates[0].spelling] + 0.0
-            return plain
-        return kernels.score.evaluate(columns, values.shape[1])
-
-    def _internal(self, score: F64, alive: I64, values: F64) -> F64:
-        """Return internal values: larger ranks first, NaN for groups that take no part."""
-        having = self.configuration.kernels.having
-        kept = alive > 0
-        if having is not None:
-            columns = {a.spelling: values[i] for i, a in enumerate(self.configuration.aggregates)}
-            kept &= having.passes(columns, len(score))
-        found: F64 = np.where(kept, self.sign * score + 0.0, math.nan)
-        return found
 
     def _count_unusable(self, score: F64, events: tables.Events) -> None:
         """Count the rows after which their group has a null or NaN score."""
@@ -306,11 +275,9 @@ class GroupsLogic:
 
     def _kept(self, rows: Arrivals) -> Kept:
         """Return the host's rows that belong to a group."""
-        where, number = self.configuration.kernels.where, rows.columns[self.configuration.object_column.name]
-        mine = number != NULL
-        if where is not None and len(rows):
-            mine &= where.passes(rows.columns, len(rows))
-        cells = self._cells(rows, len(rows)) if len(rows) else np.empty((len(self.layout.whole), 0), np.int64)
+        number = rows.columns[self.configuration.object_column.name]
+        mine = (number != NULL) & self.expressions.selected(rows.columns, len(rows))
+        cells = self.expressions.cells(rows.columns, len(rows))
         return Kept(rows.key[mine], rows.seq[mine], rows.time[mine], number[mine], np.ascontiguousarray(cells[:, mine]))
 
     def checkpoint(self) -> dict[str, AnyArray]:
@@ -340,7 +307,7 @@ class GroupsLogic:
         look(self.state, events)
         value, r = np.full(self.n, math.nan), int(events.counts[RECORDS])
         aggregates = events.values[:, :r]
-        value[events.group[:r]] = self._internal(self._scores(aggregates), events.alive[:r], aggregates)
+        value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), events.alive[:r], aggregates)
         for q, board in enumerate(self.boards):
             for name in ("step", "next"):
                 getattr(board, name)[:] = saved[name][q]
@@ -385,7 +352,7 @@ class GroupsLogic:
         place = board.place[: self.n]
         mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
         best = mine[np.lexsort((self.name[mine], -board.value[mine]))][:k]
-        score = self.sign * board.value[best] + 0.0
+        score = self.expressions.sign * board.value[best] + 0.0
         return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
 
     def skyband(self) -> Items:
