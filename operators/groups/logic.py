@@ -104,8 +104,7 @@ class GroupsLogic:
                 self._append(given, arrivals.key[rows[first[np.searchsorted(numbers, given)]]])
                 self.names.add(named, which)
                 self.name[: self.n] = self.names.rank[: self.n]
-        place = np.full(n, -1)
-        place[usable] = self.numbers.places(number[usable])
+        place = self.numbers.places(number if usable.all() else np.where(usable, number, NULL))
         if (place[usable] == NOBODY).any():
             raise ValueError("a row belongs to a group without a name")
         return place, cells

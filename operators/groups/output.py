@@ -19,9 +19,10 @@ def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float) -
     for q, out in enumerate(outputs):
         n = out.counts[1]
         row, value = out.points[:n], out.point_value[:n]
-        order = np.lexsort((name[row[:, 2]], row[:, 1], row[:, 0]))
-        row = row[order]
-        points.append((np.full(n, q, np.int16), row[:, 0], row[:, 1], number[row[:, 2]], sign * value[order] + 0.0))
+        if not ascending(row[:, 0], row[:, 1]):
+            order = np.lexsort((name[row[:, 2]], row[:, 1], row[:, 0]))
+            row, value = row[order], value[order]
+        points.append((np.full(n, q, np.int16), row[:, 0], row[:, 1], number[row[:, 2]], sign * value + 0.0))
     if not changes:
         return Changes.empty(1)
     query, key, at, items, value = (np.concatenate(parts) for parts in zip(*points, strict=True))
@@ -31,6 +32,11 @@ def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float) -
         query=one[0], key=one[1], at=one[2], step=one[3], pos=one[4], sign=one[5], cause=one[6], score=one[7],
         items=one[8].reshape(-1, 1), traces=traces,
     )  # fmt: skip
+
+
+def ascending(key: I64, at: I64) -> bool:
+    """Return True if every row comes after the one before it: (key, at) ascend."""
+    return bool(np.all((key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (at[1:] > at[:-1]))))
 
 
 def _changes(q: int, out: Output, number: I64, name: I64, sign: float) -> tuple[AnyArray, ...]:

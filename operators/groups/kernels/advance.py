@@ -22,7 +22,7 @@ from skyband.operators.groups.kernels.tables import (
     State,
     Window,
 )
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner_inlined, jit
 
 KEY, ROW, EVENTS, RECORDS = range(4)
 """``Events.counts``."""
@@ -52,39 +52,36 @@ def advance(state: State, feed: Feed, window: Window, events: Events) -> int:
     return DONE
 
 
-@inner
+@inner_inlined
 def advance_key(state: State, feed: Feed, window: Window, events: Events, key: int, end: int) -> int:
     """Process the expiries and arrivals of one key, in order."""
     counts, rows = events.counts, state.rows
     while True:
         head, arriving = state.keys.head[key], counts[ROW]
         expiry = rows.time[head] + window.micros if head >= 0 else NEVER
-        if expiry < window.until and (arriving >= end or expiry <= feed.time[arriving]):
-            touched = begin(state)
-            while head >= 0 and rows.time[head] + window.micros == expiry:
-                touched = touch(state, events, rows.group[head], touched)
-                drop_head(state, key)
-                head = state.keys.head[key]
-            note(state, events, expiry, NO_ROW, touched)
-            continue
-        if arriving >= end:
-            return DONE
-        if state.sums.spare[0] < len(state.layout.sum_of):
-            return POOL
-        if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
-            return PLACES
-        touched = begin(state)
-        state.keys.next_seq[key] = feed.seq[arriving] + 1
-        while head >= 0 and rows.seq[head] <= feed.seq[arriving] - window.size:
+        arrives = expiry >= window.until or (arriving < end and expiry > feed.time[arriving])
+        at, oldest, group = expiry, 0, NO_ROW
+        if arrives:
+            if arriving >= end:
+                return DONE
+            if state.sums.spare[0] < len(state.layout.sum_of):
+                return POOL
+            if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
+                return PLACES
+            at, oldest, group = feed.time[arriving], feed.seq[arriving] - window.size + 1, feed.group[arriving]
+            state.keys.next_seq[key] = feed.seq[arriving] + 1
+            counts[ROW] = arriving + 1
+        state.groups.clock[0] += 1
+        touched = 0
+        while head >= 0 and (rows.seq[head] < oldest if arrives else rows.time[head] + window.micros == expiry):
             touched = touch(state, events, rows.group[head], touched)
             drop_head(state, key)
             head = state.keys.head[key]
-        group = feed.group[arriving]
         if group >= 0:
             touched = touch(state, events, group, touched)
             add_row(state, feed, arriving, key)
-        note(state, events, feed.time[arriving], group, touched)
-        counts[ROW] += 1
+        if touched > 0:
+            note(state, events, at, group, touched)
 
 
 @jit
@@ -112,14 +109,7 @@ def look(state: State, events: Events) -> None:
     note(state, events, 0, NO_ROW, touched)
 
 
-@inner
-def begin(state: State) -> int:
-    """Begin an event: no group is touched yet."""
-    state.groups.clock[0] += 1
-    return 0
-
-
-@inner
+@inner_inlined
 def touch(state: State, events: Events, group: int, touched: int) -> int:
     """Note that the event touches a group; return the number of groups."""
     if state.groups.mark[group] == state.groups.clock[0]:
@@ -129,11 +119,9 @@ def touch(state: State, events: Events, group: int, touched: int) -> int:
     return touched + 1
 
 
-@inner
+@inner_inlined
 def note(state: State, events: Events, at: int, arrived: int, touched: int) -> None:
-    """End an event: write its records, if it touched a group."""
-    if touched == 0:
-        return
+    """End an event that touched groups: write its records."""
     counts, groups = events.counts, state.groups
     e, r = counts[EVENTS], counts[RECORDS]
     events.at[e], events.arrived[e], events.record[e] = at, arrived, r
@@ -145,7 +133,7 @@ def note(state: State, events: Events, at: int, arrived: int, touched: int) -> N
     counts[EVENTS], counts[RECORDS] = e + 1, r + touched
 
 
-@inner
+@inner_inlined
 def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
     """Add an arriving row to its key and group. There must be a free row."""
     layout, rows, groups, group = state.layout, state.rows, state.groups, feed.group[arriving]
@@ -180,7 +168,7 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
             enter_order(state.order, rows, s, group, row, a, layout.whole[a])
 
 
-@inner
+@inner_inlined
 def drop_head(state: State, key: int) -> None:
     """Remove the first row of a key from the key and its group."""
     layout, rows, groups, row = state.layout, state.rows, state.groups, state.keys.head[key]
@@ -209,7 +197,7 @@ def drop_head(state: State, key: int) -> None:
     rows.spare[0] += 1
 
 
-@inner
+@inner_inlined
 def is_known(state: State, argument: int, row: int) -> bool:
     """Return True if the row's value is not null."""
     if state.layout.whole[argument] != 0:
@@ -217,7 +205,7 @@ def is_known(state: State, argument: int, row: int) -> bool:
     return bool(state.rows.floats[argument, row] == state.rows.floats[argument, row])
 
 
-@inner
+@inner_inlined
 def change_sum(state: State, slot: int, group: int, row: int, sign: int) -> None:
     """Add or subtract the value of a row."""
     argument = state.layout.sum_of[slot]
@@ -227,7 +215,7 @@ def change_sum(state: State, slot: int, group: int, row: int, sign: int) -> None
         add_number(state.sums, slot, group, state.rows.cells[argument, row], sign)
 
 
-@inner
+@inner_inlined
 def value_of(state: State, argument: int, row: int) -> float:
     """Return a value that is not null."""
     if state.layout.whole[argument] != 0:
@@ -235,7 +223,7 @@ def value_of(state: State, argument: int, row: int) -> float:
     return float(state.rows.floats[argument, row] + 0.0)
 
 
-@inner
+@inner_inlined
 def aggregate(state: State, a: int, group: int) -> float:
     """Return an aggregate of a group; NaN for null."""
     layout, code, slot = state.layout, state.layout.code[a], state.layout.slot[a]

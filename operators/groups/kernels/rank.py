@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, better, lower, move, push, remove
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner, inner_inlined, jit
 
 NOT_DIRTY, LAST_DIRTY = -2, -1
 CHANGE_COLUMNS, POINT_COLUMNS = 6, 3
@@ -101,14 +101,14 @@ def place_all(board: Board, query: Query, key_of: I64) -> None:
             soil(board, key_of[group], group)
 
 
-@inner
+@inner_inlined
 def is_member(board: Board, group: int) -> bool:
     """Return True if the group is in the present result."""
     place = board.place[group]
     return bool(place != NOWHERE and place & 1 == MEMBERS)
 
 
-@inner
+@inner_inlined
 def soil(board: Board, key: int, group: int) -> None:
     """Note that a group may differ from what is shown."""
     if board.dirty[group] == NOT_DIRTY:
@@ -116,7 +116,7 @@ def soil(board: Board, key: int, group: int) -> None:
         board.first_dirty[key] = group
 
 
-@inner
+@inner_inlined
 def change(board: Board, query: Query, key: int, group: int, value: float) -> None:
     """Take over the new value of a group."""
     place, known = board.place[group], value == value
@@ -142,7 +142,7 @@ def change(board: Board, query: Query, key: int, group: int, value: float) -> No
         move(board, OTHERS, board.start[key], board.size[OTHERS, key], place >> 1, group)
 
 
-@inner
+@inner_inlined
 def settle(board: Board, query: Query, key: int) -> None:
     """Move groups between members and others until the members are the first k."""
     start = board.start[key]
@@ -176,7 +176,7 @@ def show_boundary(board: Board, query: Query, key: int, out: Output) -> None:
     trace(board, key, at, out)
 
 
-@inner
+@inner_inlined
 def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Output) -> None:
     """Write the changes since the last event or boundary, in no order, and forget them."""
     group, step = board.first_dirty[key], 0
@@ -211,7 +211,7 @@ def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Outpu
         group = following
 
 
-@inner
+@inner_inlined
 def trace(board: Board, key: int, at: int, out: Output) -> None:
     """Write a point of every member whose value differs from that of its last point, after all events of an instant."""
     for i in range(out.counts[2]):

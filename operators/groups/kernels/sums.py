@@ -104,11 +104,10 @@ def rounded(sums: Sums, slot: int, group: int, divisor: int) -> float:
     plus, minus = sums.endless[slot, group, 0], sums.endless[slot, group, 1]
     if plus != 0 or minus != 0:
         return math.nan if plus != 0 and minus != 0 else math.inf if plus != 0 else -math.inf
-    digits, row, base = sums.digits, sums.wide[slot, group], max(sums.base[slot, group], 0)
-    n = WIDE if row >= 0 else NARROW
-    for i in range(EXTRA_DIGITS):
-        digits[i] = 0
-    carry = 0
+    digits, row = sums.digits, sums.wide[slot, group]
+    base, n = (0, WIDE) if row >= 0 else (max(sums.base[slot, group], 0), NARROW)
+    low = EXTRA_DIGITS if divisor > 1 else 0
+    carry, top = 0, low + n - 1
     for i in range(n):
         v = (sums.pool[row, i] if row >= 0 else sums.narrow[slot, group, i]) + carry
         rest = v & DIGIT if i < n - 1 else v
@@ -117,58 +116,65 @@ def rounded(sums: Sums, slot: int, group: int, divisor: int) -> float:
             sums.pool[row, i] = rest
         else:
             sums.narrow[slot, group, i] = rest
-        digits[EXTRA_DIGITS + i] = rest
-    negative = digits[EXTRA_DIGITS + n - 1] < 0
+        digits[low + i] = rest
+    negative = digits[top] < 0
     if negative:
         carry = 0
-        for i in range(EXTRA_DIGITS, EXTRA_DIGITS + n):
+        for i in range(low, top + 1):
             v = carry - digits[i]
-            digits[i] = v & DIGIT if i < EXTRA_DIGITS + n - 1 else v
+            digits[i] = v & DIGIT if i < top else v
             carry = v >> 32
-    if row >= 0:
-        base = 0
-    sticky = 0
-    if divisor > 1:
-        remainder = 0
-        for i in range(EXTRA_DIGITS + n - 1, -1, -1):
-            v = (remainder << 32) | digits[i]
-            digits[i] = v // divisor
-            remainder = v - digits[i] * divisor
-        sticky = 1 if remainder != 0 else 0
-    value = nearest(digits, EXTRA_DIGITS + n, 32 * (base - EXTRA_DIGITS) - ORIGIN, sticky)
+    while top >= low and digits[top] == 0:
+        top -= 1
+    if top < low:
+        return 0.0
+    value = nearest(digits, top, divisor, 32 * (base - low) - ORIGIN)
     return -value if negative else value
 
 
 @inner
-def nearest(digits: I64, n: int, lowest: int, sticky: int) -> float:
-    """Return the float64 nearest to the number with these digits, the lowest of weight 2^``lowest``, and a bit more if ``sticky``."""
-    top = n - 1
-    while top >= 0 and digits[top] == 0:
-        top -= 1
-    if top < 0:
-        return 0.0
-    width = 0
-    while digits[top] >> width != 0:
-        width += 1
-    missing = PRECISION - width  # 55 bits from the highest on, the others count as sticky
+def nearest(digits: I64, top: int, divisor: int, lowest: int) -> float:
+    """Return the float64 nearest to the number with the digits up to ``top``, the lowest of weight 2^``lowest``, over ``divisor``."""
+    end, sticky = top, 0
+    if divisor > 1:  # four digits of the quotient have the 55 bits that are looked at, as the first two are not both 0
+        for i in range(EXTRA_DIGITS):
+            digits[i] = 0
+        end, remainder = top - EXTRA_DIGITS + 1, 0
+        for i in range(top, end - 1, -1):
+            v = (remainder << 32) | digits[i]
+            digits[i] = v // divisor
+            remainder = v - digits[i] * divisor
+        sticky = 1 if remainder != 0 else 0
+        for i in range(EXTRA_DIGITS, end):
+            if digits[i] != 0:
+                sticky = 1
+        if digits[top] == 0:
+            top -= 1
+    else:
+        end = max(top - 2, 0)
+        for i in range(end):
+            if digits[i] != 0:
+                sticky = 1
+    width = math.frexp(float(digits[top]))[1]
+    missing = PRECISION - width
     w = digits[top]
-    second = digits[top - 1] if top > 0 else 0
-    third = digits[top - 2] if top > 1 else 0
+    second = digits[top - 1] if top - 1 >= end else 0
+    third = digits[top - 2] if top - 2 >= end else 0
     if missing <= 32:
         w = (w << missing) | (second >> (32 - missing))
-        if second & ((1 << (32 - missing)) - 1) != 0 or third != 0:
-            sticky = 1
+        rest = (second & ((1 << (32 - missing)) - 1)) | third
     else:
         missing -= 32
         w = (((w << 32) | second) << missing) | (third >> (32 - missing))
-        if third & ((1 << (32 - missing)) - 1) != 0:
-            sticky = 1
-    i = top - 3
-    while sticky == 0 and i >= 0:
-        if digits[i] != 0:
-            sticky = 1
-        i -= 1
-    exponent = lowest + 32 * top + width - PRECISION
+        rest = third & ((1 << (32 - missing)) - 1)
+    if rest != 0 or (top - 3 >= end and digits[top - 3] != 0):
+        sticky = 1
+    return round_to_even(w, lowest + 32 * top + width - PRECISION, sticky)
+
+
+@inner
+def round_to_even(w: int, exponent: int, sticky: int) -> float:
+    """Return the float64 nearest to w * 2^``exponent``, and a bit more if ``sticky``; w has ``PRECISION`` bits."""
     result = max(exponent + PRECISION - 53, -1074)
     drop = result - exponent
     if drop > PRECISION:
