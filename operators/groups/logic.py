@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, Named, State, Window
 from skyband.operators.groups import arrays
 from skyband.operators.groups.arrays import NONE
 from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
@@ -94,20 +94,23 @@ class GroupsLogic:
         usable = asked & (number != NULL)
         self.asked += int(np.count_nonzero(asked))
         self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))
-        named = arrivals.named.get(name)
-        if named is not None and len(named.number):
-            which = np.flatnonzero((self.numbers.places(named.number) == NOBODY) & np.isin(named.number, number[usable]))
-            if len(which):
-                given = named.number[which]
-                rows = np.flatnonzero(usable)
-                numbers, first = np.unique(number[rows], return_index=True)
-                self._append(given, arrivals.key[rows[first[np.searchsorted(numbers, given)]]])
-                self.names.add(named, which)
-                self.name[: self.n] = self.names.rank[: self.n]
         place = self.numbers.places(number if usable.all() else np.where(usable, number, NULL))
-        if (place[usable] == NOBODY).any():
-            raise ValueError("a row belongs to a group without a name")
+        new = np.flatnonzero(usable & (place == NOBODY))
+        if len(new):
+            self._name(arrivals.named[name], number[new], arrivals.key[new])
+            place[new] = self.numbers.places(number[new])
         return place, cells
+
+    def _name(self, named: Named, number: I64, key: I64) -> None:
+        """Append the groups that rows with ``number`` and ``key`` belong to."""
+        numbers, first = np.unique(number, return_index=True)
+        which = np.flatnonzero(np.isin(named.number, numbers))
+        if len(which) < len(numbers):
+            raise ValueError("a row belongs to a group without a name")
+        given = named.number[which]
+        self._append(given, key[first[np.searchsorted(numbers, given)]])
+        self.names.add(named, which)
+        self.name[: self.n] = self.names.rank[: self.n]
 
     def _feed(self, arrivals: Arrivals, place: I64, cells: I64) -> tables.Feed:
         """Return the rows of the call, and the keys with rows, expiries or boundaries."""
