@@ -9,7 +9,7 @@ import numpy as np
 from skyband.operators.base import I64, NEVER, AnyArray
 from skyband.operators.groups.kernels.heaps import NOWHERE, Board
 from skyband.operators.groups.kernels.rank import LAST_DIRTY, NOT_DIRTY
-from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
+from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
@@ -26,7 +26,7 @@ def empty_state(layout: Layout) -> State:
     rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1))
     groups = Groups(NONE, NONE, table(arguments, 0), table(lists, 0), table(lists, 0), table(sets, 0), table(2))
     pool, digits = table(0, WIDE), table(WIDE + EXTRA_DIGITS)
-    exact = Sums(table(sums, 0, NARROW), table(sums, 0), table(sums, 0), table(sums, 0, 2), pool, NONE, table(1), digits)
+    exact = Sums(table(sums, 0, RECORD), table(sums, 0, 2), pool, NONE, table(2), digits)
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
     return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order)
@@ -78,10 +78,7 @@ def more_groups(groups: Groups, size: int) -> Groups:
 
 def more_sums(sums: Sums, size: int) -> Sums:
     """Return the sums with room for ``size`` groups."""
-    return sums._replace(
-        narrow=lengthened(sums.narrow, size, axis=1), base=lengthened(sums.base, size, -1), wide=lengthened(sums.wide, size, -1),
-        endless=lengthened(sums.endless, size, axis=1),
-    )  # fmt: skip
+    return sums._replace(narrow=lengthened(sums.narrow, size, axis=1), endless=lengthened(sums.endless, size, axis=1))
 
 
 def more_pool(sums: Sums, slots: int) -> Sums:
@@ -90,7 +87,7 @@ def more_pool(sums: Sums, slots: int) -> Sums:
     size = 2 * have + slots + 8
     free = np.concatenate([free, np.arange(size - 1, have - 1, -1)])
     pool = lengthened(sums.pool, size, axis=0)
-    return sums._replace(pool=pool, free=lengthened(free, size), spare=np.array([len(free)], np.int64))
+    return sums._replace(pool=pool, free=lengthened(free, size), spare=np.array([len(free), sums.spare[1]], np.int64))
 
 
 def more_of_board(board: Board, name: I64, size: int) -> Board:

@@ -11,8 +11,8 @@ import math
 from typing import Final
 
 from skyband.operators.base import I64
-from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, WIDE, Sums
-from skyband.operators.jit import inner
+from skyband.operators.groups.kernels.tables import BASE, EXTRA_DIGITS, NARROW, PLACE, RECORD, WIDE, Sums
+from skyband.operators.jit import inner, inner_inlined
 
 ORIGIN: Final = 1120
 """The weight of the lowest bit of chunk 0 is 2^-1120, below the least float64, 2^-1074."""
@@ -23,13 +23,14 @@ INFINITE: Final = 0x7FF
 """The exponent of infinities and NaN."""
 
 
-@inner
+@inner_inlined
 def add_number(sums: Sums, slot: int, group: int, bits: int, sign: int) -> None:
     """Add (``sign`` 1) or subtract (-1) the float64 with these bits, which is not NaN."""
     exponent = (bits >> 52) & INFINITE
     mantissa = bits & ((1 << 52) - 1)
     if exponent == INFINITE:
         sums.endless[slot, group, 1 if bits < 0 else 0] += sign
+        sums.spare[1] += sign
         return
     if exponent == 0:
         exponent = 1
@@ -39,26 +40,24 @@ def add_number(sums: Sums, slot: int, group: int, bits: int, sign: int) -> None:
         add_scaled(sums, slot, group, mantissa, exponent - 1075, -sign if bits < 0 else sign)
 
 
-@inner
+@inner_inlined
 def add_whole(sums: Sums, slot: int, group: int, value: int, sign: int) -> None:
     """Add or subtract an int64."""
-    if value < 0:
-        add_scaled(sums, slot, group, -value, 0, -sign)
-    elif value > 0:
-        add_scaled(sums, slot, group, value, 0, sign)
+    if value != 0:
+        add_scaled(sums, slot, group, abs(value), 0, -sign if value < 0 else sign)
 
 
-@inner
+@inner_inlined
 def add_scaled(sums: Sums, slot: int, group: int, m: int, e: int, sign: int) -> None:
     """Add ``sign`` * m * 2^e, 0 < m < 2^63. A sum that leaves its chunks takes a free row of the pool, which must be there."""
     chunk, shift = (e + ORIGIN) >> 5, (e + ORIGIN) & 31
     low, high = (m & DIGIT) << shift, (m >> 32) << shift
     a, b, c = low & DIGIT, (low >> 32) + (high & DIGIT), high >> 32
-    row = sums.wide[slot, group]
+    row = sums.narrow[slot, group, PLACE] - 1
     if row < 0:
-        if sums.base[slot, group] < 0:
-            sums.base[slot, group] = chunk - 1
-        at = chunk - sums.base[slot, group]
+        if sums.narrow[slot, group, BASE] == 0:
+            sums.narrow[slot, group, BASE] = chunk
+        at = chunk - sums.narrow[slot, group, BASE] + 1
         if 0 <= at < NARROW - 3:
             sums.narrow[slot, group, at] += sign * a
             sums.narrow[slot, group, at + 1] += sign * b
@@ -75,8 +74,8 @@ def widen(sums: Sums, slot: int, group: int) -> int:
     """Move a sum to a row of the pool; return the row."""
     sums.spare[0] -= 1
     row = sums.free[sums.spare[0]]
-    sums.wide[slot, group] = row
-    base = sums.base[slot, group]
+    sums.narrow[slot, group, PLACE] = row + 1
+    base = sums.narrow[slot, group, BASE] - 1
     for i in range(WIDE):
         sums.pool[row, i] = 0
     for i in range(NARROW):
@@ -88,35 +87,35 @@ def widen(sums: Sums, slot: int, group: int) -> int:
 @inner
 def clear(sums: Sums, slot: int, group: int) -> None:
     """Make a sum empty: its last value has left."""
-    row = sums.wide[slot, group]
+    row = sums.narrow[slot, group, PLACE] - 1
     if row >= 0:
         sums.free[sums.spare[0]] = row
         sums.spare[0] += 1
-        sums.wide[slot, group] = -1
-    sums.base[slot, group] = -1
-    for i in range(NARROW):
+    for i in range(RECORD):
         sums.narrow[slot, group, i] = 0
 
 
-@inner
+@inner_inlined
 def rounded(sums: Sums, slot: int, group: int, divisor: int) -> float:
     """Return the sum divided by ``divisor`` (1 to 2^31 - 1), rounded to nearest, ties to even."""
-    plus, minus = sums.endless[slot, group, 0], sums.endless[slot, group, 1]
-    if plus != 0 or minus != 0:
-        return math.nan if plus != 0 and minus != 0 else math.inf if plus != 0 else -math.inf
-    digits, row = sums.digits, sums.wide[slot, group]
-    base, n = (0, WIDE) if row >= 0 else (max(sums.base[slot, group], 0), NARROW)
+    if sums.spare[1] > 0:
+        plus, minus = sums.endless[slot, group, 0], sums.endless[slot, group, 1]
+        if plus != 0 or minus != 0:
+            return math.nan if plus != 0 and minus != 0 else math.inf if plus != 0 else -math.inf
+    digits, row = sums.digits, sums.narrow[slot, group, PLACE] - 1
     low = EXTRA_DIGITS if divisor > 1 else 0
-    carry, top = 0, low + n - 1
-    for i in range(n):
-        v = (sums.pool[row, i] if row >= 0 else sums.narrow[slot, group, i]) + carry
-        rest = v & DIGIT if i < n - 1 else v
-        carry = v >> 32
-        if row >= 0:
-            sums.pool[row, i] = rest
-        else:
-            sums.narrow[slot, group, i] = rest
-        digits[low + i] = rest
+    if row >= 0:
+        base, top = 0, low + WIDE - 1
+        carry_pool(sums.pool, digits, row, low)
+    else:
+        base, top, carry = max(sums.narrow[slot, group, BASE] - 1, 0), low + NARROW - 1, 0
+        for i in range(NARROW - 1):
+            v = sums.narrow[slot, group, i] + carry
+            digits[low + i] = v & DIGIT
+            sums.narrow[slot, group, i] = v & DIGIT
+            carry = v >> 32
+        digits[top] = sums.narrow[slot, group, NARROW - 1] + carry
+        sums.narrow[slot, group, NARROW - 1] = digits[top]
     negative = digits[top] < 0
     if negative:
         carry = 0
@@ -130,6 +129,19 @@ def rounded(sums: Sums, slot: int, group: int, divisor: int) -> float:
         return 0.0
     value = nearest(digits, top, divisor, 32 * (base - low) - ORIGIN)
     return -value if negative else value
+
+
+@inner
+def carry_pool(pool: I64, digits: I64, row: int, low: int) -> None:
+    """Carry in a row of the pool, and copy it to ``digits`` from ``low`` on."""
+    carry = 0
+    for i in range(WIDE - 1):
+        v = pool[row, i] + carry
+        pool[row, i] = v & DIGIT
+        digits[low + i] = v & DIGIT
+        carry = v >> 32
+    pool[row, WIDE - 1] += carry
+    digits[low + WIDE - 1] = pool[row, WIDE - 1]
 
 
 @inner

@@ -13,7 +13,9 @@ LEAST, GREATEST, FIRST, LAST = range(4)
 """Rules of lists: what an arriving row removes from the end of its group's list. Of a list by ``LAST`` only the newest row stays."""
 
 NARROW: Final = 6
-"""Chunks of a sum in units of its group."""
+"""Chunks of a sum around its first value."""
+BASE, PLACE, RECORD = NARROW, NARROW + 1, NARROW + 2
+"""What follows the chunks of a sum: 1 + the number of the first one, 1 + the row of the pool that has the sum instead; 0 for none."""
 WIDE: Final = 72
 """Chunks of a sum of any float64 values."""
 EXTRA_DIGITS: Final = 4
@@ -90,14 +92,12 @@ class Groups(NamedTuple):
 class Sums(NamedTuple):
     """Exact sums, by slot and group, as signed chunks of 32 bits (docs/algorithms D7).
 
-    ``narrow`` (slots, groups, ``NARROW``): chunks of the sum from chunk number ``base`` on, which is -1 for an empty sum. ``wide``: the row
-    of ``pool`` that has the sum instead, or -1. ``endless`` (slots, groups, 2): infinities of each sign. ``free``: unused rows of ``pool``,
-    as many as ``spare[0]`` says. ``digits``: for a sum that is being rounded.
+    ``narrow`` (slots, groups, ``RECORD``): chunks of the sum, ``BASE`` and ``PLACE``: one cache line. ``endless`` (slots, groups, 2):
+    infinities of each sign. ``free``: unused rows of ``pool``, as many as ``spare[0]`` says; ``spare[1]``: infinities of all groups.
+    ``digits``: for a sum that is being rounded.
     """
 
     narrow: AnyArray
-    base: I64
-    wide: I64
     endless: AnyArray
     pool: I64
     free: I64
