@@ -18,7 +18,7 @@ import numpy as np
 
 from skyband.operators.base import CAUSES, I64, AnyArray, Arrivals, Changes, Logic, Operator, State, Traces, Window
 from skyband.operators.contract_rows import Numbers, Rows, random_rows
-from skyband.operators.contract_words import Item, bytes_of, bytes_of_traces, find_mistake, instant_of, items_of, row_of
+from skyband.operators.contract_words import Item, bytes_of, bytes_of_traces, find_mistake, follow_scores, instant_of, items_of, row_of
 
 COLUMNS = {
     "query": np.int16, "key": np.int64, "at": np.int64, "step": np.int64, "pos": np.int32, "sign": np.int8, "cause": np.int8,
@@ -202,8 +202,9 @@ class _Player:
         if found.traces is not None:
             if why := find_mistake(found.traces, self.until, until, self.known, self.width):
                 self.fail(why)
-            items = found.traces.items
-            self.traces.append((found.traces, values[items] if self.numbers.names and len(items) else items))
+            follow_scores(self.shown, found.traces)
+            named = self.numbers.names and len(found.traces)
+            self.traces.append((found.traces, values[found.traces.items] if named else found.traces.items))
         self.until = max(self.until, until)
         # Numbers of objects depend on the cuts: two runs are compared by what they stand for.
         self.parts.append(replace(found, items=values[found.items]) if self.numbers.names and len(found) else found)
@@ -254,15 +255,13 @@ class _Player:
             if not isinstance(a, np.ndarray) or a.ndim not in (1, 2) or a.dtype.hasobject:
                 self.fail(f"checkpoint() has {name!r}, which is no array of one or two axes and a fixed width")
         wake, band = self.logic.wake(), bytes_of(self.logic.skyband())
-        s, keeps = self.stream, self.operator.keeps
+        s, keeps, kept = self.stream, self.operator.keeps, np.empty(0, np.int64)
         if keeps == "retained":
             named = self.retained()
             objects = np.flatnonzero(s.seq[: self.fed] >= 0)
             kept = np.array([i for i in objects.tolist() if (int(s.key[i]), int(s.seq[i])) in named], np.int64)
         elif keeps == "window":
             kept = self.loose(self.alive())
-        else:
-            kept = np.empty(0, np.int64)
         self.recode(kept if keeps == "retained" else kept[:0])
         arrays = pickle.loads(pickle.dumps(arrays))
         operator: Operator = pickle.loads(pickle.dumps(self.operator))
@@ -271,6 +270,7 @@ class _Player:
             self.fail(f"wake() says {instant_of(wake)} before a restore and {instant_of(self.logic.wake())} after it")
         if bytes_of(self.logic.skyband()) != band:
             self.fail("skyband() is another one after a restore")
+        self.forget()
 
     def loose(self, alive: AnyArray) -> AnyArray:
         """Return the objects of the window and, for each key, none, some or all of those before them."""

@@ -63,6 +63,16 @@ def find_mistake(traces: Traces, since: int, until: int, known: set[tuple[int, i
     return None
 
 
+def follow_scores(shown: dict[tuple[int, int], dict[tuple[int, ...], float]], traces: Traces) -> None:
+    """Give the items in ``shown``, the results by (query, key), the scores of their points, for operators whose scores vary with time."""
+    if "score" not in traces.values:
+        return
+    for i, score in enumerate(traces.values["score"].tolist()):
+        result, item = shown.get((int(traces.query[i]), int(traces.key[i])), {}), tuple(traces.items[i].tolist())
+        if item in result:
+            result[item] = score
+
+
 def bytes_of_traces(parts: Sequence[tuple[Traces, I64]]) -> list[Point]:
     """Return all points of a run by (query, key, at), with the items of the second element and the bytes of their values."""
     found = []

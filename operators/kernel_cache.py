@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from typing import IO, Any, Final
 from skyband.operators import kernel_digest, kernel_files
 from skyband.operators.kernel_files import SUFFIX, KernelFiles
 
+SETTINGS: Final = Path(__file__).with_name("jit.py")
+"""The module with the settings of all kernels."""
 BUNDLED: Final = Path(__file__).parent / "compiled"
 """Kernels that came with the package, in directories by version: an archive for executors has them."""
 
@@ -32,22 +35,13 @@ def versions() -> str:
     import numba
     import numpy as np
 
-    from skyband.operators import jit
-
-    shared: tuple[Any, ...] = (jit.jit, jit._kernel)
-    settings = [kernel_digest.digest(function) for function in shared]
-    return kernel_files.versions(numba.__version__, llvmlite.__version__, np.__version__, *settings)
-
-
-def files() -> tuple[KernelFiles, ...]:
-    """Return the directories of kernels; only the first is written."""
-    from skyband.operators import jit
-
-    return _files(jit.kernels_directory())
+    settings = hashlib.sha256(SETTINGS.read_bytes()).hexdigest()
+    return kernel_files.versions(numba.__version__, llvmlite.__version__, np.__version__, settings)
 
 
 @cache
-def _files(directory: Path) -> tuple[KernelFiles, ...]:
+def files(directory: Path) -> tuple[KernelFiles, ...]:
+    """Return the directories of kernels, of which only the first, below ``directory``, is written."""
     return KernelFiles(directory / versions()), KernelFiles(BUNDLED / versions(), private=False)
 
 
@@ -55,25 +49,30 @@ _compiling: list[str] = []
 """Names of the kernels that this process compiles now, the outermost first."""
 
 
-def keep(compiled: Any) -> None:
-    """Give a Numba dispatcher this cache. Nothing is read, compiled or hashed before its first call."""
-    compiled._cache = KernelCache(compiled.py_func, kernel_digest.options(compiled))
+def keep(compiled: Any, directory: Callable[[], Path]) -> None:
+    """Give a Numba dispatcher this cache in ``directory``. Nothing is read, compiled or hashed before its first call."""
+    compiled._cache = KernelCache(compiled.py_func, kernel_digest.options(compiled), directory)
 
 
 class KernelCache:
     """The cache of one compiled function. It has the methods that Numba's dispatcher calls."""
 
-    def __init__(self, function: Any, options: str) -> None:
+    def __init__(self, function: Any, options: str, directory: Callable[[], Path]) -> None:
         self._function = function
+        self._directory = directory
         self._options = options
         self._digest: str | None = None
         self._enabled = True
         self._locks: dict[str, IO[bytes]] = {}
 
     @property
+    def _files(self) -> tuple[KernelFiles, ...]:
+        return files(self._directory())
+
+    @property
     def cache_path(self) -> str:
         """Return the directory that is written."""
-        return str(files()[0].directory)
+        return str(self._files[0].directory)
 
     def enable(self) -> None:
         """Use the cache."""
@@ -93,13 +92,13 @@ class KernelCache:
         """
         target_context.refresh()
         name = self._file(sig, target_context.codegen())
-        found = None if name is None else _read(name)
-        if found is None and name is not None and name not in self._locks and (lock := files()[0].lock(name)) is not None:
-            found = _read(name)
+        found = None if name is None else _read(self._files, name)
+        if found is None and name is not None and name not in self._locks and (lock := self._files[0].lock(name)) is not None:
+            found = _read(self._files, name)
             if found is None:
                 self._locks[name] = lock
             else:
-                files()[0].unlock(name, lock)
+                self._files[0].unlock(name, lock)
         if found is None:
             self._begin()
             return None
@@ -118,21 +117,21 @@ class KernelCache:
             from numba.core import serialize
 
             private: Any = serialize
-            files()[0].write(name, private.dumps(data._reduce()))
+            self._files[0].write(name, private.dumps(data._reduce()))
         if (lock := self._locks.pop(name, None)) is not None:
-            files()[0].unlock(name, lock)
+            self._files[0].unlock(name, lock)
 
     def _begin(self) -> None:
         _compiling.append(self._name)
         if len(_compiling) == 1:
-            files()[0].begin(self._name)
+            self._files[0].begin(self._name)
 
     def _end(self) -> None:
         """Forget the kernel and those that it called and that failed: Numba does not say that a compilation raised."""
         if self._name in _compiling:
             del _compiling[_compiling.index(self._name) :]
         if not _compiling:
-            files()[0].end()
+            self._files[0].end()
 
     @property
     def _name(self) -> str:
@@ -153,9 +152,9 @@ class KernelCache:
         return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:32]}{SUFFIX}"
 
 
-def _read(name: str) -> Any:
+def _read(places: Iterable[KernelFiles], name: str) -> Any:
     """Return the parts of a kernel; None if no directory has it, or if it names what this version does not have."""
-    for place in files():
+    for place in places:
         if (content := place.read(name)) is not None:
             with suppress(AttributeError, ImportError, EOFError, pickle.UnpicklingError):
                 return pickle.loads(content)

@@ -87,12 +87,12 @@ def test_every_reference_to_a_document_resolves() -> None:
 
 
 def test_references_are_checked() -> None:
-    assert {"1", "12", "Sharing"} <= labels(SEMANTICS)
-    assert {"D0", "D6", "E0", "E4.10", "Theorem A", "Theorem C", "paper 4"} <= labels(ALGORITHMS)
+    assert {"1", "12", "13", "Sharing"} <= labels(SEMANTICS)
+    assert {"D0", "D6", "D7", "E0", "E4.10", "Theorem A", "Theorem C", "paper 4"} <= labels(ALGORITHMS)
     directory = "docs" + "/"
     good = f"({directory}semantics 1-6, 10). {directory}algorithms E2.1-E2.4, Theorem C, {directory}semantics Tables. See"
     assert list(unresolved("x", good)) == []
-    bad = f"{directory}semantics 13\n{directory}algorithms D9, E2.9\n# {directory}semantics\n# 3-14 {directory}none.md paper 7, Theorem X"
+    bad = f"{directory}semantics 14\n{directory}algorithms D9, E2.9\n# {directory}semantics\n# 3-15 {directory}none.md paper 7, Theorem X"
     assert len(list(unresolved("x", bad))) == 8
 
 

@@ -53,12 +53,18 @@ class Value:
 class TimeVarying:
     """A value that varies between changes: ``value``, in seconds, grows by ``slope`` seconds per second. Both are columns of the item.
 
+    Without ``slope``, the value is any number, constant between the instants at which rows change it.
     ``all_items``: the table of trajectories covers all items. Otherwise it covers members of the result, with a point where one enters.
     """
 
     value: str
-    slope: str
+    slope: str | None
     all_items: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns of a point."""
+        return (self.value,) if self.slope is None else (self.value, self.slope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,11 @@ class ItemShape:
     def varies(self) -> bool:
         """Return True if values vary with time, so that an item may leave with other values than it entered with."""
         return self.time_varying is not None
+
+    @property
+    def moves(self) -> bool:
+        """Return True if values change with time alone, so that a result changes without an event."""
+        return self.time_varying is not None and self.time_varying.slope is not None
 
     @property
     def scored(self) -> bool:

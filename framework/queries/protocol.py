@@ -154,6 +154,13 @@ class QueryType:
         """Return the time-varying values at the question's instant, or None for types whose values are fixed."""
         return None
 
+    def cause(self, question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str | None:
+        """Return the cause of a ``change`` (``+`` or ``-``) by definition, for items that are not rows; None if it is not checked.
+
+        ``question`` asks for the result after an event; ``arriving``: the seq of the object that arrived in it.
+        """
+        return None
+
     def next_instants(self, question: Question) -> list[int]:
         """Return the next instants after the question's at which a result of time-varying values may change, by definition."""
         return []

@@ -27,8 +27,13 @@ _PAGES: Final = {
     "spec-scoring.md": "# Spec fields: scoring and tokens\n\n"
     "The entries of `scoring` and `tokens`, which [queries](spec-queries.md) name.\n\n```sh\nskyband explain specs/itineraries.yaml\n```\n",
     "spec-queries.md": "# Spec fields: queries\n\n"
-    "The entries of `queries`, one section per query type. [Spec fields](spec.md) has the other sections of a spec.\n\n"
+    "The entries of `queries` about rows and pairs, one section per query type. [Spec fields: queries about objects and\n"
+    "groups](spec-queries-objects.md) has the others, [Spec fields](spec.md) the other sections of a spec.\n\n"
     "```sh\nskyband explain specs/topk_flights.yaml\n```\n",
+    "spec-queries-objects.md": "# Spec fields: queries about objects and groups\n\n"
+    "The entries of `queries` about what many rows report on or make up, one section per query type. "
+    "[Spec fields: queries](spec-queries.md)\nhas the others.\n\n"
+    "```sh\nskyband explain specs/groups_flights.yaml\n```\n",
 }
 _SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens")
 _QUERIES: Final = ("QueryWindow", "Between", "QueriesFrom")
@@ -58,6 +63,8 @@ def _page(name: str, model: Schema) -> str:
     """Return the file name of the page with the section of a model."""
     if name in _SCORING:
         return "spec-scoring.md"
+    if {"object", "group"} & set(model["properties"]):
+        return "spec-queries-objects.md"
     return "spec-queries.md" if name in _QUERIES or _title(name, model).startswith("Query type ") else "spec.md"
 
 

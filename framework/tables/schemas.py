@@ -271,11 +271,12 @@ def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
     for q in plan.queries:
         if q.item.time_varying is not None:
             value, slope = q.item.time_varying.value, q.item.time_varying.slope
+            at = value if slope is None else f"{value} + {slope} * extract(epoch from (T - valid_from))"
             which = " and ".join(f"{c} = ..." for c in dict.fromkeys((*stream_columns(plan, q), *identity_columns(plan, q))))
             name = trajectory_name(q.name)
             whose = "all objects" if q.item.time_varying.all_items else f"the members of {q.name} while they are that"
             said = (
-                f"How {value} of {whose} moves, point by point. At T: select {value} + {slope} * extract(epoch from (T - valid_from)) "
+                f"How {value} of {whose} moves, point by point. At T: select {at} "
                 f"from {name} where {which} and valid_from <= T order by valid_from desc limit 1"
             )
             needed = _required(plan, TRAJECTORIES, q)

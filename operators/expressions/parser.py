@@ -6,7 +6,7 @@ Precedence, loosest first: or, and, not, comparison (= <> < <= > >= is in betwee
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Literal
@@ -292,7 +292,17 @@ def parse(
     ``want`` demands a number or a condition. Raises ``ExpressionErrors`` with every mistake found. O(length of the text).
     """
     errors: list[ExpressionError] = []
-    build = Builder(schema, sides, errors.append)
+    return parsed(text, _Parser, Builder(schema, sides, errors.append), errors, want)
+
+
+def parsed(
+    text: str,
+    parser: Callable[[str, list[Token], Builder], _Parser],
+    build: Builder,
+    errors: list[ExpressionError],
+    want: Literal["score", "predicate"] | None,
+) -> Node:
+    """Return the tree that ``parser`` builds with ``build``, which reports to ``errors``. Raises ``ExpressionErrors`` as ``parse`` does."""
     if len(text) > _MAX_TEXT:
         raise ExpressionErrors(text, [ExpressionError(f"the expression is longer than {_MAX_TEXT} characters", Span(0, len(text)))])
     tokens = tokenize(text, errors.append)
@@ -300,9 +310,8 @@ def parse(
     if len(tokens) == 1 and not errors:
         build.error("the expression is empty", Span(0, len(text)))
     elif not errors:  # after a bad character the rest would be reported for the wrong reason
-        parser = _Parser(text, tokens, build)
         try:
-            node = parser.whole()
+            node = parser(text, tokens, build).whole()
         except _Stop:
             node = None
         except RecursionError:  # called from deep inside another program

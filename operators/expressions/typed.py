@@ -24,7 +24,7 @@ FUNCTIONS: Mapping[str, tuple[int, int]] = {
 """Function -> least and greatest number of arguments."""
 AGGREGATIONS: frozenset[str] = frozenset({
     "sum", "count", "avg", "mean", "median", "mode", "stddev", "stddev_pop", "stddev_samp", "std", "variance", "var_pop", "var_samp",
-    "min_by", "max_by", "any_value", "first", "last", "first_value", "last_value", "collect_list", "collect_set", "array_agg",
+    "distinct", "min_by", "max_by", "any_value", "first", "last", "first_value", "last_value", "collect_list", "collect_set", "array_agg",
     "string_agg", "listagg", "count_if", "bool_and", "bool_or", "every", "some", "percentile", "percentile_approx", "quantile",
     "approx_count_distinct", "corr", "covar_pop", "covar_samp", "row_number", "rank", "dense_rank", "percent_rank", "ntile", "lag", "lead",
 })  # fmt: skip
@@ -56,7 +56,7 @@ class Builder:
     def aggregation(self, fn: str, span: Span) -> None:
         """Report a function of SQL over many rows."""
         of = "the one row that it scores" if self.sides == ("",) else "the two rows of a pair"
-        hint = "compute the aggregate in the data before the job reads them and use it as a column; of results: skyband sql SPEC"
+        hint = "query types whose names end in _groups take aggregates, in 'score' and 'having'; of results: skyband sql SPEC"
         self.error(f"{fn} aggregates over many rows, and aggregation is not offered here: an expression sees {of}", span, hint=hint)
 
     def _keep(self, node: Node, *children: Node) -> Node | None:

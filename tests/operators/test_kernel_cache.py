@@ -104,7 +104,7 @@ def test_another_install_path_finds_the_same_kernels(tmp_path: Path) -> None:
 def test_kernels_that_came_with_the_package_are_loaded_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "kernels_directory", lambda: tmp_path / "kernels")
     monkeypatch.setattr(kernel_cache, "BUNDLED", tmp_path / "bundled")
-    kernel_cache._files.cache_clear()
+    kernel_cache.files.cache_clear()
 
     def made() -> int:
         @jit.jit
@@ -117,10 +117,10 @@ def test_kernels_that_came_with_the_package_are_loaded_from_there(tmp_path: Path
     try:
         assert (made(), made()) == (0, 1)
         (tmp_path / "kernels").rename(tmp_path / "bundled")
-        kernel_cache._files.cache_clear()
+        kernel_cache.files.cache_clear()
         assert made() == 1 and list((tmp_path / "kernels").rglob("*.kernel")) == []
     finally:
-        kernel_cache._files.cache_clear()
+        kernel_cache.files.cache_clear()
 
 
 @needs_numba

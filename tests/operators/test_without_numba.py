@@ -20,6 +20,7 @@ from tests.operators import (
     pairs_host,
     sets_host,
     test_capped_pairs,
+    test_groups,
     test_skyline,
     test_threshold,
     test_topk,
@@ -110,6 +111,14 @@ def loyalty(seed: int) -> Iterable[Any]:
     yield run.changes, run.points, sorted(run.logic.objects().tolist())
 
 
+def groups(seed: int) -> Iterable[Any]:
+    operator = list(test_groups.OPERATORS.values())[seed % len(test_groups.OPERATORS)]
+    player = test_groups.Player(operator, rng_of(seed))
+    stream = test_groups.random_stream(rng_of(seed), 60, test_groups.MAGNITUDES[seed % len(test_groups.MAGNITUDES)])
+    player.play(stream, stream[-1][0] + 45, 0.3)
+    yield sorted(player.changes.items()), sorted(player.points.items())
+
+
 Trace = Callable[[int], Iterable[Any]]
 """What a random job of a seed writes, as values with an exact ``repr``."""
 
@@ -126,6 +135,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "similar_sets": (similar_sets, 500, 540),
     "matches": (matches, 500, 540),
     "loyalty": (loyalty, 500, 530),
+    "groups": (groups, 0, 45),
 }
 """Operators: the trace of one seed, the first seed and the one behind the last."""
 

@@ -33,6 +33,7 @@ KEYED = """\
   many: {type: topk, k: 3, queries_from: {format: csv, path: queries.csv}, carry: [x]}
   limits: {type: threshold, above: 9, queries_from: {format: csv, path: limits.csv}, every: 1 hour}
   sky: {type: skyline, dimensions: {x: min, y: max}, window: {time: 2 hours}}
+  sides: {type: topk_groups, group: [grp, side], score: mean(x), k: 1}
 """
 
 
@@ -53,6 +54,13 @@ LOYALTY = """\
   fresh: {type: topk_loyalty, object: [side, who], criteria: x > 5, stale_after: 30 minutes, k: 2, window: {time: 1 hour}, trace: all}
   steady: {type: threshold_loyalty, object: who, updates: busy, at_least: 150 minutes, where: y < 3}
   slowly: {type: topk_loyalty, object: who, criteria: x > 5, k: 2, every: 20 minutes}
+"""
+GROUPS = """\
+  totals: {type: topk_groups, group: who, score: sum(x / 3) + sum(y), k: 3, where: y < 3}
+  means: {type: topk_groups, group: [side, who], score: mean(x), having: count() > 1, k: 2, window: {count: 20}, direction: min}
+  busy: {type: threshold_groups, group: who, score: count(), above: 5, below: 3}
+  varied: {type: threshold_groups, group: side, score: distinct(who), above: 2, every: 20 minutes, window: {count: 12}}
+  widest: {type: topk_groups, group: who, score: max(x) - min(id) / 1000 + last(y) - first(y), k: 2, every: 30 minutes, window: {count: 12}}
 """
 WHO = """\
 transform:
@@ -85,6 +93,7 @@ KINDS = {
     "skylines": Kind(SKYLINES),
     "sets": Kind(SETS, sections=TOKENS),
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),
+    "groups": Kind(GROUPS, sections=WHO),
     "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}),
 }
 

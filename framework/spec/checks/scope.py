@@ -91,11 +91,12 @@ class Scope:
         at: Path | None = None,
         more: Mapping[str, Kind] | None = None,
         only: Mapping[str, Kind] | None = None,
+        aggregates: bool = False,
     ) -> bool:
         """Check an expression and return True if it is valid.
 
         ``at``: where to report errors of text that the spec does not spell out. ``more``: names allowed besides the columns; ``only``:
-        names allowed instead of them.
+        names allowed instead of them. ``aggregates``: it is an expression over aggregates of rows.
         """
         if self.doc.bad_below(path) or not self.columns_known or self.doc.work.gone:
             return False
@@ -107,7 +108,7 @@ class Scope:
         if self.doc.too_much(at or path):
             return False
         known = ({**kinds, **more} if more else kinds) if only is None else only
-        mistakes = check_expression(text, known, sides, want)
+        mistakes = check_expression(text, known, sides, want, aggregates)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:
             message = "invalid expression after the environment variables are filled in (their values are not shown)"

@@ -31,13 +31,19 @@ class Mistake:
     hint: str | None
 
 
-def check_expression(text: str, kinds: Mapping[str, Kind], sides: tuple[str, ...], want: Literal["score", "predicate"]) -> list[Mistake]:
-    """Everything that is wrong with an expression; empty if it is good."""
+def check_expression(
+    text: str, kinds: Mapping[str, Kind], sides: tuple[str, ...], want: Literal["score", "predicate"], aggregates: bool = False
+) -> list[Mistake]:
+    """Everything that is wrong with an expression, or with one over ``aggregates``; empty if it is good."""
+    from skyband.operators.expressions.aggregates import parse_aggregates
     from skyband.operators.expressions.errors import ExpressionErrors
     from skyband.operators.expressions.parser import parse
 
     try:
-        parse(text, kinds, sides, want)
+        if aggregates:
+            parse_aggregates(text, kinds, want)
+        else:
+            parse(text, kinds, sides, want)
     except ExpressionErrors as e:
         return [
             Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), x.hint or _hint(x.suggestion, kinds))

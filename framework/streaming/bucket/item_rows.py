@@ -83,7 +83,7 @@ class ItemRows:
             columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = list(self._key_columns(keys, key))
             columns += self._items(q, key, traces.items[mine], store)
             columns.append(("valid_from", pa.array(traces.at[mine]).cast(_STAMP)))
-            columns += _values(q, np.empty(0), traces.values, mine)
+            columns += _values(q, traces.values.get(SCORE, np.empty(0)), traces.values, mine)
             yield q.name, _table(columns)
 
     def skyband(self, operator: int, items: Items, store: WindowStore, keys: KeyValues, bucket: int) -> pa.Table:

@@ -229,7 +229,7 @@ class Reader:
         # The start of an interval is a point of the trajectory itself.
         needed = pc.field("valid_from") >= pc.min(rows["valid_from"])
         needed = needed if at is None else needed & (pc.field("valid_from") <= pa.scalar(at, STAMP))
-        points = self.read(trajectory_name(query.name), [*named, "valid_from", varying.value, varying.slope], needed)
+        points = self.read(trajectory_name(query.name), [*named, "valid_from", *varying.columns], needed)
         if at is None:
             micros = latest_known(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
         else:

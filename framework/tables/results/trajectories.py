@@ -1,7 +1,7 @@
 """Compute time-varying values of items at an instant from the points of their trajectories.
 
-A point has a value and its slope, valid from ``valid_from`` until the item's next point. Values are stored in seconds but are whole
-microseconds. Computed in microseconds, a value is the same from whichever earlier point it is computed.
+A point has a value and its slope, valid from ``valid_from`` until the item's next point. Values with a slope are stored in seconds but are
+whole microseconds. Computed in microseconds, a value is the same from whichever earlier point it is computed. Other values are constant.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ def values_at(rows: pa.Table, points: pa.Table, varying: TimeVarying, named: Seq
     found[of_row] = np.where(before < 0, -1, order[before]) if len(order) else -1
     if (found < 0).any() or not np.array_equal(of_point[found], number) if len(at) else False:
         raise SkybandError("SKY-E900", "the value of an item is requested for an instant before it entered the result")
-    slope = points[varying.slope].cast(pa.int64()).to_numpy()[found]
     value = points[varying.value].to_numpy()[found]
-    micros = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])
-    columns = {varying.value: pa.array(micros / 1e6), varying.slope: pa.array(slope).cast(rows.schema.field(varying.slope).type)}
+    columns = {varying.value: pa.array(value)}
+    if varying.slope is not None:
+        slope = points[varying.slope].cast(pa.int64()).to_numpy()[found]
+        micros = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])
+        columns = {varying.value: pa.array(micros / 1e6), varying.slope: pa.array(slope).cast(rows.schema.field(varying.slope).type)}
     for name, column in columns.items():
         rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
     return rows

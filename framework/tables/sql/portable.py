@@ -58,11 +58,14 @@ def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: 
     trajectory, t = trajectory_name(query.name), instant(at)
     joined = [f"p.{c} = r.{c}" for c in dict.fromkeys(named)]
     last = " and ".join([*(f"l.{c} = r.{c}" for c in dict.fromkeys(named)), f"l.valid_from <= {t}"])
-    value = f"round(p.{varying.value} + p.{varying.slope} * extract(epoch from ({t} - p.valid_from)), 6)"
+    values = f"p.{varying.value}"
+    if varying.slope is not None:
+        value = f"round(p.{varying.value} + p.{varying.slope} * extract(epoch from ({t} - p.valid_from)), 6)"
+        values = f"{value} as {varying.value}, p.{varying.slope}"
     alive = [f"r.valid_from <= {t}", f"(r.valid_to is null or r.valid_to > {t})", *_chosen(key, "r.")]
     return (
         f"select * from (\n"
-        f"  select {', '.join(f'r.{c}' for c in items)}, {value} as {varying.value}, p.{varying.slope}\n"
+        f"  select {', '.join(f'r.{c}' for c in items)}, {values}\n"
         f'  from "{query.name}" r join "{trajectory}" p on {" and ".join(joined) or "true"}\n'
         f"  where {' and '.join(alive)}\n"
         f'    and p.valid_from = (select max(l.valid_from) from "{trajectory}" l where {last})\n'

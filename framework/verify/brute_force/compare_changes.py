@@ -40,7 +40,7 @@ def compare_result(plan: Plan, query: QueryNode, stream: Key, at: int, expected:
 def _score(query: QueryNode, score: float, slope: int | None = None) -> Mapping[str, Any]:
     varying = query.item.time_varying
     if varying is not None:
-        return {varying.value: score, **({} if slope is None else {varying.slope: slope})}
+        return {varying.value: score, **({} if slope is None or varying.slope is None else {varying.slope: slope})}
     return {"score": score} if query.item.scored else {}
 
 
@@ -53,7 +53,7 @@ def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Cha
         if n == 0 or of.step[i] != of.step[rows[n - 1]]:
             found.append([])
         score = 0.0 if value is None else of.rows[value][i].as_py()
-        slope = None if varying is None else of.rows[varying.slope][i].as_py()
+        slope = None if varying is None or varying.slope is None else of.rows[varying.slope][i].as_py()
         found[-1].append(ChangeRow(of.change[i], of.cause[i], of.items[i], score, slope))
     if len(found) == len(steps) and all(
         len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(steps, found, strict=True)
@@ -100,9 +100,9 @@ def compare_scores(of: Stream, question: Question, kind: QueryType, rows: Sequen
 def compare_values(question: Question, kind: QueryType, lines: Trajectories, stream: Key) -> Iterator[Difference]:
     """Compare the trajectories of all items at an instant with the definition, for a query that writes those of all items."""
     computed = kind.time_varying_values(question)
-    if computed is None or not lines.varying.all_items:
-        return
     query, varying = question.query, lines.varying
+    if computed is None or varying.slope is None or not varying.all_items:
+        return
     for item, (value, slope) in computed.values.items():
         got = lines.values(stream, item, question.at)
         nothing = (value, slope) == (0.0, 0) and math.isnan(got[varying.value])

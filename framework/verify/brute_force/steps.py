@@ -44,7 +44,7 @@ def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, 
     ``shown``: the result before the instant. ``result``: the result after its events.
     """
     query, at = question.query, question.at
-    if query.item.varies:
+    if query.item.moves:
         step = _time_varying_step(kind, question, shown, result)
         return None if step is None else [step] if step else []
     if query.every_micros:
@@ -61,7 +61,7 @@ def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, 
         now = result if n == len(events) else kind.brute_force(then)
         if now is None:
             return None
-        step = _step(then, shown, now, event)
+        step = _step(kind, then, shown, now, event)
         steps += [step] if step else []
         shown = now
     return steps
@@ -118,10 +118,10 @@ def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
             yield _Event(count, frozenset(deleted), count - 1)
 
 
-def _step(then: Question, shown: Found, now: Found, event: _Event) -> list[ChangeRow]:
+def _step(kind: QueryType, then: Question, shown: Found, now: Found, event: _Event) -> list[ChangeRow]:
     before, after = {item for item, _ in shown}, {item for item, _ in now}
-    left = [ChangeRow("-", _left(then, item, event), item, score) for item, score in shown if item not in after]
-    entered = [ChangeRow("+", _entered(then, item, event), item, score) for item, score in now if item not in before]
+    left = [ChangeRow("-", _left(kind, then, item, event), item, score) for item, score in shown if item not in after]
+    entered = [ChangeRow("+", _entered(kind, then, item, event), item, score) for item, score in now if item not in before]
     return left + entered
 
 
@@ -131,10 +131,10 @@ def _seqs(then: Question, item: tuple[Any, ...]) -> list[int]:
     return [int(v) for v in item] if all(p.is_row for p in parts) else []
 
 
-def _left(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
+def _left(kind: QueryType, then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
     seqs = _seqs(then, item)
     if not seqs:
-        return None
+        return kind.cause(then, "-", item, event.arriving)
     if any(s in event.deleted for s in seqs):
         return "delete"
     window = then.logical_query.window if then.logical_query is not None else then.query.window
@@ -142,10 +142,10 @@ def _left(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
     return "displaced" if min(seqs) >= first else "expiry"
 
 
-def _entered(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
+def _entered(kind: QueryType, then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
     if then.query.every_micros:
         return "boundary"
     seqs = _seqs(then, item)
     if not seqs:
-        return None
+        return kind.cause(then, "+", item, event.arriving)
     return "arrival" if event.arriving in seqs else "promoted"

@@ -11,7 +11,7 @@ from skyband.framework.base.items import rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.verify.differences import Difference, place
-from skyband.framework.verify.replay.trajectories import Point, Trajectories, differences, off_line, to_micros
+from skyband.framework.verify.replay.trajectories import Point, Trajectories, differences, off_line, unmarked, value_and_slope
 from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, smallest_first
 
 
@@ -22,15 +22,20 @@ def compare_trajectories(
     lines = Trajectories(stored, query)
     varying, streams = lines.varying, stream_columns(stored.plan, query)
     names = list(zip(keys_of(changes, streams), keys_of(changes, identity_columns(stored.plan, query)), strict=True))
-    at, values, slopes = micros(changes, "changed_at"), changes[varying.value].to_pylist(), changes[varying.slope].to_pylist()
+    at, (values, slopes) = micros(changes, "changed_at"), value_and_slope(changes, varying)
 
     def wrong(name: tuple[Key, Item], said: str, when: int | None = None) -> Difference:
         return Difference(place(f"table {trajectory_name(query.name)}", streams, name[0], when), said, at=when)
 
     for enters, leaves in intervals:
-        start = Point(at[enters] or 0, to_micros(values[enters]), slopes[enters])
-        end = None if leaves is None else (at[leaves] or 0, to_micros(values[leaves]))
-        for said in differences(names[enters][1], start, end, lines.points.get(names[enters], []), varying.all_items):
+        start = Point(at[enters] or 0, values[enters], slopes[enters])
+        end = None if leaves is None else (at[leaves] or 0, values[leaves])
+        item, points = names[enters][1], lines.points.get(names[enters], [])
+        if varying.slope is None:
+            found = unmarked(item, start.at, None if end is None else end[0], points)
+        else:
+            found = differences(item, start, end, points, varying.all_items)
+        for said in found:
             yield wrong(names[enters], said, start.at)
     for name, line in lines.points.items() if varying.all_items else ():
         # Before its first point the value of an object is 0, and it is never negative.

@@ -5,23 +5,29 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.base.items import TimeVarying
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, stream_columns, trajectory_name
 from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros
 
 
 class Point(NamedTuple):
-    """From ``at`` on, an item has ``value``, which grows by ``slope`` per microsecond. All are in microseconds."""
+    """From ``at`` on, an item has ``value``, which grows by ``slope`` per microsecond. All are in microseconds.
+
+    A value that is constant between points has slope 0 and its own unit.
+    """
 
     at: int
-    value: int
+    value: float
     slope: int
 
-    def by(self, at: int) -> int:
+    def by(self, at: int) -> float:
         """Return the value at a later instant."""
         return self.value + self.slope * (at - self.at)
 
@@ -29,6 +35,14 @@ class Point(NamedTuple):
 def to_micros(seconds: float) -> int:
     """Return seconds, as tables have them, in microseconds."""
     return round(seconds * 1e6)
+
+
+def value_and_slope(rows: pa.Table, varying: TimeVarying) -> tuple[list[float], list[int]]:
+    """Return the value of each row, in the unit of ``Point``, and its slope."""
+    values = rows[varying.value].to_pylist()
+    if varying.slope is None:
+        return values, [0] * rows.num_rows
+    return [to_micros(v) for v in values], rows[varying.slope].to_pylist()
 
 
 class Trajectories:
@@ -41,10 +55,10 @@ class Trajectories:
         rows = stored.table(trajectory_name(query.name))
         rows = rows.filter(pc.less_equal(rows["batch_id"], stored.derived_upto(query)))
         streams, items = keys_of(rows, stream_columns(stored.plan, query)), keys_of(rows, identity_columns(stored.plan, query))
-        columns = micros(rows, "valid_from"), rows[varying.value].to_pylist(), rows[varying.slope].to_pylist()
+        columns = micros(rows, "valid_from"), *value_and_slope(rows, varying)
         self.points: dict[tuple[Key, Item], list[Point]] = {}
         for name, at, value, slope in zip(zip(streams, items, strict=True), *columns, strict=True):
-            self.points.setdefault(name, []).append(Point(at or 0, to_micros(value), slope))
+            self.points.setdefault(name, []).append(Point(at or 0, value, slope))
         for line in self.points.values():
             line.sort()
 
@@ -52,7 +66,9 @@ class Trajectories:
         """Return the time-varying values of an item at ``at``, by column; NaN, which equals nothing, before its first point."""
         point = at_instant(self.points.get((stream, item), []), at)
         if point is None:
-            return {self.varying.value: math.nan, self.varying.slope: 0}
+            return {self.varying.value: math.nan, **({} if self.varying.slope is None else {self.varying.slope: 0})}
+        if self.varying.slope is None:
+            return {self.varying.value: point.value}
         return {self.varying.value: point.by(at) / 1e6, self.varying.slope: point.slope}
 
 
@@ -62,7 +78,7 @@ def at_instant(points: list[Point], at: int) -> Point | None:
     return points[found - 1] if found else None
 
 
-def differences(item: Any, start: Point, end: tuple[int, int] | None, points: list[Point], of_all: bool) -> Iterator[str]:
+def differences(item: Any, start: Point, end: tuple[int, float] | None, points: list[Point], of_all: bool) -> Iterator[str]:
     """Yield what is wrong with an item's trajectory during one stay in the result.
 
     The item entered at ``start`` and left at (instant, value) ``end``, None if it is still in. ``points`` are all of the item's, in order.
@@ -76,6 +92,22 @@ def differences(item: Any, start: Point, end: tuple[int, int] | None, points: li
     yield from off_line(item, inside)
     if end is not None and inside[-1].by(end[0]) != end[1]:
         yield f"{item} left at {end[0]} us with {end[1]} us, but its trajectory gives {inside[-1].by(end[0])}"
+
+
+def unmarked(item: Any, start: int, end: int | None, points: list[Point]) -> Iterator[str]:
+    """Yield what is wrong with the points of a value without slope during one stay in the result, from ``start`` to ``end``.
+
+    The stay has a point where it begins, unless it ends at that instant, and one per instant. Changes may have values from within an
+    instant; points have those of its end.
+    """
+    inside = [p for p in points if p.at >= start and (end is None or p.at < end)]
+    if start != end and (not inside or inside[0].at != start):
+        yield f"{item} entered at {start} us, but its trajectory has {inside[0] if inside else None}"
+    for before, p in pairwise(inside):
+        if p.at <= before.at:
+            yield f"{item} has two points at {p.at} us"
+        elif p.value == before.value:
+            yield f"{item} has a point at {p.at} us, but the value of the point before"
 
 
 def off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:

@@ -73,6 +73,8 @@ OTHERS = {
     "topk_pairs": "  deals: {type: topk_pairs, scoring: value, k: 3, between: {column: side, a: buy, b: sell}}",
     "topk_loyalty": "  wettest: {type: topk_loyalty, object: station, criteria: rain > 0, stale_after: 2 hours, k: 3}",
     "threshold_loyalty": "  sides: {type: threshold_loyalty, object: [station, side], criteria: rain > 0, at_least: 1 day, trace: all}",
+    "topk_groups": "  wettest_sides: {type: topk_groups, group: [station, side], score: sum(rain) / count(), having: count() > 9, k: 3}",
+    "threshold_groups": "  busiest: {type: threshold_groups, group: station, score: distinct(side), above: 3, below: 2}",
 }
 """Query type -> queries of that type."""
 

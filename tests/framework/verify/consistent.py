@@ -159,14 +159,15 @@ def moved(changes: Changes, step: Rows, by: timedelta) -> None:
     at = step[0]["changed_at"]
     for row in step:
         row["changed_at"] = at + by
-        if varying is not None:
+        if varying is not None and varying.slope is not None:
             row[varying.value] += row[varying.slope] * by.total_seconds()
     entered = {changes.item(r) for r in step if r.get("change") == "+"}
 
     def shift(points: Rows) -> None:
         for p in points:
             if varying is not None and p["valid_from"] == at and changes.item(p) in entered:
-                p["valid_from"], p[varying.value] = at + by, p[varying.value] + p[varying.slope] * by.total_seconds()
+                slope = 0 if varying.slope is None else p[varying.slope]
+                p["valid_from"], p[varying.value] = at + by, p[varying.value] + slope * by.total_seconds()
 
     if varying is not None and not varying.all_items:
         small.altered(changes.plan, trajectory_name(changes.query.name), shift)

@@ -24,6 +24,7 @@ QUERIES = [
         "skylines": ("hourly", "band"),
         "sets": ("twins", "angles", "alike", "seen"),
         "loyalty": ("loyal", "fresh", "steady", "slowly"),
+        "groups": ("totals", "means", "busy", "varied", "widest"),
     }.items()
     for name in names
 ]
@@ -70,12 +71,20 @@ def test_everything_of_a_good_job_is_proven(jobs: Jobs, tmp_path: Path, kind: st
 
 
 MOVING = [("loyalty", name) for kind, name in QUERIES if kind == "loyalty"]
+GROUPS = [("groups", name) for kind, name in QUERIES if kind == "groups"]
 UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band")]
 CARRYING = [("deletions", "hot"), ("keyed", "far5"), ("keyed", "best"), ("keyed", "many"), ("sets", "seen")]
-OF_ONE_SCORE = [("pairs", "hourly"), ("sets", "alike")]
-CHANGING_ALWAYS = [("pairs", "hourly"), ("keyed", "parted"), ("skylines", "hourly"), ("sets", "angles")]
+OF_ONE_SCORE = [("pairs", "hourly"), ("sets", "alike"), ("groups", "busy"), ("groups", "varied")]
+CHANGING_ALWAYS = [
+    ("pairs", "hourly"),
+    ("keyed", "parted"),
+    ("skylines", "hourly"),
+    ("sets", "angles"),
+    ("groups", "varied"),
+    ("groups", "widest"),
+]
 """At every boundary: no step can be at the next one."""
-TAKEN_BACK = [q for q in QUERIES if q not in [*MOVING, ("sets", "seen")]]
+TAKEN_BACK = [q for q in QUERIES if q not in [*MOVING, *GROUPS, ("sets", "seen")]]
 APPLIES: dict[str, list[tuple[str, str]]] = {
     "an item less": QUERIES,
     "an item stays longer": TAKEN_BACK,
@@ -83,8 +92,8 @@ APPLIES: dict[str, list[tuple[str, str]]] = {
     "a score": [q for q in QUERIES if q not in UNSCORED],
     "two scores exchanged": [q for q in QUERIES if q not in [*UNSCORED, *OF_ONE_SCORE]],
     "a carried column": CARRYING,
-    "an item of another row": [q for q in QUERIES if q not in MOVING],
-    "two objects exchanged": MOVING,
+    "an item of another row": [q for q in QUERIES if q not in [*MOVING, *GROUPS]],
+    "two objects exchanged": [*MOVING, *GROUPS],
 }
 """To which queries a corruption applies."""
 

@@ -1,0 +1,1 @@
+"""What query types about groups of rows share."""

@@ -1,0 +1,220 @@
+"""The result by definition: of every group with rows in the window, the aggregates, with whole numbers and fractions."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.framework.queries.protocol import Question
+from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
+from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
+from skyband.operators.expressions.aggregates import Aggregate
+from skyband.operators.expressions.ast import Attr, Node
+
+I64 = npt.NDArray[np.int64]
+Group = int
+"""A group as its index in the names of the data."""
+
+
+def passing(question: Question, every: bool = False) -> Found | None:
+    """Return the groups of the result as (values of the identity columns, score), in rank order; None if that is too much work.
+
+    ``every``: all groups that take part, whatever ``k`` and ``above``.
+    """
+    asked, (first, end, at) = _asked(question), window_of(question.query, question.query.window, question.data, question.at)
+    if not question.work.take(SLOW * (end - first)):
+        return None
+    scores = _scores(question, range(first, end))
+    if asked.above is not None and not every:
+        members = _members(question, at, end)
+        if members is None:
+            return None
+        scores = {g: s for g, s in scores.items() if g in members}
+    sign = 1 if question.query.direction == "min" else -1
+    names, items = _named(question)[0], _items(question)
+    ranked = sorted(scores, key=lambda g: (sign * scores[g], names[g]))
+    return [(items[g], scores[g]) for g in ranked[: None if every else asked.k]]
+
+
+def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str:
+    """Return the cause of a change after an event in which the row ``arriving`` came."""
+    first, end, _ = window_of(question.query, question.query.window, question.data, question.at)
+    items, of = _items(question), _group_of(question)
+    if change == "-":
+        return "displaced" if any(of[i] >= 0 and items[of[i]] == item for i in range(first, end)) else "expiry"
+    if question.query.every_micros:
+        return "boundary"
+    return "arrival" if arriving is not None and of[arriving] >= 0 and items[of[arriving]] == item else "promoted"
+
+
+def _asked(question: Question) -> Any:
+    return _operator(question).queries[question.query.index]
+
+
+def _operator(question: Question) -> Any:
+    return question.plan.operators[question.query.operator].operator
+
+
+def _named(question: Question) -> tuple[list[tuple[Any, ...]], I64]:
+    """Return the names of all groups, and the index of each row's."""
+    return question.data.named[_operator(question).group]
+
+
+def _items(question: Question) -> list[tuple[Any, ...]]:
+    """Return the identity columns of every group."""
+    columns = _operator(question).group
+    shown = [columns.index(c) for c in question.query.item.identity(question.plan.intake.partition_by)]
+    return [tuple(name[i] for i in shown) for name in _named(question)[0]]
+
+
+def _group_of(question: Question) -> list[Group]:
+    """Return the group of every row, -1 for rows of none."""
+
+    def made() -> list[Group]:
+        names, of = _named(question)
+        rows = question.data.values(0, len(of))
+        good = np.broadcast_to(holds(_operator(question).where)(rows, rows), len(of))
+        return [g if ok and None not in names[g] else -1 for g, ok in zip(of.tolist(), good.tolist(), strict=True)]
+
+    return question.data.once(("groups", question.query.operator), made)
+
+
+def _values(question: Question) -> list[list[Any]]:
+    """Return for every argument of an aggregate the value of each row: a whole number, a float, or None for null."""
+
+    def made() -> list[list[Any]]:
+        n = len(question.data.every.time)
+        rows = question.data.values(0, n)
+        found = []
+        for x in _operator(question).arguments:
+            v = _argument(x)(rows, rows)
+            value, valid = np.broadcast_to(v.value, n), np.broadcast_to(v.valid, n)
+            found.append([a if ok else None for a, ok in zip(value.tolist(), valid.tolist(), strict=True)])
+        return found
+
+    return question.data.once(("arguments", question.query.operator), made)
+
+
+def _argument(x: Node) -> Callable[..., Values]:
+    """Return the function for an argument: a column as it is, another expression as a number."""
+    if isinstance(x, Attr):
+        return meaning(x)
+    number = score_of(x)
+
+    def values(a: Any, b: Any) -> Values:
+        found = number(a, b)
+        return Values(found, ~np.isnan(found))
+
+    return values
+
+
+def _scores(question: Question, window: range, of_groups: frozenset[Group] | None = None) -> dict[Group, float]:
+    """Return the scores of the groups that take part, of all or of some."""
+    of, op = _group_of(question), _operator(question)
+    rows: dict[Group, list[int]] = {}
+    for i in window:
+        if of[i] >= 0 and (of_groups is None or of[i] in of_groups):
+            rows.setdefault(of[i], []).append(i)
+    values = _values(question)
+    columns = []
+    for aggregate in op.aggregates:
+        mine = None if aggregate.argument is None else values[op.arguments.index(aggregate.argument)]
+        columns.append([_aggregate(aggregate, mine, r) for r in rows.values()])
+    objects = {a.spelling: _column(c) for a, c in zip(op.aggregates, columns, strict=True)}
+    n = len(rows)
+    score = np.broadcast_to(score_of(op.score.node)(objects, objects), n)
+    kept = np.broadcast_to(holds(None if op.having is None else op.having.node)(objects, objects), n)
+    return {g: s for g, s, ok in zip(rows, score.tolist(), kept.tolist(), strict=True) if ok and s == s}
+
+
+def _column(values: list[float]) -> Values:
+    found = np.array(values, np.float64)
+    return Values(found, ~np.isnan(found))
+
+
+def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> float:
+    """Return an aggregate of some rows, NaN for null."""
+    function = aggregate.function
+    if values is None:
+        return float(len(rows))
+    known = [v for i in rows if (v := values[i]) is not None]
+    if function == "count":
+        return float(len(known))
+    if function == "distinct":
+        return float(len(set(known)))
+    if not known:
+        return math.nan
+    if aggregate.share is not None:
+        return float(sorted(known)[math.ceil(Fraction(repr(aggregate.share)) * len(known)) - 1])
+    return _FUNCTIONS[function](known)
+
+
+def _exact(values: list[Any], divisor: int = 1) -> float:
+    """Return the sum, divided, rounded once; with infinities, what remains of them."""
+    endless = {v for v in values if isinstance(v, float) and math.isinf(v)}
+    if endless:
+        return endless.pop() if len(endless) == 1 else math.nan
+    total = sum((Fraction(v) for v in values), Fraction(0)) / divisor
+    try:
+        return total.numerator / total.denominator  # Python rounds a quotient of whole numbers once, to nearest
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float]]] = {
+    "sum": _exact,
+    "mean": lambda values: _exact(values, len(values)),
+    "min": lambda values: float(min(values)),
+    "max": lambda values: float(max(values)),
+    "first": lambda values: float(values[0]),
+    "last": lambda values: float(values[-1]),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """Who was above a bound after each event: ``after`` (instant, number of rows by then), in order, and the ``members``."""
+
+    after: list[tuple[int, int]]
+    members: list[frozenset[Group]]
+
+
+def _members(question: Question, at: int, end: int) -> frozenset[Group] | None:
+    """Return the members above a bound after the events by ``at`` that ``end`` rows had come in; None if that is too much work."""
+    name = ("members", question.query.operator, question.query.index)
+    every = question.data.every
+    if name not in every._made and not question.work.take(SLOW * len(every.time)):
+        return None
+    history = question.data.once(name, lambda: _history(question))
+    found = bisect_right(history.after, (at, end)) - 1
+    return history.members[found] if found >= 0 else frozenset()
+
+
+def _history(question: Question) -> _History:
+    """Judge the groups that each event touches, from the first event on. A group that is in may stay where it could not enter."""
+    asked, window, time = _asked(question), question.query.window, question.data.every.time.tolist()
+    life, most = window.micros or math.inf, window.count or math.inf
+    of = _group_of(question)
+    found, members, first, end = _History([], []), frozenset[Group](), 0, 0
+    leaving = sorted({t + window.micros for t in time}) if window.micros else []
+    for at, arrives in sorted([*((t, False) for t in leaving), *((t, True) for t in time)]):
+        before, first_before = end, first
+        end += arrives
+        while first < end and (time[first] + life <= at or end - first > most):
+            first += 1
+        touched = frozenset(of[i] for i in (*range(first_before, first), *range(before, end)) if of[i] >= 0)
+        if touched:
+            scores = _scores(question, range(first, end), touched)
+            stays = math.nextafter(asked.above, math.inf) if asked.below is None else asked.below
+            inside = {g for g, s in scores.items() if s > asked.above or (g in members and s >= stays)}
+            members = (members - touched) | inside
+        found.after.append((at, end))
+        found.members.append(members)
+    return found

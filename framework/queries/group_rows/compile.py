@@ -1,0 +1,78 @@
+"""Entries to operators: one for all of the same groups (group, score, having, direction, ``where``) and the same window.
+
+Which query asks how (k, above, below, ``every``) does not matter to the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
+from skyband.framework.plan.row_nodes import predicate, predicate_key, texts_of
+from skyband.framework.queries.group_rows.model import GroupRows
+from skyband.operators.base import Operator, Window
+from skyband.operators.expressions.aggregates import AggregateExpression, parse_aggregates
+from skyband.operators.expressions.ast import Node
+
+_WHY = "aggregates of every group, and heaps of the groups in and out of each result"
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What queries must have in common to share a state."""
+
+    group: tuple[str, ...]
+    score: str
+    having: str | None
+    direction: Literal["min", "max"]
+    where: str | None
+    window: Window
+
+
+def compile_groups(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+    """Return drafts of ``Groups`` operators."""
+
+    def key(m: QueryEntry) -> _Key:
+        q = cast(GroupRows, m.query)
+        having = None if q.having is None else parse_aggregates(q.having, context.kinds, "predicate").spelling
+        score = parse_aggregates(q.score, context.kinds, "score").spelling
+        return _Key(q.groups, score, having, _direction(q), predicate_key(context, q.where), m.window)
+
+    for _, group in share(entries, key):
+        yield _draft(context, group)
+
+
+def _direction(query: GroupRows) -> Literal["min", "max"]:
+    return cast(Literal["min", "max"], getattr(query, "direction", "max"))
+
+
+def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
+    first = cast(GroupRows, group[0].query)
+    score = parse_aggregates(first.score, context.kinds, "score")
+    having = None if first.having is None else parse_aggregates(first.having, context.kinds, "predicate")
+    where = predicate(context, first.where)
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.groups import Groups, GroupsQuery
+
+        asked = tuple(
+            GroupsQuery(getattr(m.query, "k", None), getattr(m.query, "above", None), getattr(m.query, "below", None), m.query.every)
+            for m in group
+        )
+        made = Groups(
+            group=first.groups, score=score, having=having, direction=_direction(first), where=where, window=group[0].window,
+            queries=asked, texts=texts,
+        )  # fmt: skip
+        return cast(Operator, made)
+
+    largest = max(getattr(m.query, "k", 1) for m in group)
+    nodes = [*_nodes(score), *_nodes(having), where]
+    return OperatorDraft(group, largest, group[0].window, _direction(first), texts_of(*nodes), build, _WHY, skyband=False)
+
+
+def _nodes(expression: AggregateExpression | None) -> list[Node]:
+    if expression is None:
+        return []
+    return [expression.node, *(a.argument for a in expression.aggregates if a.argument is not None)]

@@ -1,0 +1,73 @@
+"""What query types about groups have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.base.items import SCORE, ItemShape
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
+from skyband.framework.queries.group_rows import explain
+from skyband.framework.queries.group_rows.check import check
+from skyband.framework.queries.group_rows.model import scored_group
+from skyband.framework.queries.protocol import Limits, QueryType, Question
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
+
+if TYPE_CHECKING:
+    from skyband.framework.verify.brute_force.objects import Found
+
+
+class GroupsType(QueryType):
+    """See ``protocol.QueryType``. Its model is a ``GroupRows``."""
+
+    family = "groups"
+    shares = explain.SHARES_STATE
+
+    def item(self, query: Any) -> ItemShape:
+        """Return the group, by the columns that name it."""
+        return scored_group(query.groups)
+
+    def check(self, scope: Scope, path: Path, query: Any) -> None:
+        """See ``check``."""
+        check(scope, path, query)
+
+    def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+        """See ``compile``."""
+        from skyband.framework.queries.group_rows.compile import compile_groups
+
+        return compile_groups(context, entries)
+
+    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
+        """See ``explain``."""
+        return explain.facts(node, queries)
+
+    def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+        """See ``explain``."""
+        return explain.size(plan, node, rate)
+
+    def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
+        """Return ``k``, and the next number to ``above``."""
+        operator: Any = plan.operators[query.operator].operator
+        above = operator.queries[query.index].above
+        return Limits(query.k, ((SCORE, None if above is None else math.nextafter(above, math.inf), None),))
+
+    def brute_force(self, question: Question) -> Found | None:
+        """See ``brute_force``."""
+        from skyband.framework.queries.group_rows.brute_force import passing
+
+        return passing(question)
+
+    def cause(self, question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str:
+        """See ``brute_force``."""
+        from skyband.framework.queries.group_rows.brute_force import cause
+
+        return cause(question, change, item, arriving)
+
+    def ranked(self, question: Question) -> Found | None:
+        """Return every group that takes part."""
+        from skyband.framework.queries.group_rows.brute_force import passing
+
+        return passing(question, every=True)

@@ -1,0 +1,31 @@
+"""Entries about groups: what makes a group, and the expressions over its rows."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from skyband.framework.base.items import SCORE, SCORE_VALUE, ItemShape, Part, RankTerm, TimeVarying
+from skyband.framework.base.units import Text
+from skyband.framework.queries.loyalty_rows.model import Columns
+from skyband.framework.queries.models import QueryModel
+
+
+class GroupRows(QueryModel):
+    """Groups of the window's rows, by an expression over aggregates."""
+
+    group: Columns = Field(description="Column(s) that name the group of a row.", json_schema_extra={"type": ["string", "array"]})
+    score: Text = Field(
+        description="A number over aggregates, such as sum(bytes) / count(): count, sum, mean, min, max, distinct, first, last, quantile."
+    )
+    having: Text | None = Field(default=None, description="Only groups for which this holds take part, such as count() >= 20.")
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that name the group."""
+        return (self.group,) if isinstance(self.group, str) else tuple(self.group)
+
+
+def scored_group(columns: tuple[str, ...]) -> ItemShape:
+    """Return the group that ``columns`` name: by its score, of equal ones by name."""
+    rank = (RankTerm((SCORE,), "query"), *(RankTerm((c,), "asc") for c in columns))
+    return ItemShape((Part("", "the group", columns),), rank, (SCORE_VALUE,), time_varying=TimeVarying(SCORE, None))

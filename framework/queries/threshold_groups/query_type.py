@@ -1,0 +1,30 @@
+"""Thresholds of groups: all groups whose score, an expression over aggregates of their rows, is above a bound."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+
+from skyband.framework.queries.group_rows.groups_type import GroupsType
+from skyband.framework.queries.threshold_groups.model import ThresholdGroups
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
+
+
+class ThresholdGroupsType(GroupsType):
+    """See ``protocol.QueryType``."""
+
+    name = "threshold_groups"
+    model = ThresholdGroups
+    example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
+    shows_k = False
+
+    def check(self, scope: Scope, path: Path, query: ThresholdGroups) -> None:
+        """Check what all groups have, and that ``below`` is not greater than ``above``."""
+        super().check(scope, path, query)
+        at = (*path, "below")
+        if query.below is not None and query.below > query.above and not scope.doc.bad(at):
+            said = "'below' is greater than 'above': a group would leave where it enters"
+            scope.doc.add("SKY-E117", said, scope.doc.where_value(at), f"at most {query.above:g}")
+
+
+QUERY_TYPE = ThresholdGroupsType()

@@ -1,0 +1,115 @@
+"""Arrays of the state of groups: made empty, and with more room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skyband.operators.base import I64, NEVER, AnyArray
+from skyband.operators.groups.kernels.heaps import NOWHERE, Board
+from skyband.operators.groups.kernels.rank import LAST_DIRTY, NOT_DIRTY
+from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
+
+NONE: I64 = np.empty(0, np.int64)
+_FIRST_PLACES = 64
+
+
+def empty_state(layout: Layout) -> State:
+    """Return a state without rows, groups and keys."""
+
+    def table(*shape: int) -> I64:
+        return np.zeros(shape, np.int64)
+
+    arguments, sums, lists, sets = (len(a) for a in (layout.whole, layout.sum_of, layout.list_of, layout.set_of))
+    cells = table(arguments, 0)
+    rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1))
+    groups = Groups(NONE, NONE, table(arguments, 0), table(lists, 0), table(lists, 0), table(sets, 0), table(2))
+    pool, digits = table(0, WIDE), table(WIDE + EXTRA_DIGITS)
+    exact = Sums(table(sums, 0, RECORD), table(sums, 0, 2), pool, NONE, table(2), digits)
+    orders = len(layout.order_of)
+    order = Order(*(table(orders, 0) for _ in Order._fields))
+    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order)
+
+
+def empty_board(name: I64) -> Board:
+    """Return a result without groups and keys."""
+    f64 = np.empty(0, np.float64)
+    sides = np.zeros((2, 0), np.int64)
+    return Board(f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE)
+
+
+def empty_sets(places: int) -> Sets:
+    """Return an empty table; ``places`` is a power of 2."""
+    return Sets(np.full(places, -1), np.zeros(places, np.int64), np.zeros(places, np.int64), np.zeros(1, np.int64))
+
+
+def lengthened(a: AnyArray, size: int, fill: Any = 0, axis: int = -1) -> AnyArray:
+    """Return ``a`` with ``size`` entries on an axis, the new ones ``fill``."""
+    shape = list(a.shape)
+    shape[axis] = size - shape[axis]
+    return np.concatenate([a, np.full(shape, fill, a.dtype)], axis=axis)
+
+
+def more_rows(rows: Rows, needed: int) -> Rows:
+    """Return the rows with at least ``needed`` free ones."""
+    if rows.spare[0] >= needed:
+        return rows
+    have = len(rows.time)
+    size = 2 * (have - int(rows.spare[0])) + 2 * needed + 64
+    free = np.concatenate([rows.free[: rows.spare[0]], np.arange(size - 1, have - 1, -1)])
+    cells = lengthened(rows.cells, size)
+    one = {name: lengthened(getattr(rows, name), size) for name in ("time", "seq", "group", "after", "before_in", "after_in")}
+    return rows._replace(
+        **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64)
+    )
+
+
+def more_nodes(order: Order, size: int) -> Order:
+    """Return the orders with room for ``size`` rows."""
+    return order._replace(**{name: lengthened(getattr(order, name), size) for name in ("left", "right", "size")})
+
+
+def more_groups(groups: Groups, size: int) -> Groups:
+    """Return the groups with room for ``size``."""
+    made = {name: lengthened(getattr(groups, name), size) for name in ("alive", "mark", "known", "different")}
+    return groups._replace(**made, head=lengthened(groups.head, size, -1), tail=lengthened(groups.tail, size, -1))
+
+
+def more_sums(sums: Sums, size: int) -> Sums:
+    """Return the sums with room for ``size`` groups."""
+    return sums._replace(narrow=lengthened(sums.narrow, size, axis=1), endless=lengthened(sums.endless, size, axis=1))
+
+
+def more_pool(sums: Sums, slots: int) -> Sums:
+    """Return the sums with a larger pool: at least ``slots`` free rows."""
+    have, free = len(sums.pool), sums.free[: sums.spare[0]]
+    size = 2 * have + slots + 8
+    free = np.concatenate([free, np.arange(size - 1, have - 1, -1)])
+    pool = lengthened(sums.pool, size, axis=0)
+    return sums._replace(pool=pool, free=lengthened(free, size), spare=np.array([len(free), sums.spare[1]], np.int64))
+
+
+def more_of_board(board: Board, name: I64, size: int) -> Board:
+    """Return the board with room for ``size`` groups."""
+    fills: dict[str, Any] = {
+        "value": np.nan, "bound": np.nan, "place": NOWHERE, "shown": 0, "shown_value": np.nan, "traced": np.nan, "dirty": NOT_DIRTY,
+        "rows": 0,
+    }  # fmt: skip
+    made = {field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()}
+    return board._replace(**made, name=name)
+
+
+def more_keys_of_board(board: Board, size: int) -> Board:
+    """Return the board with room for ``size`` keys, of which the new ones have no heaps."""
+    fills = {"start": 0, "size": 0, "first_dirty": LAST_DIRTY, "next": NEVER, "step": 0}
+    return board._replace(**{field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()})
+
+
+def ranges(start: I64, length: I64) -> I64:
+    """Return start[0], start[0] + 1, ..., of each range one after the other."""
+    if not len(start):
+        return NONE
+    before = np.cumsum(length) - length
+    found: I64 = np.repeat(start - before, length) + np.arange(int(length.sum()))
+    return found

@@ -1,0 +1,138 @@
+"""What groups are asked for: what makes a group, its score, the window, and the queries that share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from skyband.operators.base import Column, Window, object_column
+from skyband.operators.expressions import RowKernel, attributes, compile_row
+from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
+from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.state_keys import Group, Named, StateKeys
+from skyband.operators.windows import check_window
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsQuery:
+    """The first ``k`` groups, or all whose score is above ``above``: exactly one of the two.
+
+    A group that is in the result because of ``above`` stays while its score is at least ``below``; without ``below``, while it is above
+    ``above``. ``every``: boundaries in microseconds, if not as of every event.
+    """
+
+    k: int | None = None
+    above: float | None = None
+    below: float | None = None
+    every: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsConfiguration:
+    """Aggregates of the rows that have equal values in the columns ``group``, for all ``queries``.
+
+    Rows for which ``where`` is true and no column of ``group`` is null belong to a group. A group takes part while it has a row in the
+    ``window``, ``having`` is true and ``score`` is not null or NaN. ``texts`` are the plan's text constants.
+
+    Raises ValueError for no ``group``, a window without bounds, no queries, a query with neither or both of ``k`` and ``above``, k < 1,
+    ``below`` without or greater than ``above``, ``every`` < 1, ``above`` with direction min.
+    """
+
+    group: tuple[str, ...]
+    score: AggregateExpression
+    having: AggregateExpression | None = None
+    direction: Literal["min", "max"] = "max"
+    where: Node | None = None
+    window: Window
+    queries: tuple[GroupsQuery, ...]
+    texts: tuple[str, ...] = ()
+
+    state_format: ClassVar[str] = "Groups"
+    query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it
+    keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={"step": 1, "next": 1, "next_seq": 0},
+        groups=(
+            Group(Named("key"), {"number": 0, "name_length": 0, "name_words": 0, "shown": 1, "shown_value": 1, "member": 1}),
+        ),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if not self.group:
+            raise ValueError("groups need the columns that make them")
+        check_window(self.window, self.window, "groups")
+        if not self.queries:
+            raise ValueError("a state of groups needs at least one query")
+        for i, q in enumerate(self.queries):
+            if (q.k is None) == (q.above is None):
+                raise ValueError(f"query {i}: either k or above")
+            if q.k is not None and q.k < 1:
+                raise ValueError(f"query {i}: k must be at least 1, not {q.k}")
+            if q.above is not None and self.direction == "min":
+                raise ValueError(f"query {i}: above with direction min")
+            if q.below is not None and (q.above is None or not q.below <= q.above):
+                raise ValueError(f"query {i}: below needs an above that is at least as large")
+            if q.every is not None and q.every < 1:
+                raise ValueError(f"query {i}: every must be at least 1 microsecond")
+        _ = self.kernels  # raises ValueError for expressions of wrong types, and for text constants without a code
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """The aggregates of ``score`` and ``having``, each once."""
+        return tuple(dict.fromkeys([*self.score.aggregates, *(self.having.aggregates if self.having is not None else ())]))
+
+    @property
+    def arguments(self) -> tuple[Node, ...]:
+        """The arguments of the aggregates, each once."""
+        return tuple(dict.fromkeys(a.argument for a in self.aggregates if a.argument is not None))
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The compiled expressions."""
+        codes = {text: code for code, text in enumerate(self.texts)}
+        return Kernels(
+            None if self.where is None else compile_row(None, self.where, False, codes),
+            tuple(None if is_column(x) else compile_row(x, None, False, codes) for x in self.arguments),
+            None if isinstance(self.score.node, Attr) else compile_row(self.score.node, None, False, codes),
+            None if self.having is None else compile_row(None, self.having.node, False, codes),
+        )
+
+    @property
+    def object_column(self) -> Column:
+        """The column with the groups' numbers."""
+        return object_column(self.group)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Single groups."""
+        return ("",)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The groups' numbers, and what the expressions read."""
+        read = [c for node in (self.where, *self.arguments) if node is not None for c in attributes(node)]
+        return (self.object_column, *dict.fromkeys(read))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "kernels"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Compiled expressions: of ``where``, of each argument (None for a column), of the score (None for a single aggregate), of having."""
+
+    where: RowKernel | None
+    arguments: tuple[RowKernel | None, ...]
+    score: RowKernel | None
+    having: RowKernel | None
+
+
+def is_column(x: Node) -> bool:
+    """Return True for an argument that is a column: its values are used as they are."""
+    return isinstance(x, Attr)
+
+
+def is_whole(x: Node) -> bool:
+    """Return True for an argument with int64 values: numbers, texts, instants, truth values."""
+    return isinstance(x, Attr) and x.type != "float"

@@ -1,0 +1,248 @@
+"""First stage: the events of a call, and the aggregates of the groups that each event touched."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from skyband.operators.base import I64, NEVER, NULL
+from skyband.operators.groups.kernels.lists import enter_list, leave_list
+from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
+from skyband.operators.groups.kernels.sets import enter_set, leave_set
+from skyband.operators.groups.kernels.sums import add_number, add_whole, clear, rounded
+from skyband.operators.groups.kernels.tables import (
+    COUNT,
+    COUNT_ROWS,
+    DISTINCT,
+    END,
+    MEAN,
+    QUANTILE,
+    Events,
+    Feed,
+    State,
+    Window,
+)
+from skyband.operators.jit import inner_inlined, jit
+
+KEY, ROW, EVENTS, RECORDS = range(4)
+"""``Events.counts``."""
+
+DONE, POOL, PLACES = range(3)
+"""Answers of ``advance``: all is done; the pool of sums has too few rows; the table of sets has too few places."""
+
+NO_ROW: Final = -1
+
+
+@jit
+def advance(state: State, feed: Feed, window: Window, events: Events) -> int:
+    """Process the keys of the job from where ``events.counts`` says; return why it stops."""
+    counts = events.counts
+    while counts[KEY] < len(feed.job):
+        j = counts[KEY]
+        if counts[ROW] < feed.first[j]:
+            counts[ROW] = feed.first[j]
+            events.first_of_key[j] = counts[EVENTS]
+        why = advance_key(state, feed, window, events, feed.job[j], feed.end[j])
+        if why != DONE:
+            return why
+        counts[KEY] += 1
+        counts[ROW] = -1
+    events.first_of_key[len(feed.job)] = counts[EVENTS]
+    events.record[counts[EVENTS]] = counts[RECORDS]
+    return DONE
+
+
+@inner_inlined
+def advance_key(state: State, feed: Feed, window: Window, events: Events, key: int, end: int) -> int:
+    """Process the expiries and arrivals of one key, in order."""
+    counts, rows = events.counts, state.rows
+    while True:
+        head, arriving = state.keys.head[key], counts[ROW]
+        expiry = rows.time[head] + window.micros if head >= 0 else NEVER
+        arrives = expiry >= window.until or (arriving < end and expiry > feed.time[arriving])
+        at, oldest, group = expiry, 0, NO_ROW
+        if arrives:
+            if arriving >= end:
+                return DONE
+            if state.sums.spare[0] < len(state.layout.sum_of):
+                return POOL
+            if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
+                return PLACES
+            at, oldest, group = feed.time[arriving], feed.seq[arriving] - window.size + 1, feed.group[arriving]
+            state.keys.next_seq[key] = feed.seq[arriving] + 1
+            counts[ROW] = arriving + 1
+        state.groups.clock[0] += 1
+        touched = 0
+        while head >= 0 and (rows.seq[head] < oldest if arrives else rows.time[head] + window.micros == expiry):
+            touched = touch(state, events, rows.group[head], touched)
+            drop_head(state, key)
+            head = state.keys.head[key]
+        if group >= 0:
+            touched = touch(state, events, group, touched)
+            add_row(state, feed, arriving, key)
+        if touched > 0:
+            note(state, events, at, group, touched)
+
+
+@jit
+def add_rows(state: State, feed: Feed, key_of: I64) -> int:
+    """Add the rows of the feed from ``state.groups.clock[1]`` on, without events; return why it stops."""
+    clock = state.groups.clock
+    while clock[1] < len(feed.time):
+        if state.sums.spare[0] < len(state.layout.sum_of):
+            return POOL
+        if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
+            return PLACES
+        add_row(state, feed, clock[1], key_of[clock[1]])
+        clock[1] += 1
+    return DONE
+
+
+@jit
+def look(state: State, events: Events) -> None:
+    """Make a record of every group that has rows, as of one event."""
+    touched = 0
+    for group in range(len(state.groups.alive)):
+        if state.groups.alive[group] > 0:
+            events.touched[touched] = group
+            touched += 1
+    note(state, events, 0, NO_ROW, touched)
+
+
+@inner_inlined
+def touch(state: State, events: Events, group: int, touched: int) -> int:
+    """Note that the event touches a group; return the number of groups."""
+    if state.groups.mark[group] == state.groups.clock[0]:
+        return touched
+    state.groups.mark[group] = state.groups.clock[0]
+    events.touched[touched] = group
+    return touched + 1
+
+
+@inner_inlined
+def note(state: State, events: Events, at: int, arrived: int, touched: int) -> None:
+    """End an event that touched groups: write its records."""
+    counts, groups = events.counts, state.groups
+    e, r = counts[EVENTS], counts[RECORDS]
+    events.at[e], events.arrived[e], events.record[e] = at, arrived, r
+    for i in range(touched):
+        group = events.touched[i]
+        events.group[r + i], events.alive[r + i] = group, groups.alive[group]
+        for a in range(len(state.layout.code)):
+            events.values[a, r + i] = aggregate(state, a, group)
+    counts[EVENTS], counts[RECORDS] = e + 1, r + touched
+
+
+@inner_inlined
+def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
+    """Add an arriving row to its key and group. There must be a free row."""
+    layout, rows, groups, group = state.layout, state.rows, state.groups, feed.group[arriving]
+    rows.spare[0] -= 1
+    row = rows.free[rows.spare[0]]
+    rows.time[row], rows.seq[row], rows.group[row], rows.after[row] = feed.time[arriving], feed.seq[arriving], group, -1
+    for a in range(len(layout.whole)):
+        rows.cells[a, row] = feed.cells[a, arriving]
+    if state.keys.head[key] < 0:
+        state.keys.head[key] = row
+    else:
+        rows.after[state.keys.tail[key]] = row
+    state.keys.tail[key] = row
+    groups.alive[group] += 1
+    for a in range(len(layout.whole)):
+        if is_known(state, a, row):
+            groups.known[a, group] += 1
+    for s in range(len(layout.sum_of)):
+        if is_known(state, layout.sum_of[s], row):
+            change_sum(state, s, group, row, 1)
+    for s in range(len(layout.list_of)):
+        a = layout.list_of[s]
+        if is_known(state, a, row):
+            enter_list(rows, groups, s, group, row, a, layout.whole[a], layout.rule[s])
+    for s in range(len(layout.set_of)):
+        if is_known(state, layout.set_of[s], row):
+            owner = group * len(layout.set_of) + s
+            groups.different[s, group] += enter_set(state.sets, owner, rows.cells[layout.set_of[s], row])
+    for s in range(len(layout.order_of)):
+        a = layout.order_of[s]
+        if is_known(state, a, row):
+            enter_order(state.order, rows, s, group, row, a, layout.whole[a])
+
+
+@inner_inlined
+def drop_head(state: State, key: int) -> None:
+    """Remove the first row of a key from the key and its group."""
+    layout, rows, groups, row = state.layout, state.rows, state.groups, state.keys.head[key]
+    group = rows.group[row]
+    state.keys.head[key] = rows.after[row]
+    groups.alive[group] -= 1
+    for a in range(len(layout.whole)):
+        if is_known(state, a, row):
+            groups.known[a, group] -= 1
+    for s in range(len(layout.sum_of)):
+        if is_known(state, layout.sum_of[s], row):
+            change_sum(state, s, group, row, -1)
+            if groups.known[layout.sum_of[s], group] == 0:
+                clear(state.sums, s, group)
+    for s in range(len(layout.list_of)):
+        leave_list(rows, groups, s, group, row)
+    for s in range(len(layout.set_of)):
+        if is_known(state, layout.set_of[s], row):
+            owner = group * len(layout.set_of) + s
+            groups.different[s, group] -= leave_set(state.sets, owner, rows.cells[layout.set_of[s], row])
+    for s in range(len(layout.order_of)):
+        a = layout.order_of[s]
+        if is_known(state, a, row):
+            leave_order(state.order, rows, s, group, row, a, layout.whole[a])
+    rows.free[rows.spare[0]] = row
+    rows.spare[0] += 1
+
+
+@inner_inlined
+def is_known(state: State, argument: int, row: int) -> bool:
+    """Return True if the row's value is not null."""
+    if state.layout.whole[argument] != 0:
+        return bool(state.rows.cells[argument, row] != NULL)
+    return bool(state.rows.floats[argument, row] == state.rows.floats[argument, row])
+
+
+@inner_inlined
+def change_sum(state: State, slot: int, group: int, row: int, sign: int) -> None:
+    """Add or subtract the value of a row."""
+    argument = state.layout.sum_of[slot]
+    if state.layout.whole[argument] != 0:
+        add_whole(state.sums, slot, group, state.rows.cells[argument, row], sign)
+    else:
+        add_number(state.sums, slot, group, state.rows.cells[argument, row], sign)
+
+
+@inner_inlined
+def value_of(state: State, argument: int, row: int) -> float:
+    """Return a value that is not null."""
+    if state.layout.whole[argument] != 0:
+        return float(state.rows.cells[argument, row])
+    return float(state.rows.floats[argument, row] + 0.0)
+
+
+@inner_inlined
+def aggregate(state: State, a: int, group: int) -> float:
+    """Return an aggregate of a group; NaN for null."""
+    layout, code, slot = state.layout, state.layout.code[a], state.layout.slot[a]
+    if code == COUNT_ROWS:
+        return float(state.groups.alive[group])
+    if code == COUNT:
+        return float(state.groups.known[slot, group])
+    if code == DISTINCT:
+        return float(state.groups.different[slot, group])
+    if code == END:
+        row = state.groups.head[slot, group]
+        return math.nan if row < 0 else value_of(state, layout.list_of[slot], row)
+    if code == QUANTILE:
+        known = state.groups.known[layout.order_of[slot], group]
+        if known == 0:
+            return math.nan
+        place = (known * layout.share[a, 0] + layout.share[a, 1] - 1) // layout.share[a, 1] - 1
+        return value_of(state, layout.order_of[slot], row_at(state.order, slot, group, place))
+    known = state.groups.known[layout.sum_of[slot], group]
+    if known == 0:
+        return math.nan
+    return rounded(state.sums, slot, group, known if code == MEAN else 1)

@@ -1,0 +1,120 @@
+"""The groups of each key in two heaps per query: members, the last first, and others, the first first.
+
+A heap is a stretch of ``Board.heap[side]``. Groups rank by ``bound``, the larger first, then by ``name``. The bound of a member is its
+value. That of another may be larger: a value that falls, or rises no higher than its bound, touches no heap (docs/algorithms D7).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from skyband.operators.base import F64, I64, AnyArray
+from skyband.operators.jit import inner
+
+OTHERS, MEMBERS = range(2)
+"""Sides of a board."""
+NOWHERE: Final = -1
+
+
+class Board(NamedTuple):
+    """The present result of one query, and the one that its changes show.
+
+    Per group: ``value`` (internal: larger ranks first; NaN for a group that takes no part), ``bound``, ``place`` (2 * place in the heap +
+    side, or ``NOWHERE``), ``shown`` (1 if the changes have it), ``shown_value``, ``traced`` (the value of its last point, or NaN),
+    ``dirty`` (the next group of the key that may differ from what is shown, ``NOT_DIRTY``, or ``LAST_DIRTY``), ``name`` (rank by name),
+    ``rows`` (in the window).
+    Per key: ``start`` of its heaps, ``size`` (sides, keys), ``first_dirty``, ``next`` (the boundary that shows them, or ``NEVER``),
+    ``step``.
+    """
+
+    value: F64
+    bound: F64
+    place: I64
+    shown: I64
+    shown_value: F64
+    traced: F64
+    dirty: I64
+    name: I64
+    rows: I64
+    heap: AnyArray
+    start: I64
+    size: AnyArray
+    first_dirty: I64
+    next: I64
+    step: I64
+
+
+@inner
+def better(board: Board, a: int, b: int) -> bool:
+    """Return True if group a ranks before group b, by their bounds."""
+    if board.bound[a] != board.bound[b]:
+        return bool(board.bound[a] > board.bound[b])
+    return bool(board.name[a] < board.name[b])
+
+
+@inner
+def above(board: Board, side: int, a: int, b: int) -> bool:
+    """Return True if a belongs above b in a heap of the side."""
+    return better(board, b, a) if side == MEMBERS else better(board, a, b)
+
+
+@inner
+def lift(board: Board, side: int, start: int, i: int, group: int) -> None:
+    """Put a group at place i of a heap or above it."""
+    while i > 0:
+        parent = (i - 1) >> 1
+        other = board.heap[side, start + parent]
+        if not above(board, side, group, other):
+            break
+        board.heap[side, start + i] = other
+        board.place[other] = 2 * i + side
+        i = parent
+    board.heap[side, start + i] = group
+    board.place[group] = 2 * i + side
+
+
+@inner
+def lower(board: Board, side: int, start: int, size: int, i: int, group: int) -> None:
+    """Put a group at place i of a heap or below it."""
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        if child + 1 < size and above(board, side, board.heap[side, start + child + 1], board.heap[side, start + child]):
+            child += 1
+        other = board.heap[side, start + child]
+        if not above(board, side, other, group):
+            break
+        board.heap[side, start + i] = other
+        board.place[other] = 2 * i + side
+        i = child
+    board.heap[side, start + i] = group
+    board.place[group] = 2 * i + side
+
+
+@inner
+def push(board: Board, side: int, key: int, group: int) -> None:
+    """Add a group to a heap."""
+    size = board.size[side, key]
+    board.size[side, key] = size + 1
+    lift(board, side, board.start[key], size, group)
+
+
+@inner
+def remove(board: Board, side: int, key: int, group: int) -> None:
+    """Remove a group from a heap."""
+    i, start = board.place[group] >> 1, board.start[key]
+    size = board.size[side, key] - 1
+    board.size[side, key] = size
+    board.place[group] = NOWHERE
+    if i < size:
+        move(board, side, start, size, i, board.heap[side, start + size])
+
+
+@inner
+def move(board: Board, side: int, start: int, size: int, i: int, group: int) -> None:
+    """Put a group, whose bound may have changed, at place i, above or below it."""
+    if i > 0 and above(board, side, group, board.heap[side, start + ((i - 1) >> 1)]):
+        lift(board, side, start, i, group)
+    else:
+        lower(board, side, start, size, i, group)

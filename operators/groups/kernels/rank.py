@@ -1,0 +1,227 @@
+"""Second stage: from the values of groups after each event to the changes of one query and the points of its members."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
+from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, better, lower, move, push, remove
+from skyband.operators.jit import inner, inner_inlined, jit
+
+NOT_DIRTY, LAST_DIRTY = -2, -1
+CHANGE_COLUMNS, POINT_COLUMNS = 6, 3
+"""key, at, step, sign, cause, group of a change; key, at, group of a point."""
+
+
+class Query(NamedTuple):
+    """``k`` groups; or, with k = 0, those above ``above``, which stay while they are not below ``below``. ``every``: 0 without."""
+
+    k: int
+    above: float
+    below: float
+    every: int
+    until: int
+
+
+class Values(NamedTuple):
+    """The records of a call (see ``tables.Events``), with the ``value`` of each group after the event; jobs as in ``tables.Feed``."""
+
+    job: I64
+    first_of_key: I64
+    at: I64
+    arrived: I64
+    record: I64
+    group: I64
+    alive: I64
+    value: F64
+
+
+class Output(NamedTuple):
+    """Changes and points with their values; ``counts``: of changes, points, and groups in ``traced`` since the last point in time.
+
+    ``waiting``: those groups; ``is_waiting``: 1 for them.
+    """
+
+    changes: I64
+    change_value: F64
+    points: I64
+    point_value: F64
+    waiting: I64
+    is_waiting: I64
+    counts: I64
+
+
+@jit
+def rank(board: Board, query: Query, values: Values, out: Output) -> None:
+    """Process all events of a call for one query."""
+    for j in range(len(values.job)):
+        key = values.job[j]
+        first, end = values.first_of_key[j], values.first_of_key[j + 1]
+        for e in range(first, end):
+            at = values.at[e]
+            if board.next[key] < at:
+                show_boundary(board, query, key, out)
+            for r in range(values.record[e], values.record[e + 1]):
+                group, value = values.group[r], values.value[r]
+                board.rows[group] = values.alive[r]
+                if value == value or board.value[group] == board.value[group]:
+                    change(board, query, key, group, value)
+            if query.k > 0:
+                settle(board, query, key)
+            if query.every > 0:
+                if board.first_dirty[key] != LAST_DIRTY and board.next[key] == NEVER:
+                    board.next[key] = -(-at // query.every) * query.every
+                continue
+            show(board, query, key, at, values.arrived[e], out)
+            if e + 1 == end or values.at[e + 1] != at:
+                trace(board, key, at, out)
+        if board.next[key] < query.until:
+            show_boundary(board, query, key, out)
+
+
+@jit
+def place_all(board: Board, query: Query, key_of: I64) -> None:
+    """Build the result from the values of all groups; nothing counts as changed. Membership above a bound is kept in ``place``."""
+    if query.k > 0:
+        for group in range(len(key_of)):
+            board.bound[group] = board.value[group]
+            if board.value[group] == board.value[group]:
+                push(board, OTHERS, key_of[group], group)
+        for key in range(len(board.start)):
+            settle(board, query, key)
+    for group in range(len(key_of)):
+        board.dirty[group] = NOT_DIRTY
+        board.traced[group] = board.shown_value[group] if board.shown[group] else math.nan
+    for key in range(len(board.start)):
+        board.first_dirty[key] = LAST_DIRTY
+    for group in range(len(key_of)):
+        member = is_member(board, group)
+        if member != (board.shown[group] != 0) or (member and board.shown_value[group] != board.value[group]):
+            soil(board, key_of[group], group)
+
+
+@inner_inlined
+def is_member(board: Board, group: int) -> bool:
+    """Return True if the group is in the present result."""
+    place = board.place[group]
+    return bool(place != NOWHERE and place & 1 == MEMBERS)
+
+
+@inner_inlined
+def soil(board: Board, key: int, group: int) -> None:
+    """Note that a group may differ from what is shown."""
+    if board.dirty[group] == NOT_DIRTY:
+        board.dirty[group] = board.first_dirty[key]
+        board.first_dirty[key] = group
+
+
+@inner_inlined
+def change(board: Board, query: Query, key: int, group: int, value: float) -> None:
+    """Take over the new value of a group."""
+    place, known = board.place[group], value == value
+    board.value[group] = value
+    if query.k == 0:
+        inside = known and (value > query.above or (place != NOWHERE and value >= query.below))
+        if inside or place != NOWHERE:
+            soil(board, key, group)
+        board.place[group] = MEMBERS if inside else NOWHERE
+    elif place == NOWHERE:
+        if known:
+            board.bound[group] = value
+            push(board, OTHERS, key, group)
+    elif place & 1 == MEMBERS:
+        soil(board, key, group)
+        if known:
+            board.bound[group] = value
+            move(board, MEMBERS, board.start[key], board.size[MEMBERS, key], place >> 1, group)
+        else:
+            remove(board, MEMBERS, key, group)
+    elif known and value > board.bound[group]:
+        board.bound[group] = value
+        move(board, OTHERS, board.start[key], board.size[OTHERS, key], place >> 1, group)
+
+
+@inner_inlined
+def settle(board: Board, query: Query, key: int) -> None:
+    """Move groups between members and others until the members are the first k."""
+    start = board.start[key]
+    while board.size[OTHERS, key] > 0:
+        best = board.heap[OTHERS, start]
+        full = board.size[MEMBERS, key] >= query.k
+        worst = board.heap[MEMBERS, start] if full else NOWHERE
+        if full and not better(board, best, worst):
+            return
+        if board.value[best] != board.value[best]:
+            remove(board, OTHERS, key, best)
+        elif board.bound[best] != board.value[best]:
+            board.bound[best] = board.value[best]
+            lower(board, OTHERS, start, board.size[OTHERS, key], 0, best)
+        else:
+            remove(board, OTHERS, key, best)
+            if full:
+                remove(board, MEMBERS, key, worst)
+                push(board, OTHERS, key, worst)
+                soil(board, key, worst)
+            push(board, MEMBERS, key, best)
+            soil(board, key, best)
+
+
+@inner
+def show_boundary(board: Board, query: Query, key: int, out: Output) -> None:
+    """Show at its boundary what has changed."""
+    at = board.next[key]
+    board.next[key] = NEVER
+    show(board, query, key, at, NOWHERE, out)
+    trace(board, key, at, out)
+
+
+@inner_inlined
+def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Output) -> None:
+    """Write the changes since the last event or boundary, in no order, and forget them."""
+    group, step = board.first_dirty[key], 0
+    board.first_dirty[key] = LAST_DIRTY
+    while group != LAST_DIRTY:
+        following = board.dirty[group]
+        board.dirty[group] = NOT_DIRTY
+        member, shown = is_member(board, group), board.shown[group] != 0
+        if member != shown:
+            if step == 0:
+                step = board.step[key] + 1
+                board.step[key] = step
+            n = out.counts[0]
+            out.counts[0] = n + 1
+            row = out.changes[n]
+            row[0], row[1], row[2], row[3], row[5] = key, at, step, 1 if member else -1, group
+            if not member:
+                row[4] = EXPIRY if board.rows[group] == 0 else DISPLACED
+            elif query.every > 0:
+                row[4] = BOUNDARY
+            else:
+                row[4] = ARRIVAL if arrived == group else PROMOTED
+            out.change_value[n] = board.value[group] if member else board.shown_value[group]
+            board.shown[group] = 1 if member else 0
+            board.traced[group] = math.nan
+        if member:
+            board.shown_value[group] = board.value[group]
+            if out.is_waiting[group] == 0:
+                out.is_waiting[group] = 1
+                out.waiting[out.counts[2]] = group
+                out.counts[2] += 1
+        group = following
+
+
+@inner_inlined
+def trace(board: Board, key: int, at: int, out: Output) -> None:
+    """Write a point of every member whose value differs from that of its last point, after all events of an instant."""
+    for i in range(out.counts[2]):
+        group = out.waiting[i]
+        out.is_waiting[group] = 0
+        if board.shown[group] != 0 and board.traced[group] != board.shown_value[group]:
+            n = out.counts[1]
+            out.counts[1] = n + 1
+            row = out.points[n]
+            row[0], row[1], row[2] = key, at, group
+            board.traced[group] = board.shown_value[group]
+            out.point_value[n] = board.shown_value[group]
+    out.counts[2] = 0

@@ -1,0 +1,169 @@
+"""What the kernels of groups work on: rows of the window, groups, keys, and the events of one call."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from skyband.operators.base import F64, I64, AnyArray
+
+COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE = range(7)
+"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last)."""
+
+LEAST, GREATEST, FIRST, LAST = range(4)
+"""Rules of lists: what an arriving row removes from the end of its group's list. Of a list by ``LAST`` only the newest row stays."""
+
+NARROW: Final = 6
+"""Chunks of a sum around its first value."""
+BASE, PLACE, RECORD = NARROW, NARROW + 1, NARROW + 2
+"""What follows the chunks of a sum: 1 + the number of the first one, 1 + the row of the pool that has the sum instead; 0 for none."""
+WIDE: Final = 72
+"""Chunks of a sum of any float64 values."""
+EXTRA_DIGITS: Final = 4
+"""Digits of a quotient below those of the dividend: 97 bits and more of any quotient by a number below 2^31."""
+
+
+class Layout(NamedTuple):
+    """What is computed. ``code`` and ``slot`` (aggregates,): code, and place among the arguments (counts), sums, lists, sets or orders;
+    ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
+
+    ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``: the argument of
+    each sum, list, set and order; ``rule``: the rule of each list.
+    """
+
+    code: I64
+    slot: I64
+    share: I64
+    whole: I64
+    sum_of: I64
+    list_of: I64
+    rule: I64
+    set_of: I64
+    order_of: I64
+
+
+class Window(NamedTuple):
+    """``size`` rows and ``micros``, or ``UNBOUNDED``; ``until``: events before it are processed."""
+
+    size: int
+    micros: int
+    until: int
+
+
+class Rows(NamedTuple):
+    """Rows of the window that belong to a group: ``time``, ``seq``, ``group``; ``after``: the next row of the key, or -1.
+
+    ``cells`` (arguments, room): values as int64, or the bits of float64; ``floats`` the same memory as float64. ``before_in``, ``after_in``
+    (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says.
+    """
+
+    time: I64
+    seq: I64
+    group: I64
+    after: I64
+    cells: I64
+    floats: F64
+    before_in: I64
+    after_in: I64
+    free: I64
+    spare: I64
+
+
+class Keys(NamedTuple):
+    """Per key: its first and last row (``head``, ``tail``), or -1; ``next_seq``: the seq of its next row."""
+
+    head: I64
+    tail: I64
+    next_seq: I64
+
+
+class Groups(NamedTuple):
+    """Per group: ``alive`` rows, the ``mark`` of the last event that touched it; (slots, groups) ``known`` values that are not null,
+    ``head`` and ``tail`` of lists, ``different`` values of sets. ``clock[0]``: the mark of the present event."""
+
+    alive: I64
+    mark: I64
+    known: I64
+    head: I64
+    tail: I64
+    different: I64
+    clock: I64
+
+
+class Sums(NamedTuple):
+    """Exact sums, by slot and group, as signed chunks of 32 bits (docs/algorithms D7).
+
+    ``narrow`` (slots, groups, ``RECORD``): chunks of the sum, ``BASE`` and ``PLACE``: one cache line. ``endless`` (slots, groups, 2):
+    infinities of each sign. ``free``: unused rows of ``pool``, as many as ``spare[0]`` says; ``spare[1]``: infinities of all groups.
+    ``digits``: for a sum that is being rounded.
+    """
+
+    narrow: AnyArray
+    endless: AnyArray
+    pool: I64
+    free: I64
+    spare: I64
+    digits: I64
+
+
+class Sets(NamedTuple):
+    """How many rows have each (group, value) of each set: a hash table with linear probing. ``owner``: slot and group, or -1 for free
+    places; ``used[0]``: occupied places."""
+
+    owner: I64
+    value: I64
+    rows: I64
+    used: I64
+
+
+class Order(NamedTuple):
+    """Rows in order of a value: (slots, rows) ``left``, ``right``, ``size`` of the nodes, (slots, groups) ``root``."""
+
+    left: I64
+    right: I64
+    size: I64
+    root: I64
+
+
+class State(NamedTuple):
+    """All that rows change."""
+
+    layout: Layout
+    rows: Rows
+    keys: Keys
+    groups: Groups
+    sums: Sums
+    sets: Sets
+    order: Order
+
+
+class Feed(NamedTuple):
+    """The arriving rows of one call, by key and seq. ``group`` is -1 for rows of no group; ``cells`` (arguments, rows).
+
+    ``job``: the keys with rows or expiries; the rows of each are [``first``, ``end``).
+    """
+
+    time: I64
+    seq: I64
+    group: I64
+    cells: I64
+    job: I64
+    first: I64
+    end: I64
+
+
+class Events(NamedTuple):
+    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1; their records are those from ``record`` on.
+
+    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows and ``values`` (aggregates, records) after the event.
+    ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and records so far.
+    """
+
+    at: I64
+    arrived: I64
+    record: I64
+    first_of_key: I64
+    group: I64
+    alive: I64
+    values: AnyArray
+    touched: I64
+    counts: I64

@@ -1,0 +1,64 @@
+"""From aggregates to the sums, lists and sets that kernels keep for each group."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final, TypeVar
+
+import numpy as np
+
+from skyband.operators.groups.configuration import GroupsConfiguration, is_whole
+from skyband.operators.groups.kernels.tables import (
+    COUNT,
+    COUNT_ROWS,
+    DISTINCT,
+    END,
+    FIRST,
+    GREATEST,
+    LAST,
+    LEAST,
+    MEAN,
+    QUANTILE,
+    SUM,
+    Layout,
+)
+
+_T = TypeVar("_T")
+_RULES: Final = {"min": LEAST, "max": GREATEST, "first": FIRST, "last": LAST}
+
+
+def layout_of(configuration: GroupsConfiguration) -> Layout:
+    """Return what has to be kept for the aggregates; aggregates of one argument share a sum, list or set."""
+    arguments = configuration.arguments
+    sums: list[int] = []
+    lists: list[tuple[int, int]] = []
+    sets: list[int] = []
+    orders: list[int] = []
+    codes: list[tuple[int, int]] = []
+    for aggregate in configuration.aggregates:
+        if aggregate.argument is None:
+            codes.append((COUNT_ROWS, 0))
+            continue
+        argument, function = arguments.index(aggregate.argument), aggregate.function
+        if function == "count":
+            codes.append((COUNT, argument))
+        elif function in ("sum", "mean"):
+            codes.append((SUM if function == "sum" else MEAN, _slot(sums, argument)))
+        elif function == "distinct":
+            codes.append((DISTINCT, _slot(sets, argument)))
+        elif function == "quantile":
+            codes.append((QUANTILE, _slot(orders, argument)))
+        else:
+            codes.append((END, _slot(lists, (argument, _RULES[function]))))
+    columns = np.array(codes, np.int64).reshape(-1, 2)
+    shares = [Fraction(repr(a.share)) if a.share is not None else Fraction(0) for a in configuration.aggregates]
+    share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
+    whole = [int(is_whole(x)) for x in arguments]
+    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders)
+    return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept)))
+
+
+def _slot(slots: list[_T], wanted: _T) -> int:
+    if wanted not in slots:
+        slots.append(wanted)
+    return slots.index(wanted)

@@ -1,0 +1,371 @@
+"""The state of a bucket: rows of the window, aggregates of their groups, and the result of each query.
+
+A call runs in stages: ``advance`` makes a record of every group that an event touched, the expressions give the groups' values, and for
+each query ``rank`` turns these into changes and points. All of it follows from the rows of the window, the results shown, and, for
+thresholds, membership: a restore adds the rows again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, Named, State, Window
+from skyband.operators.groups import arrays
+from skyband.operators.groups.arrays import NONE
+from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
+from skyband.operators.groups.expressions import Expressions
+from skyband.operators.groups.kernels import tables
+from skyband.operators.groups.kernels.advance import DONE, EVENTS, POOL, RECORDS, add_rows, advance, look
+from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
+from skyband.operators.groups.kernels.rank import CHANGE_COLUMNS, POINT_COLUMNS, Output, Query, Values, place_all, rank
+from skyband.operators.groups.kernels.sets import move_sets
+from skyband.operators.groups.layout import layout_of
+from skyband.operators.groups.output import changes_of
+from skyband.operators.loyalty.names import NOBODY, Names, Numbers
+from skyband.operators.windows import count_of, micros_of
+
+
+class Kept(NamedTuple):
+    """Rows by key and seq, with the ``number`` of their group and ``cells`` (arguments, rows)."""
+
+    key: I64
+    seq: I64
+    time: I64
+    number: I64
+    cells: I64
+
+
+class GroupsLogic:
+    """See ``Logic``. Groups are numbered by *place*: 0, 1, 2, ... in order of appearance; gone ones are dropped when they are many."""
+
+    def __init__(self, configuration: GroupsConfiguration, state: State | None) -> None:
+        self.configuration = configuration
+        self.layout = layout_of(configuration)
+        self.count, self.micros = count_of(configuration.window), micros_of(configuration.window)
+        self.expressions = Expressions(configuration)
+        self.until = NULL
+        self.rows = 0
+        self.asked = self.unusable = 0
+        self._clear()
+        if state is not None:
+            self._load(state.arrays, self._kept(state.rows))
+
+    def _clear(self) -> None:
+        """Begin without groups."""
+        self.n = 0
+        self.state = arrays.empty_state(self.layout)
+        self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
+        self.number, self.key, self.name = NONE, NONE, NONE
+        self.boards = [arrays.empty_board(self.name) for _ in self.configuration.queries]
+        self.heap_room, self.of_key, self.heap_end = NONE, NONE, 0
+        self.waiting, self.is_waiting = NONE, NONE
+
+    # ---------------------------------------------------------------- rows in
+
+    def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        """See ``Logic.advance``. O(log groups) an arrival or expiry, and O(keys) a call."""
+        if self.until == NULL and len(arrivals):
+            self.until = int(arrivals.time.min())
+        if self.until == NULL:
+            return changes_of([], self.number, self.name, self.expressions.sign)
+        self.until = max(self.until, until)
+        self._grow(int(arrivals.key.max(initial=-1)) + 1)
+        place, cells = self._meet(arrivals)
+        feed = self._feed(arrivals, place, cells)
+        events = self._events(feed)
+        self._advance(feed, events)
+        values = self._values(feed, events)
+        outputs = [self._rank(q, values) for q in range(len(self.boards))]
+        return changes_of(outputs, self.number, self.name, self.expressions.sign)
+
+    def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
+        """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
+        n = len(arrivals)
+        self.rows += n
+        cells = self.expressions.cells(arrivals.columns, n)
+        if n == 0:
+            return NONE, cells
+        name = self.configuration.object_column.name
+        number, asked = arrivals.columns[name], self.expressions.selected(arrivals.columns, n)
+        usable = asked & (number != NULL)
+        self.asked += int(np.count_nonzero(asked))
+        self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))
+        place = self.numbers.places(number if usable.all() else np.where(usable, number, NULL))
+        new = np.flatnonzero(usable & (place == NOBODY))
+        if len(new):
+            self._name(arrivals.named[name], number[new], arrivals.key[new])
+            place[new] = self.numbers.places(number[new])
+        return place, cells
+
+    def _name(self, named: Named, number: I64, key: I64) -> None:
+        """Append the groups that rows with ``number`` and ``key`` belong to."""
+        numbers, first = np.unique(number, return_index=True)
+        which = np.flatnonzero(np.isin(named.number, numbers))
+        if len(which) < len(numbers):
+            raise ValueError("a row belongs to a group without a name")
+        given = named.number[which]
+        self._append(given, key[first[np.searchsorted(numbers, given)]])
+        self.names.add(named, which)
+        self.name[: self.n] = self.names.rank[: self.n]
+
+    def _feed(self, arrivals: Arrivals, place: I64, cells: I64) -> tables.Feed:
+        """Return the rows of the call, and the keys with rows, expiries or boundaries."""
+        due = np.zeros(len(self.of_key), bool)
+        if self.configuration.window.micros is not None and len(self.state.rows.time):
+            head = self.state.keys.head
+            due |= (head >= 0) & (self.state.rows.time[np.maximum(head, 0)] + self.micros < self.until)
+        for board in self.boards:
+            due |= board.next < self.until
+        due[arrivals.key] = True
+        job = np.flatnonzero(due)
+        first, end = np.searchsorted(arrivals.key, job), np.searchsorted(arrivals.key, job, "right")
+        return tables.Feed(np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq), place, cells, job, first, end)
+
+    def _events(self, feed: tables.Feed) -> tables.Events:
+        """Return room for the events and records of a call."""
+        rows, n = self.state.rows, len(feed.time)
+        expiring = len(rows.time) - int(rows.spare[0]) + n if self.configuration.window.micros is not None and len(feed.job) else 0
+        self._make_rows(int(np.count_nonzero(feed.group >= 0)))
+        return self._room(n + expiring, 2 * n + expiring, len(feed.job))
+
+    def _make_rows(self, needed: int) -> None:
+        """Make room for so many more rows."""
+        rows = arrays.more_rows(self.state.rows, needed)
+        self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.time)))
+
+    def _room(self, events: int, records: int, jobs: int) -> tables.Events:
+        def table(n: int) -> I64:
+            return np.empty(n, np.int64)
+
+        return tables.Events(
+            table(events), table(events), table(events + 1), np.zeros(jobs + 1, np.int64), table(records), table(records),
+            np.empty((len(self.layout.code), records)), table(self.n + 1), np.array([0, -1, 0, 0]),
+        )  # fmt: skip
+
+    def _advance(self, feed: tables.Feed, events: tables.Events) -> None:
+        """Process the rows and expiries of a call; sums and sets get more room as needed."""
+        window = tables.Window(self.count, self.micros, self.until)
+        while (why := advance(self.state, feed, window, events)) != DONE:
+            self._make_room_for(why)
+
+    def _make_room_for(self, why: int) -> None:
+        if why == POOL:
+            self.state = self.state._replace(sums=arrays.more_pool(self.state.sums, len(self.layout.sum_of)))
+            return
+        sets = arrays.empty_sets(2 * len(self.state.sets.owner))
+        move_sets(self.state.sets, sets)
+        self.state = self.state._replace(sets=sets)
+
+    # ---------------------------------------------------------------- values of groups
+
+    def _values(self, feed: tables.Feed, events: tables.Events) -> Values:
+        """Return the records with the internal value of each group."""
+        e, r = int(events.counts[EVENTS]), int(events.counts[RECORDS])
+        aggregates = events.values[:, :r]
+        score = self.expressions.scores(aggregates)
+        self._count_unusable(score, events)
+        value = self.expressions.internal(score, events.alive[:r], aggregates)
+        return Values(
+            feed.job, events.first_of_key, events.at[:e], events.arrived[:e], events.record[: e + 1], events.group[:r], events.alive[:r],
+            value,
+        )  # fmt: skip
+
+    def _count_unusable(self, score: F64, events: tables.Events) -> None:
+        """Count the rows after which their group has a null or NaN score."""
+        bad = np.flatnonzero(np.isnan(score))
+        if len(bad):
+            event = np.searchsorted(events.record[: events.counts[EVENTS] + 1], bad, side="right") - 1
+            self.unusable += int(np.count_nonzero(events.arrived[event] == events.group[bad]))
+
+    def _rank(self, q: int, values: Values) -> Output:
+        """Return the changes and points of a query."""
+        asked, board = self.configuration.queries[q], self.boards[q]
+        records = len(values.group)
+        room = 4 * records + (self.n if asked.every else 0) + 1
+        out = Output(
+            np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
+            self.waiting, self.is_waiting, np.zeros(3, np.int64),
+        )  # fmt: skip
+        rank(board, self._query(asked), values, out)
+        return out
+
+    def _query(self, q: GroupsQuery) -> Query:
+        above = math.inf if q.above is None else q.above
+        below = math.nextafter(above, math.inf) if q.below is None else q.below
+        return Query(q.k or 0, above, below, q.every or 0, self.until)
+
+    # ---------------------------------------------------------------- groups and keys
+
+    def _grow(self, keys: int) -> None:
+        """Make room for so many keys."""
+        if keys <= len(self.of_key):
+            return
+        k = self.state.keys
+        head, tail = arrays.lengthened(k.head, keys, -1), arrays.lengthened(k.tail, keys, -1)
+        self.state = self.state._replace(keys=tables.Keys(head, tail, arrays.lengthened(k.next_seq, keys)))
+        self.boards = [arrays.more_keys_of_board(b, keys) for b in self.boards]
+        self.of_key, self.heap_room = arrays.lengthened(self.of_key, keys), arrays.lengthened(self.heap_room, keys)
+
+    def _append(self, number: I64, key: I64) -> None:
+        """Append groups without rows."""
+        first, end = self.n, self.n + len(number)
+        if end > len(self.number):
+            size = 2 * end + 16
+            self.number, self.key, self.name = (arrays.lengthened(a, size) for a in (self.number, self.key, self.name))
+            self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
+            groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
+            root = arrays.lengthened(self.state.order.root, size, -1)
+            self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root))
+            self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
+        self.number[first:end], self.key[first:end] = number, key
+        self.n = end
+        self.numbers = self.numbers.extended(self.number[:end])
+        self._make_heaps(key)
+
+    def _make_heaps(self, key: I64) -> None:
+        """Make room for more groups of the keys in the heaps of the boards: a stretch of twice the size at the end."""
+        np.add.at(self.of_key, key, 1)
+        short = np.unique(key)
+        short = short[self.of_key[short] > self.heap_room[short]]
+        if not len(short) or all(q.k is None for q in self.configuration.queries):
+            return
+        room = 2 * self.of_key[short]
+        start = self.heap_end + np.cumsum(room) - room
+        self.heap_end += int(room.sum())
+        for i, b in enumerate(self.boards):
+            heap = b.heap if b.heap.shape[1] >= self.heap_end else arrays.lengthened(b.heap, 2 * self.heap_end)
+            old = self.heap_room[short]
+            heap[:, arrays.ranges(start, old)] = heap[:, arrays.ranges(b.start[short], old)]
+            b.start[short] = start
+            self.boards[i] = b._replace(heap=heap)
+        self.heap_room[short] = room
+
+    def objects(self) -> I64:
+        """See ``ObjectLogic.objects``: the groups that have rows or are shown. The others are dropped when they are many. O(groups)."""
+        needed = self._needed()
+        gone = self.n - len(needed)
+        rows = self.state.rows
+        number = self.number[needed].copy()
+        if gone > len(needed) + 64 and 4 * gone > len(rows.time) - int(rows.spare[0]):
+            saved, kept = self.checkpoint(), self._held()
+            self._clear()
+            self._load(saved, kept)
+        return number
+
+    def _needed(self) -> I64:
+        needed = self.state.groups.alive[: self.n] > 0
+        for board in self.boards:
+            needed |= board.shown[: self.n] != 0
+        return np.flatnonzero(needed)
+
+    # ---------------------------------------------------------------- what is kept
+
+    def _held(self) -> Kept:
+        """Return the rows of the state."""
+        rows = self.state.rows
+        used = np.ones(len(rows.time), bool)
+        used[rows.free[: rows.spare[0]]] = False
+        which = np.flatnonzero(used)
+        key = self.key[rows.group[which]]
+        order = np.lexsort((rows.seq[which], key))
+        which = which[order]
+        return Kept(key[order], rows.seq[which], rows.time[which], self.number[rows.group[which]], rows.cells[:, which])
+
+    def _kept(self, rows: Arrivals) -> Kept:
+        """Return the host's rows that belong to a group."""
+        number = rows.columns[self.configuration.object_column.name]
+        mine = (number != NULL) & self.expressions.selected(rows.columns, len(rows))
+        cells = self.expressions.cells(rows.columns, len(rows))
+        return Kept(rows.key[mine], rows.seq[mine], rows.time[mine], number[mine], np.ascontiguousarray(cells[:, mine]))
+
+    def checkpoint(self) -> dict[str, AnyArray]:
+        """See ``Logic.checkpoint``: groups with their names, what is shown of them, and steps. O(groups + keys)."""
+        needed = self._needed()
+        names = self.names.keep(needed)
+        saved: dict[str, AnyArray] = {
+            "until": np.array([self.until]), "number": self.number[needed], "key": self.key[needed],
+            "name_length": names.length, "name_words": names.words, "next_seq": self.state.keys.next_seq.copy(),
+        }  # fmt: skip
+        for name, field in (("shown", "shown"), ("shown_value", "shown_value"), ("member", "place")):
+            saved[name] = np.array([getattr(b, field)[needed] for b in self.boards])
+        saved["member"] = ((saved["member"] != NOWHERE) & (saved["member"] & 1 == MEMBERS)).astype(np.int64)
+        for name in ("step", "next"):
+            saved[name] = np.array([getattr(b, name) for b in self.boards])
+        return saved
+
+    def _load(self, saved: Mapping[str, AnyArray], kept: Kept) -> None:
+        self.until = int(saved["until"][0])
+        self._grow(len(saved["next_seq"]))
+        self.state.keys.next_seq[:] = saved["next_seq"]
+        self.names = Names(np.array(saved["name_length"], np.int64), np.array(saved["name_words"], np.int64))
+        self._append(np.array(saved["number"], np.int64), np.array(saved["key"], np.int64))
+        self.name[: self.n] = self.names.rank[: self.n]
+        self._add(kept)
+        events = self._room(1, self.n, 0)
+        look(self.state, events)
+        value, r = np.full(self.n, math.nan), int(events.counts[RECORDS])
+        aggregates = events.values[:, :r]
+        value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), events.alive[:r], aggregates)
+        for q, board in enumerate(self.boards):
+            for name in ("step", "next"):
+                getattr(board, name)[:] = saved[name][q]
+            board.shown[: self.n], board.shown_value[: self.n] = saved["shown"][q], saved["shown_value"][q]
+            board.value[: self.n], board.rows[: self.n] = value, self.state.groups.alive[: self.n]
+            asked = self.configuration.queries[q]
+            if asked.k is None:
+                board.place[: self.n] = np.where(saved["member"][q], MEMBERS, NOWHERE)
+            place_all(board, self._query(asked), self.key[: self.n])
+
+    def _add(self, kept: Kept) -> None:
+        """Add the rows that are in the window."""
+        place = self.numbers.places(kept.number)
+        alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.time + self.micros >= self.until)
+        mine = np.flatnonzero(alive & (place != NOBODY))
+        self._make_rows(len(mine))
+        cells = np.ascontiguousarray(kept.cells[:, mine])
+        feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE)
+        while (why := add_rows(self.state, feed, kept.key[mine])) != DONE:
+            self._make_room_for(why)
+
+    def wake(self) -> Instant | None:
+        """Return the next expiry or boundary."""
+        first = min((int(b.next.min(initial=NEVER)) for b in self.boards), default=NEVER)
+        if self.configuration.window.micros is not None:
+            head = self.state.keys.head
+            times = self.state.rows.time[head[head >= 0]]
+            first = min(first, int(times.min()) + self.micros if len(times) else NEVER)
+        return None if first == NEVER else first
+
+    def retained(self) -> tuple[I64, I64]:
+        """Return no rows: none outside the window is needed."""
+        return NONE, NONE
+
+    def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
+        """Return the first ``k`` groups of the query's result. Raise ValueError for another window, or beyond the query's k."""
+        asked, board = self.configuration.queries[query], self.boards[query]
+        if window != self.configuration.window:
+            raise ValueError(f"groups are kept for {self.configuration.window} alone, not for {window}")
+        if k < 1 or (asked.k is not None and k > asked.k):
+            raise ValueError(f"k = {k}: between 1 and {asked.k}")
+        place = board.place[: self.n]
+        mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
+        best = mine[np.lexsort((self.name[mine], -board.value[mine]))][:k]
+        score = self.expressions.sign * board.value[best] + 0.0
+        return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
+
+    def skyband(self) -> Items:
+        """Return nothing: any group may come into a result."""
+        return Items(NONE, np.empty((0, 1), np.int64), np.empty(0))
+
+    def counters(self) -> dict[str, int]:
+        """Return the rows and unusable rows since the last call, the groups, and the rows in the window that belong to one."""
+        rows = self.state.rows
+        found = {"rows": self.rows, "groups": self.n, "window_rows": len(rows.time) - int(rows.spare[0])}
+        for i in range(len(self.boards)):
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
+        self.rows = self.unusable = self.asked = 0
+        return found

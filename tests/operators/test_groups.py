@@ -1,0 +1,304 @@
+"""Groups: the contract, and every change, cause, value and point against brute force with fractions, written from the definition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyband.operators.base import CAUSES, NULL, Arrivals, Kind, State, Window
+from skyband.operators.contract import check_operator
+from skyband.operators.contract_rows import Numbers
+from skyband.operators.expressions import parse
+from skyband.operators.expressions.aggregates import parse_aggregates
+from skyband.operators.groups import Groups, GroupsQuery
+from tests.seeds import seeds
+
+COLUMNS: dict[str, Kind] = {"g": "int", "x": "float", "n": "int", "s": "text", "ok": "bool"}
+KEYS = 2
+Row = tuple[int, int, Any, float, Any, Any]
+"""time, key, group, x, n, s"""
+
+
+def groups(score: str, *queries: GroupsQuery, having: str | None = None, where: str | None = None, **given: Any) -> Groups:
+    given = {"window": Window(count=6, micros=20), **given}
+    return Groups(
+        group=("g",), score=parse_aggregates(score, COLUMNS, "score"), queries=queries,
+        having=None if having is None else parse_aggregates(having, COLUMNS, "predicate"),
+        where=None if where is None else parse(where, COLUMNS, ("",), "predicate"), **given,
+    )  # fmt: skip
+
+
+TIME, COUNT = Window(micros=20), Window(count=7)
+OPERATORS = {
+    "sum": groups("sum(x)", GroupsQuery(k=2), GroupsQuery(k=1, every=7)),
+    "sum of whole numbers": groups("sum(n)", GroupsQuery(k=3), window=COUNT),
+    "mean": groups("mean(x)", GroupsQuery(k=1), GroupsQuery(above=0.5, below=-1.0), window=TIME),
+    "count": groups("count()", GroupsQuery(k=2), GroupsQuery(above=2), GroupsQuery(above=2, every=5), window=TIME),
+    "distinct": groups("distinct(s) + distinct(x)", GroupsQuery(k=2), direction="min"),
+    "ends": groups("max(x) - min(n)", GroupsQuery(k=2), window=COUNT),
+    "first and last": groups("last(x) - first(x)", GroupsQuery(k=2), GroupsQuery(above=0, below=0)),
+    "expression": groups("sum(where(ok, x, -1)) / count(x)", GroupsQuery(k=2), having="count() >= 2", where="n >= 0"),
+    "quantiles": groups("quantile(x, 0.5) - quantile(x, 0.1) + quantile(n, 0.9)", GroupsQuery(k=2)),
+    "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_contract(name: str) -> None:
+    assert sum(check_operator(OPERATORS[name], seed) for seed in seeds(0, 12)) > 0
+
+
+# ---------------------------------------------------------------- by definition
+
+
+def exact(values: list[Any]) -> float | Fraction:
+    """The sum: a fraction, or an infinity or NaN."""
+    endless = {v for v in values if isinstance(v, float) and math.isinf(v)}
+    if endless:
+        return endless.pop() if len(endless) == 1 else math.nan
+    return sum((Fraction(v) for v in values), Fraction(0))
+
+
+def nearest(x: float | Fraction) -> float:
+    if isinstance(x, float):
+        return x
+    try:
+        return x.numerator / x.denominator  # Python rounds the quotient of whole numbers once
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf
+
+
+def known(rows: list[Row], column: int) -> list[Any]:
+    return [r[column] for r in rows if r[column] == r[column] and r[column] != NULL]
+
+
+def quantile(values: list[Any], share: Fraction) -> float:
+    return float(sorted(values)[math.ceil(share * len(values)) - 1]) if values else math.nan
+
+
+SCORES: dict[str, Any] = {
+    "sum(x)": lambda rows: nearest(exact(known(rows, 3))) if known(rows, 3) else math.nan,
+    "mean(x)": lambda rows: nearest(exact(known(rows, 3)) / len(known(rows, 3))) if known(rows, 3) else math.nan,
+    "sum(n)": lambda rows: nearest(exact(known(rows, 4))) if known(rows, 4) else math.nan,
+    "mean(n)": lambda rows: nearest(exact(known(rows, 4)) / len(known(rows, 4))) if known(rows, 4) else math.nan,
+    "count()": lambda rows: float(len(rows)),
+    "count(x)": lambda rows: float(len(known(rows, 3))),
+    "distinct(x)": lambda rows: float(len(set(known(rows, 3)))),
+    "distinct(s)": lambda rows: float(len(set(known(rows, 5)))),
+    "max(x)": lambda rows: max(known(rows, 3), default=math.nan),
+    "min(n)": lambda rows: float(min(known(rows, 4), default=math.nan)),
+    "quantile(x, 0.5)": lambda rows: quantile(known(rows, 3), Fraction(1, 2)),
+    "quantile(n, 0.9)": lambda rows: quantile(known(rows, 4), Fraction(9, 10)),
+    "quantile(x, 1)": lambda rows: max(known(rows, 3), default=math.nan),
+    "first(x)": lambda rows: (known(rows, 3) or [math.nan])[0],
+    "last(x)": lambda rows: (known(rows, 3) or [math.nan])[-1],
+}
+MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths")
+ADVERSARIAL = (1e16, 1.0, -1e16, 1e-3, 3.0, -1.0, 2.0**-1074, -(2.0**-1074), 1e300, -1e300, 2.0**53, 0.1, -0.0)
+
+
+def random_stream(rng: np.random.Generator, n: int, magnitudes: str) -> list[Row]:
+    time, rows = 0, []
+    for _ in range(n):
+        time += int(rng.choice([0, 0, 1, 2, 9, 30], p=[0.2, 0.2, 0.3, 0.2, 0.08, 0.02]))
+        x = {
+            "small": lambda: float(rng.integers(-3, 4)),
+            "adversarial": lambda: float(rng.choice(ADVERSARIAL)),
+            "wild": lambda: float(rng.choice([-1, 1]) * rng.random() * 2.0 ** rng.integers(-1070, 1020)),
+            "endless": lambda: float(rng.choice([math.inf, -math.inf, 1.0, 2.0])),
+            "tenths": lambda: float(rng.integers(-20, 20)) / 10,
+        }[magnitudes]()
+        n_ = int(rng.choice([0, 1, 2, 2**53 + 1, -(2**62), 2**62, NULL]))
+        group = int(rng.integers(0, 5)) if rng.random() < 0.95 else NULL
+        rows.append((time, int(rng.integers(KEYS)), group, math.nan if rng.random() < 0.1 else x, n_, int(rng.integers(4))))
+    return rows
+
+
+@dataclass
+class Expected:
+    """What one query of one key writes, by definition."""
+
+    operator: Groups
+    query: GroupsQuery
+    score: Any
+    shown: dict[int, float] = field(default_factory=dict)
+    members: set[int] = field(default_factory=set)
+    step: int = 0
+    changes: list[Any] = field(default_factory=list)
+    points: dict[tuple[int, int], float] = field(default_factory=dict)
+    traced: dict[int, float] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+
+    def result(self, alive: list[Row]) -> dict[int, float]:
+        groups = {r[2] for r in alive if r[2] != NULL}
+        scores = {g: self.score([r for r in alive if r[2] == g]) + 0.0 for g in groups}
+        scores = {g: s for g, s in scores.items() if s == s}
+        q = self.query
+        if q.k is not None:
+            sign = 1 if self.operator.direction == "min" else -1
+            return {g: scores[g] for g in sorted(scores, key=lambda g: (sign * scores[g], g))[: q.k]}
+        assert q.above is not None
+        self.members = {
+            g for g, s in scores.items() if s > q.above or (g in self.members and (s >= q.below if q.below is not None else False))
+        }
+        return {g: scores[g] for g in self.members}
+
+    def event(self, at: int, alive: list[Row], arrived: Any, show: bool) -> None:
+        now = self.result(alive)
+        if not show:
+            return
+        sign = 1 if self.operator.direction == "min" else -1
+        left = sorted((g for g in self.shown if g not in now), key=lambda g: (sign * self.shown[g], g))
+        came = sorted((g for g in now if g not in self.shown), key=lambda g: (sign * now[g], g))
+        self.step += bool(left or came)
+        here = {r[2] for r in alive}
+        for g in left:
+            self.changes.append((at, self.step, -1, "displaced" if g in here else "expiry", g, self.shown[g].hex()))
+        for g in came:
+            cause = "boundary" if self.query.every else "arrival" if g == arrived else "promoted"
+            self.changes.append((at, self.step, 1, cause, g, now[g].hex()))
+        for g in [*left, *came]:
+            self.traced.pop(g, None)
+        self.shown = now
+
+    def instant(self, at: int) -> None:
+        """After all events of an instant."""
+        for g, s in self.shown.items():
+            if self.traced.get(g) != s:
+                self.points[at, g] = self.traced[g] = s
+
+
+def expected(operator: Groups, q: int, score: Any, stream: list[Row], key: int, end: int) -> Expected:
+    found, query = Expected(operator, operator.queries[q], score), operator.queries[q]
+    mine = [r for r in stream if r[1] == key]
+    window, every = operator.window, query.every
+    life = window.micros or 10**9
+    instants = sorted({t for r in mine for t in (r[0], r[0] + life) if t < end} | ({*range(0, end, every)} if every else set()))
+    arrived: list[Row] = []
+    for at in instants:
+
+        def alive(at: int = at) -> list[Row]:
+            held = arrived if window.count is None else arrived[-window.count :]
+            return [r for r in held if r[0] + life > at]
+
+        found.event(at, alive(), None, every is None)
+        for r in (r for r in mine if r[0] == at):
+            arrived.append(r)
+            found.event(at, alive(), r[2], every is None)
+        if every and at % every == 0:
+            found.event(at, alive(), None, True)
+        if not every or at % every == 0:
+            found.instant(at)
+    return found
+
+
+class Player:
+    """Plays a stream through a logic in pieces, restoring it now and then, as the host does."""
+
+    def __init__(self, operator: Groups, rng: np.random.Generator) -> None:
+        self.operator, self.rng, self.logic = operator, rng, operator.build(None)
+        self.numbers, self.seq, self.rows = Numbers(["$g"]), [0] * KEYS, list[tuple[int, int, Row]]()
+        self.changes: dict[tuple[int, int], list[Any]] = {}
+        self.points: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
+
+    def block(self, rows: list[tuple[int, int, Row]]) -> Arrivals:
+        rows = sorted(rows, key=lambda r: r[:2])
+        places = {"$g": 2, "x": 3, "n": 4, "s": 5}
+        columns = {name: [r[place] for *_, r in rows] for name, place in places.items()} | {"ok": [r[5] % 2 for *_, r in rows]}
+        arrays = {name: np.array(c, np.float64 if name == "x" else np.int64) for name, c in columns.items()}
+        key, seq, time = (np.array(a, np.int64) for a in ([r[0] for r in rows], [r[1] for r in rows], [r[2][0] for r in rows]))
+        return self.numbers.given(Arrivals(key, seq, time, arrays))
+
+    def play(self, stream: list[Row], end: int, restores: float) -> None:
+        at = 0
+        while at < len(stream):
+            upto = min(len(stream), at + int(self.rng.integers(1, 9)))
+            while upto < len(stream) and stream[upto][0] == stream[upto - 1][0]:
+                upto += 1
+            self.take(stream[at:upto], stream[upto][0] if upto < len(stream) else end)
+            at = upto
+            if self.rng.random() < restores:
+                arrays = self.logic.checkpoint()
+                self.logic = self.operator.build(State(arrays, replace(self.block(self.rows), named={})))
+                self.forget()
+
+    def take(self, rows: list[Row], until: int) -> None:
+        new = []
+        for r in rows:
+            new.append((r[1], self.seq[r[1]], r))
+            self.seq[r[1]] += 1
+        self.rows += new
+        made = self.logic.advance(self.block(new), until)
+        value_of = self.numbers.value_of
+        for i in range(len(made)):
+            row = (
+                int(made.at[i]), int(made.step[i]), int(made.sign[i]), CAUSES[made.cause[i]], value_of[made.items[i, 0]],
+                float(made.score[i]).hex(),
+            )  # fmt: skip
+            self.changes.setdefault((int(made.query[i]), int(made.key[i])), []).append(row)
+        assert made.traces is not None or not len(made)
+        for i in range(len(made.traces) if made.traces is not None else 0):
+            assert made.traces is not None
+            points = self.points.setdefault((int(made.traces.query[i]), int(made.traces.key[i])), {})
+            points[int(made.traces.at[i]), value_of[made.traces.items[i, 0]]] = float(made.traces.values["score"][i])
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the groups that the logic does not need: their rows get new numbers, with names."""
+        assert self.numbers.keep(set(self.logic.objects().tolist())) is None
+
+
+def check(operator: Groups, score: str, stream: list[Row], seed: int, restores: float = 0.3) -> int:
+    rng, end = np.random.default_rng(seed), stream[-1][0] + 45
+    player = Player(operator, rng)
+    player.play(stream, end, restores)
+    total = 0
+    for q in range(len(operator.queries)):
+        for key in range(KEYS):
+            want = expected(operator, q, SCORES[score], stream, key, end)
+            assert player.changes.get((q, key), []) == want.changes
+            assert player.points.get((q, key), {}) == want.points
+            total += len(want.changes)
+    return total
+
+
+QUERIES = (GroupsQuery(k=2), GroupsQuery(k=1, every=7), GroupsQuery(above=1.0), GroupsQuery(above=2.0, below=0.0), GroupsQuery(k=9))
+WINDOWS = (Window(count=5), Window(micros=20), Window(count=9, micros=12))
+
+
+def cases() -> Iterator[tuple[str, str]]:
+    for score in SCORES:
+        yield from ((score, m) for m in MAGNITUDES if "x" in score or m == "small")
+
+
+@pytest.mark.parametrize(("score", "magnitudes"), list(cases()))
+def test_every_event_is_as_defined(score: str, magnitudes: str) -> None:
+    total = 0
+    for seed in seeds(0, 3):
+        rng = np.random.default_rng(seed)
+        stream = random_stream(rng, 120, magnitudes)
+        total += check(groups(score, *QUERIES, window=WINDOWS[seed % 3]), score, stream, seed)
+    assert total
+
+
+def test_smallest_first() -> None:
+    for seed in seeds(0, 4):
+        stream = random_stream(np.random.default_rng(seed), 150, "small")
+        check(groups("sum(x)", GroupsQuery(k=2), direction="min", window=WINDOWS[seed % 3]), "sum(x)", stream, seed)
+
+
+def test_groups_that_are_gone_are_dropped() -> None:
+    """Groups that come once each: their places are reused, and the next change is as if nothing had been dropped."""
+    rng = np.random.default_rng(1)
+    stream: list[Row] = [(i // 2, 0, i % 3 if i % 5 else 100 + i, float(rng.integers(5)), 0, 0) for i in range(2000)]
+    operator = groups("sum(x)", GroupsQuery(k=3), window=Window(count=20))
+    player = Player(operator, rng)
+    player.play(stream, 2000, 0.0)
+    assert player.logic.counters()["groups"] < 300
+    assert player.changes[0, 0] == expected(operator, 0, SCORES["sum(x)"], stream, 0, 2000).changes
