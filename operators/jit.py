@@ -109,7 +109,7 @@ def jit(signature: Any = None, **options: Any) -> Any:
         kept = settings.pop("cache", True)
         compiled = numba.njit(**settings)(function)
         if kept:
-            kernel_cache.keep(compiled, lambda: kernels_directory())
+            kernel_cache.keep(compiled, kernels_directory)
         if signature is not None:
             for one in signature if isinstance(signature, list) else [signature]:
                 compiled.compile(one)

@@ -102,7 +102,7 @@ def test_another_install_path_finds_the_same_kernels(tmp_path: Path) -> None:
 
 @needs_numba
 def test_kernels_that_came_with_the_package_are_loaded_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "kernels_directory", lambda: tmp_path / "kernels")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernel_cache, "BUNDLED", tmp_path / "bundled")
     kernel_cache.files.cache_clear()
 

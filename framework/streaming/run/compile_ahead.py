@@ -62,9 +62,7 @@ def compiled_ahead(plan: Plan) -> Iterator[bool]:
 
 def _path() -> str:
     """Return the path from which this process imports Skyband, before the rest of ``PYTHONPATH``."""
-    import skyband
-
-    return os.pathsep.join([str(Path(skyband.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.pathsep.join([str(Path(jit.__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def _note(config: HostConfig) -> Path | None:

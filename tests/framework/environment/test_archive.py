@@ -51,7 +51,7 @@ class _Made:
         self.said: list[str] = []
         monkeypatch.setattr(archive, "cache_directory", lambda: self.cache)
         monkeypatch.setattr(jit, "HAVE_NUMBA", True)
-        monkeypatch.setattr(jit, "kernels_directory", lambda: self.cache / "kernels")
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(self.cache))
         monkeypatch.setattr(kernel_cache, "versions", lambda: "versions")
         monkeypatch.setattr(Environment, "here", lambda: Environment.of(self.prefix, distributions(path=[str(self.packages)])))
         spec = type("spec", (), {"origin": str(self.code / "__init__.py")})

@@ -23,7 +23,7 @@ needs_numba = pytest.mark.skipif(not jit.HAVE_NUMBA, reason="without Numba nothi
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A spec; its kernels stand in an empty directory."""
-    monkeypatch.setattr(jit, "kernels_directory", lambda: tmp_path / "kernels")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     return KINDS["keyed"].write(tmp_path / "job", 1)
 
 
