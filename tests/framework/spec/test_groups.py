@@ -1,0 +1,48 @@
+"""What is said about mistakes of queries about groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from skyband.framework.spec.load import validate_text
+
+SPEC = """\
+job: small
+source:
+  format: csv
+  path: in
+  schema: {id: bigint, ts: timestamp, host: string, x: double, price: "decimal(10,2)", score: string}
+  id: [id]
+  event_time: {column: ts}
+window: {time: 1 hour}
+queries:
+  q: {ENTRY}
+sink: {path: out}
+"""
+TOP, ABOVE = "type: topk_groups, k: 3, ", "type: threshold_groups, above: 3, "
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "said"),
+    [
+        (TOP + "group: x, score: count()", "SKY-E126", "numbers with a fraction name no group"),
+        (TOP + "group: [host, host], score: count()", "SKY-E125", "'host' is listed twice in group"),
+        (TOP + "group: score, score: count()", "SKY-E124", "collides"),
+        (TOP + "group: nobody, score: count()", "SKY-E120", "unknown column 'nobody'"),
+        (TOP + "group: host, score: x", "SKY-E130", "x has a value in every row of a group"),
+        (TOP + "group: host, score: count(), having: sum(x)", "SKY-E130", "a condition (true or false) is needed"),
+        (TOP + "group: host, score: sum(price)", "SKY-E126", "its sums would not be exact"),
+        (TOP + "group: host, score: count(), carry: [x]", "SKY-E117", "there is no row to carry columns from"),
+        (TOP + "group: host, score: count(), where: sum(x) > 1", "SKY-E130", "aggregates over many rows"),
+        (ABOVE + "group: host, score: count(), below: 4", "SKY-E117", "'below' is greater than 'above'"),
+    ],
+)
+def test_mistakes(entry: str, code: str, said: str) -> None:
+    _, errors = validate_text(SPEC.replace("ENTRY", entry), {})
+    assert [e.code for e in errors] == [code]
+    assert said in errors[0].message and (errors[0].hint is not None or code == "SKY-E125" or said.startswith("a condition"))
+
+
+@pytest.mark.parametrize("entry", [TOP + "group: [host, price], score: max(price)", ABOVE + "group: host, score: mean(x), below: -1"])
+def test_good_entries(entry: str) -> None:
+    assert validate_text(SPEC.replace("ENTRY", entry), {})[1] == []
