@@ -7,7 +7,7 @@ import importlib
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -109,10 +109,6 @@ class StreamJob:
 
     def run(self) -> int:
         """Return the exit code."""
-        with ExitStack() as until_the_end:
-            return self._run(until_the_end)
-
-    def _run(self, until_the_end: ExitStack) -> int:
         from skyband.framework.quality.newest_checks import newest_checks
         from skyband.framework.streaming.run.progress import Progress
         from skyband.framework.streaming.spark.packages import packages
@@ -142,10 +138,6 @@ class StreamJob:
 
         def while_the_jvm_starts() -> None:
             _import_ahead()
-            if spark_settings().local:
-                from skyband.framework.streaming.run.compile_ahead import compiled_ahead
-
-                until_the_end.enter_context(compiled_ahead(plan))
             checking.start()
 
         extra = SOON_OVER if self.quick else None
