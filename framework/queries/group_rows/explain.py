@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 
@@ -42,5 +43,5 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     if rate is not None and op.window.micros is not None:
         rows = rate * op.window.micros / 1e6
         rows = rows if op.window.count is None else min(rows, op.window.count)
-        lines.append(f"    expected  {rows:,.0f} rows{per_key}: {rows * row / 2**20:,.1f} MB, and the groups")
+        lines.append(f"    expected  {counted(round(rows), 'row')}{per_key}: {rows * row / 2**20:,.1f} MB, and the groups")
     return lines

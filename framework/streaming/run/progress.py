@@ -178,7 +178,7 @@ def _named(kernels: Iterable[Compiled]) -> str:
 
 
 def _short(kernel: str) -> str:
-    """Return the name of a kernel for people: ``topk.advance_bands``."""
+    """Return the name of a kernel for people: its operator and function."""
     module, _, function = kernel.rpartition(".")
     if module.startswith("skyband_expression"):
         return "a scoring expression"
