@@ -75,7 +75,10 @@ def two(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> 
 
 
 @pytest.mark.parametrize(
-    "two", [(k, s) for k, s in zip(KINDS, [(1, 8), (2, 4), (1, 3), (3, 6), (1, 4), (2, 6)], strict=True)], indirect=True, ids=list(KINDS)
+    "two",
+    [(k, s) for k, s in zip(KINDS, [(1, 8), (2, 4), (1, 3), (3, 6), (1, 4), (2, 6), (1, 4)], strict=True)],
+    indirect=True,
+    ids=list(KINDS),
 )
 def test_a_job_grows(two: Two, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["plan", str(two.spec)]) == 0
