@@ -4,7 +4,7 @@ This module is the only one that uses the private parts of Numba that a cache ne
 ``numba.core.caching._Cache``, ``CompileResult._reduce`` and ``_rebuild``, ``serialize.dumps`` and ``codegen().magic_tuple()`` (Numba 0.61
 to 0.68). ``tests/operators/test_kernel_cache.py`` fails when they change.
 
-Numba's own cache goes by the path of a source file and by the content of that file alone. This one goes by what is compiled: the digest
+Numba's own cache identifies a kernel by the path and content of its source file. This one identifies it by what is compiled: the digest
 of ``kernel_digest``, the types of the arguments, the versions of the libraries, and the processor. Kernels are read from the directory
 ``kernels`` of the user's cache, or from the one that came with the package.
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.queries.models import QueryModel
@@ -33,3 +34,43 @@ def bounds_in_order(s: Scope, path: Path, least: float | None, most: float | Non
     """Check that ``min_score`` is not larger than ``max_score``."""
     if least is not None and most is not None and least > most:
         s.doc.add("SKY-E117", "min_score is larger than max_score: nothing can pass", s.doc.where_value((*path, "min_score")))
+
+
+NAMING: Final = ("string", "int", "bigint", "boolean", "timestamp", "date")
+"""Types, besides decimals, of columns that may name the items of a query."""
+
+
+def naming_columns(scope: Scope, path: Path, query: QueryModel, given: str | Sequence[str], reserved: Collection[str]) -> None:
+    """Check the columns ``given`` in the field at ``path``, which name what many rows are about: an object or a group.
+
+    ``reserved``: names of the columns that every result of this type has.
+    """
+    doc, keys, what = scope.doc, scope.job.source.partition_by, path[-1]
+    if doc.bad(path):
+        return
+    names = [given] if isinstance(given, str) else given
+    for i, name in enumerate(names):
+        at = path if isinstance(given, str) else (*path, i)
+        if not scope.column(at, name):
+            continue
+        type_ = scope.types[name]
+        if type_ is not None and type_ not in NAMING and not type_.startswith("decimal"):
+            hint = f"derive a text or a whole number from it, such as cast({name} as string)"
+            doc.add("SKY-E126", f"numbers with a fraction name no {what}, '{name}' is {type_}", doc.where_value(at), hint)
+        if name in names[:i]:
+            doc.add("SKY-E125", f"'{name}' is listed twice in {what}", doc.where_value(at))
+        elif name.lower() in reserved and name not in keys:
+            collides(scope, at, name, query)
+
+
+def collides(scope: Scope, at: Path, name: str, query: QueryModel) -> None:
+    """Report that the column ``name``, given at ``at``, has the name of a column of every result of this type."""
+    message = f"result column '{name}' collides with a column of every {query.type} result"
+    scope.doc.add("SKY-E124", message, scope.doc.where_value(at), "give the column another name with 'from:', or derive it under one")
+
+
+def no_carry(scope: Scope, path: Path, query: QueryModel, item: str, items: str) -> None:
+    """Check that the entry at ``path`` carries no column: many rows make up an ``item``."""
+    if query.carry and not scope.doc.bad_below((*path, "carry")):
+        message = f"the items are {items}: there is no row to carry columns from"
+        scope.doc.add("SKY-E117", message, scope.doc.where_key((*path, "carry")), f"leave it out; more columns may name the {item}")

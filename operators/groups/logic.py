@@ -49,7 +49,7 @@ class GroupsLogic:
         self.expressions = Expressions(configuration)
         self.until = NULL
         self.rows = 0
-        self.asked = self.unusable = 0
+        self.eligible = self.unusable = 0
         self._clear()
         if state is not None:
             self._load(state.arrays, self._kept(state.rows))
@@ -92,7 +92,7 @@ class GroupsLogic:
         name = self.configuration.object_column.name
         number, asked = arrivals.columns[name], self.expressions.selected(arrivals.columns, n)
         usable = asked & (number != NULL)
-        self.asked += int(np.count_nonzero(asked))
+        self.eligible += int(np.count_nonzero(asked))
         self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))
         place = self.numbers.places(number if usable.all() else np.where(usable, number, NULL))
         new = np.flatnonzero(usable & (place == NOBODY))
@@ -366,6 +366,6 @@ class GroupsLogic:
         rows = self.state.rows
         found = {"rows": self.rows, "groups": self.n, "window_rows": len(rows.time) - int(rows.spare[0])}
         for i in range(len(self.boards)):
-            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
-        self.rows = self.unusable = self.asked = 0
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.eligible}
+        self.rows = self.unusable = self.eligible = 0
         return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from skyband.framework.base.columns import FIXED_COLUMNS
+from skyband.framework.queries.checks import collides, naming_columns, no_carry
 from skyband.framework.queries.loyalty_rows.model import LOYALTY, SLOPE, LoyaltyRows
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 
-_NAMING: Final = ("string", "int", "bigint", "boolean", "timestamp", "date")
 _SWITCHES: Final = ("boolean", "int", "bigint")
 
 
@@ -18,9 +18,7 @@ def check(scope: Scope, path: Path, query: LoyaltyRows) -> None:
     _check_object(scope, (*path, "object"), query)
     _check_reports(scope, path, query)
     _check_window(scope, path, query)
-    if query.carry and not scope.doc.bad_below((*path, "carry")):
-        message = "the items are objects that many rows report on: there is no row to carry columns from"
-        scope.doc.add("SKY-E117", message, scope.doc.where_key((*path, "carry")), "leave it out; more columns may name the object")
+    no_carry(scope, path, query, "object", "objects that many rows report on")
 
 
 def time_of(scope: Scope, query: LoyaltyRows) -> int | None:
@@ -30,29 +28,11 @@ def time_of(scope: Scope, query: LoyaltyRows) -> int | None:
 
 
 def _check_object(scope: Scope, path: Path, query: LoyaltyRows) -> None:
-    doc, keys = scope.doc, scope.job.source.partition_by
-    for i, name in enumerate(keys):
+    doc = scope.doc
+    for i, name in enumerate(scope.job.source.partition_by):
         if name.lower() in {LOYALTY, SLOPE} and not doc.bad(("source", "partition_by", i)):
-            _collides(scope, ("source", "partition_by", i), name, query)
-    if doc.bad(path):
-        return
-    for i, name in enumerate(query.objects):
-        at = path if isinstance(query.object, str) else (*path, i)
-        if not scope.column(at, name):
-            continue
-        type_ = scope.types[name]
-        if type_ is not None and type_ not in _NAMING and not type_.startswith("decimal"):
-            hint = f"derive a text or a whole number from it, such as cast({name} as string)"
-            doc.add("SKY-E126", f"numbers with a fraction name no object, '{name}' is {type_}", doc.where_value(at), hint)
-        if name in query.objects[:i]:
-            doc.add("SKY-E125", f"'{name}' is listed twice in object", doc.where_value(at))
-        elif name.lower() in {*FIXED_COLUMNS, LOYALTY, SLOPE} and name not in keys:
-            _collides(scope, at, name, query)
-
-
-def _collides(scope: Scope, at: Path, name: str, query: LoyaltyRows) -> None:
-    message = f"result column '{name}' collides with a column of every {query.type} result"
-    scope.doc.add("SKY-E124", message, scope.doc.where_value(at), "give the column another name with 'from:', or derive it under one")
+            collides(scope, ("source", "partition_by", i), name, query)
+    naming_columns(scope, path, query, query.object, {*FIXED_COLUMNS, LOYALTY, SLOPE})
 
 
 def _check_reports(scope: Scope, path: Path, query: LoyaltyRows) -> None:

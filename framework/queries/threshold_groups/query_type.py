@@ -23,8 +23,8 @@ class ThresholdGroupsType(GroupsType):
         super().check(scope, path, query)
         at = (*path, "below")
         if query.below is not None and query.below > query.above and not scope.doc.bad(at):
-            said = "'below' is greater than 'above': a group would leave where it enters"
-            scope.doc.add("SKY-E117", said, scope.doc.where_value(at), f"at most {query.above:g}")
+            message = "'below' is greater than 'above': a group would leave where it enters"
+            scope.doc.add("SKY-E117", message, scope.doc.where_value(at), f"at most {query.above:g}")
 
 
 QUERY_TYPE = ThresholdGroupsType()
