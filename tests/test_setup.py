@@ -191,6 +191,6 @@ def test_preparing_the_demo_needs_neither_spark_nor_packages_beyond_its_own(tmp_
 def test_the_demo_needs_no_packages_beyond_its_own_and_finds_its_kernels_compiled(tmp_path: Path) -> None:
     environment = {**hidden(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
     demo(tmp_path, environment, "--prepare")
-    compiled = {p.name for p in (tmp_path / "kernels").rglob("*.nbc")}
+    compiled = {p.name for p in (tmp_path / "kernels").rglob("*.kernel")}
     assert "minutes apart" in demo(tmp_path, environment)
-    assert compiled and compiled == {p.name for p in (tmp_path / "kernels").rglob("*.nbc")}
+    assert compiled and compiled == {p.name for p in (tmp_path / "kernels").rglob("*.kernel")}

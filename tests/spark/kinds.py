@@ -34,9 +34,8 @@ KEYED = """\
   limits: {type: threshold, above: 9, queries_from: {format: csv, path: limits.csv}, every: 1 hour}
   sky: {type: skyline, dimensions: {x: min, y: max}, window: {time: 2 hours}}
   sides: {type: topk_groups, group: [grp, side], score: mean(x), k: 1}
+  busy: {type: threshold_groups, group: side, score: sum(y), above: 20, below: 12}
 """
-
-
 SETS = """\
   twins: {type: topk_similar_sets, tokens: words, k: 5, where: "a.id <> b.id + 1"}
   angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, every: 1 hour}
