@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.base.reasons import FILTERED, REASONS
 
 HOST, ASIDE = 0, 1
@@ -29,6 +30,8 @@ REJECTED: Final = "rejected"
 """Pack, host -> table ``rejected``: rows with the reason."""
 STOPPING: Final = "stopping"
 """Pack -> driver: the first of the rows that stop the run, as rows of ``rejected``. Also the name of their count."""
+FLUSH: Final = "flush"
+"""Pack -> host: send all rows of tables that the bucket has deferred. Also the reason of rows of the control source that order it."""
 RUNS: Final = "runs"
 """Driver -> table ``runs``: the batch's row."""
 _FILE: Final = "file:"
@@ -105,6 +108,10 @@ PENDING: Final = "pending"
 """Rows pending after a call, minus those before it."""
 NEWEST: Final = "newest"
 """The latest event time of an accepted or pending row, in microseconds."""
+DEFERRED: Final = "deferred"
+"""The buckets that have deferred rows of ``heads`` or skybands."""
+BEHIND: Final = "behind"
+"""The batches by which ``heads`` and skybands are behind the other tables."""
 FRONTIER: Final = "frontier"
 """The frontier in microseconds."""
 GREATEST: Final = "greatest"
@@ -146,6 +153,14 @@ def null_count(column: str) -> str:
 def warned_count(rule: str) -> str:
     """Return the name of the count of rows that break a rule of severity ``warn``."""
     return _WARNED + rule
+
+
+def behind(counters: str | None) -> int:
+    """Return ``BEHIND`` of a batch's ``counters`` in table ``runs``, 0 if it is not there or cannot be read."""
+    try:
+        return max(0, whole(mapping(counters or "{}").get(BEHIND, 0)))
+    except ValueError:
+        return 0
 
 
 class Tally(dict[str, int]):

@@ -73,10 +73,10 @@ class Rehearsal:
                     counts.add(message)
             raise stopped_by_rule(self.plan, self._batch + 1, pa.concat_tables(map(blocks.bytes_table, stopping)), counts[STOPPING])
         data = [b for kind, b in packed if kind == _HOST]
-        self._commit([*(p for p in packed if p[0] != _HOST), *self._bucket.run(data, self._watermark)])
+        self._commit([*(p for p in packed if p[0] != _HOST), *self._bucket.run(data, self._watermark, flush=True)])
         if pack.latest is not None:
             self._watermark = max(self._watermark, pack.latest // 1000 - self.plan.intake.delay_ms)
-        self._commit(self._bucket.run([], self._watermark))
+        self._commit(self._bucket.run([], self._watermark, flush=True))
 
     def restart(self) -> None:
         """Stop the job and restart it from its state."""
@@ -93,7 +93,7 @@ class Rehearsal:
         frontier = self._newest + 1
         watermark = max(-(-frontier // 1000), self._watermark)
         self._bucket.config = self._config(((watermark, frontier),))
-        self._commit(self._bucket.run([], watermark))
+        self._commit(self._bucket.run([], watermark, flush=True))
 
     def tables(self, results: bool = True) -> dict[str, pa.Table]:
         """Return the current tables of the job; without ``results``, tables derived from changes stay empty."""

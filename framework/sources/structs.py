@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import BinaryType, BooleanType, DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 _TYPES: Final[dict[str, type[DataType]]] = {
     "int": IntegerType, "bigint": LongType, "string": StringType, "binary": BinaryType, "timestamp": TimestampType,
+    "boolean": BooleanType,
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.messages import behind
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.storage.job_file_header import read_job_file_header
 from skyband.framework.storage.locations import location
@@ -90,18 +91,24 @@ class Stored:
         keys = keys_of(self.table("heads"), self.plan.intake.partition_by)
         upto = min(self.derived_upto(q) for q in self.plan.queries)
         frontier = self.frontier(upto)
-        if upto < self.last_batch or self.upto("heads") > self.last_batch:
+        if upto < self.last_batch or not self.heads_complete:
             # Some batches are not derived or not complete yet: take what every key had reached by then.
             return dict.fromkeys(keys, frontier - 1)
         return {k: max(a or frontier, frontier - 1) for k, a in zip(keys, micros(self.table("heads"), "as_of"), strict=True)}
+
+    @cached_property
+    def heads_complete(self) -> bool:
+        """Return True if ``heads`` has the rows of the last complete batch, and none of a later one."""
+        runs = self.table("runs")
+        last = runs.filter(pc.equal(runs["batch_id"], self.last_batch))["counters"].to_pylist()
+        return self.upto("heads") <= self.last_batch and not any(map(behind, last))
 
     @property
     def settled(self) -> bool:
         """Return True if all tables stand at the last complete batch: no table is ahead, and all results are derived."""
         names = [changes_name(q.name) for q in self.plan.queries]
-        return all(self.upto(n) <= self.last_batch for n in ("heads", "rejected", *names)) and all(
-            self.derived_upto(q) == self.last_batch for q in self.plan.queries
-        )
+        complete = self.heads_complete and all(self.upto(n) <= self.last_batch for n in ("rejected", *names))
+        return complete and all(self.derived_upto(q) == self.last_batch for q in self.plan.queries)
 
     @cached_property
     def _generation(self) -> str:

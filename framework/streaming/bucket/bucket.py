@@ -2,6 +2,9 @@
 
 Per call: blocks of rows in, blocks for tables out; ``save`` gives what changed in state. A bucket read back from
 state continues byte for byte.
+
+A bucket that holds much and gets little saves its input (``journal``) and defers its rows of ``heads`` and skybands; now and then, or when
+it is told to, it saves its whole state and sends what it has deferred.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.framework.base.messages import ACCEPTED, CHANGED, FRONTIER, Tally, time_count
+from skyband.framework.base.messages import ACCEPTED, CHANGED, DEFERRED, FRONTIER, Tally, time_count
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE
+from skyband.framework.streaming.bucket.journal import Entry, Journal, entries
 from skyband.framework.streaming.bucket.operator_host import OperatorHost
 from skyband.framework.streaming.bucket.sequencer import Sequencer
 from skyband.framework.streaming.rows.config import HostConfig
@@ -24,30 +28,49 @@ from skyband.framework.streaming.rows.outbox import Block, Outbox
 class Bucket:
     """``run`` takes one batch's rows for this bucket (or none, when a timer fires) and returns the messages for the driver."""
 
-    def __init__(self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None) -> None:
+    def __init__(
+        self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None, held: int = 0
+    ) -> None:
         self.config = config
         self.number = number
         self.sequencer = sequencer or Sequencer(config)
         self.host = host or OperatorHost.new(config)
+        self._journal = Journal(held)
+        self._whole = False
+        """Whether ``save`` has to save the whole state."""
 
-    def run(self, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> list[Block]:
-        """Process everything that is due: rows below the frontier in order, and the expiries and boundaries between them."""
+    def run(self, data: Sequence[bytes | pa.Buffer], watermark_ms: int, flush: bool = False) -> list[Block]:
+        """Process everything that is due: rows below the frontier in order, and the expiries and boundaries between them.
+
+        ``flush``: also send all rows of tables that have been deferred.
+        """
+        entry = Entry(data, self.config.frontier(watermark_ms))
+        self._whole = self._whole or flush or self.crowded or not self._journal.takes(entry)
+        out = self._run(entry, self._whole)
+        if not self._whole:
+            self._journal.note(entry)
+            if self.sequencer.defers or self.host.defers:
+                out.counts[DEFERRED] = 1
+        return out.all()
+
+    def _run(self, entry: Entry, whole: bool) -> Outbox:
+        """Process one batch. Unless ``whole``, what a table has of every key is deferred."""
         started = clock.perf_counter()
         out = Outbox(counts=Tally({LATE: 0, DUPLICATE_ID: 0, ACCEPTED: 0, CHANGED: 0}))
-        frontier = self.config.frontier(watermark_ms)
-        rows, limit = self.sequencer.due_rows(data, frontier, out)
+        frontier = entry.frontier
+        rows, limit = self.sequencer.due_rows(entry.data, frontier, out)
         decoded = clock.perf_counter()
         taken = self.sequencer.sequence(rows, self.host.codes, out)
         sequenced = clock.perf_counter()
-        self.host.run(taken, limit, self.sequencer.key_values, self.number, out)
+        self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole)
         operated = clock.perf_counter()
-        self.sequencer.close(taken, limit, self.number, out)
+        self.sequencer.close(taken, limit, self.number, out, whole)
         if frontier is not None:
             out.counts[FRONTIER] = frontier
         for what, seconds in (("decode", decoded - started), ("order", sequenced - decoded), ("operator", operated - sequenced)):
             out.counts[time_count(what)] = int(1e6 * seconds)
         self.host.count(out)
-        return out.all()
+        return out
 
     @property
     def crowded(self) -> bool:
@@ -64,11 +87,16 @@ class Bucket:
         return min([*self.host.wakes(), *self.sequencer.waiting()], default=None)
 
     def save(self) -> tuple[dict[str, bytes], list[str]]:
-        """Return (values to write, names to delete). Small values are written every time, chunks of the window once."""
+        """Return (values to write, names to delete). Of a whole state small values are written every time, chunks of the window once."""
+        if not self._whole and self._journal.entries:
+            return self._journal.unsaved(), []
+        ended = self._journal.names()
         core: dict[str, Any] = {}
         values = self.sequencer.save(core)
         kept, dropped = self.host.save(core, self.sequencer.keys.next_seq, self.sequencer.until)
-        return {"core": json.dumps(core).encode(), **values, **kept}, dropped
+        self._journal, self._whole = Journal(self.host.live + self.sequencer.keys.known), False
+        core["held"] = self._journal.held
+        return {"core": json.dumps(core).encode(), **values, **kept}, [*dropped, *ended]
 
     @classmethod
     def restore(cls, config: HostConfig, number: int, read: Callable[[str], bytes | None]) -> Bucket:
@@ -81,4 +109,8 @@ class Bucket:
         now = sequencer.keys.next_seq, sequencer.until
         host = OperatorHost.restore(config, core, read, *now)
         sequencer.recognise(host.seen.alive(config.window, *now), read("deleted"))
-        return cls(config, number, sequencer, host)
+        bucket = cls(config, number, sequencer, host, core.get("held", 0))
+        for entry in entries(read):
+            bucket._run(entry, False)
+            bucket._journal.note(entry, saved=True)
+        return bucket

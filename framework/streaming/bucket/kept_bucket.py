@@ -8,11 +8,12 @@ from pathlib import Path
 
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.bucket.hand_off import HandOff
+from skyband.framework.streaming.bucket.journal import JOURNAL
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN
 from skyband.framework.streaming.bucket.state_values import StateValues
 from skyband.framework.streaming.rows.config import HostConfig
 
-_ONCE = (f"{CHUNK}/", f"{SEEN}/")
+_ONCE = (f"{CHUNK}/", f"{SEEN}/", f"{JOURNAL}/")
 
 
 @dataclass(slots=True)

@@ -69,6 +69,8 @@ class OperatorHost:
         self.needed: list[I64] = []
         """The objects that each operator needed at the last check."""
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
+        self._deferred: set[int] = set()
+        """Operators whose skyband may have changed since it was last sent."""
         self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
         self.items = ItemRows(config, self.objects)
         self.others = Others()
@@ -84,13 +86,15 @@ class OperatorHost:
         self.needed = self._needed()
         return self
 
-    def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox) -> None:
-        """Process the accepted rows and advance to ``limit``; return each operator's changes, and its skyband if it may have changed."""
+    def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox, whole: bool) -> None:
+        """Process the accepted rows and advance to ``limit``; return each operator's changes, and its skyband if it may have changed.
+
+        Unless ``whole``, skybands and what rows are still needed are left for later: both take time in proportion to all keys.
+        """
         self._keep(taken)
         target = {DELETION_TARGET: taken.target} if self.deletes else {}
         columns = self._columns(taken.key, taken.rows) | target
         arrivals = Arrivals(taken.key, taken.seq, taken.time, columns, self._ragged(taken.rows))
-        pins = []
         for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
             woken = logic.wake()
             changes = logic.advance(replace(arrivals, named=self._named(i, columns)) if node.objects else arrivals, limit)
@@ -101,12 +105,28 @@ class OperatorHost:
                 for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
                     out.put(Trajectory(name).kind, table)
             if node.skyband and (len(taken.seq) or (woken is not None and woken < limit)):
-                table = self.items.skyband(i, logic.skyband(), self.store, keys, bucket)
-                out.put(Skyband(node.name, bucket).kind, table)
-            pins.append(distinct(address(*logic.retained())))
-        self.retained = pins
-        self._pin()
+                self._deferred.add(i)
+        if whole:
+            self._send_skybands(keys, bucket, out)
+            self.retained = [distinct(address(*logic.retained())) for logic in self.logics]
+            self._pin()
         self._forget_objects()
+
+    def _send_skybands(self, keys: KeyValues, bucket: int, out: Outbox) -> None:
+        for i in sorted(self._deferred):
+            table = self.items.skyband(i, self.logics[i].skyband(), self.store, keys, bucket)
+            out.put(Skyband(self.operators[i].name, bucket).kind, table)
+        self._deferred.clear()
+
+    @property
+    def defers(self) -> bool:
+        """Return True if it has deferred a skyband."""
+        return bool(self._deferred)
+
+    @property
+    def live(self) -> int:
+        """Return the number of rows that were alive when they were last saved."""
+        return sum(store.live for _, store in self._stores())
 
     def count(self, out: Outbox) -> None:
         """The operators' own counters. Of the queries of one entry, the one that could use the fewest objects counts."""

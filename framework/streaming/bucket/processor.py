@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from skyband.framework.base.messages import ASIDE, COUNTS, WAKE, Tally, time_count
+from skyband.framework.base.messages import ASIDE, COUNTS, FLUSH, WAKE, Tally, time_count
 from skyband.framework.sources.structs import struct
 from skyband.framework.spark_adapter.workers import pickle_state_plainly
 from skyband.framework.streaming.bucket.state_values import StateValues
@@ -81,8 +81,12 @@ class HostProcessor(StatefulProcessor):
             return
         from skyband.framework.streaming.rows.shuffle_files import opened
 
-        data = [opened(row["kind"], row["data"]) for row in rows if row["kind"] != WAKE]
-        yield from self._run(number, data, timerValues.getCurrentWatermarkInMs())
+        data, flush = [], False
+        for row in rows:
+            flush = flush or row["kind"] == FLUSH
+            if row["kind"] not in (FLUSH, WAKE):
+                data.append(opened(row["kind"], row["data"]))
+        yield from self._run(number, data, timerValues.getCurrentWatermarkInMs(), flush)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Process what became due in this bucket when the watermark advanced."""
@@ -91,7 +95,7 @@ class HostProcessor(StatefulProcessor):
     def close(self) -> None:
         """Do nothing."""
 
-    def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> Iterator[Row]:
+    def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int, flush: bool = False) -> Iterator[Row]:
         started = clock.perf_counter()
         freeze_loaded_objects()
         threads.allow(self.config.threads)
@@ -100,7 +104,7 @@ class HostProcessor(StatefulProcessor):
         kept = self._kept_bucket(number, _CACHE.pop(slot, None), mark[0] if mark is not None else None)
         bucket = kept.bucket
         loaded = clock.perf_counter()
-        out = bucket.run(data, watermark_ms)
+        out = bucket.run(data, watermark_ms, flush)
         ran = clock.perf_counter()
         kept.save(StateValues(self.values))
         token = os.urandom(8).hex()

@@ -62,6 +62,8 @@ class Sequencer:
         self.ids = Ids(config.window) if config.intake.unique == "checked" else None
         self.deletions = Deletions(config.intake.deletes, config.texts, config.window)
         self._waited = 0
+        self._touched: list[I64] = []
+        """Keys that have got rows since ``heads`` rows were last sent."""
         self._tie_columns = self._order_columns()
         if not config.intake.partition_by:
             self.keys.single()
@@ -129,16 +131,28 @@ class Sequencer:
             out.counts[DELETED] = int((~made).sum())
         return Sequenced(key, time, seq, target, rows.combine_chunks())
 
-    def close(self, taken: Sequenced, limit: int, bucket: int, out: Outbox) -> None:
-        """All events before ``limit`` have been taken: a ``heads`` row for every key that got rows, and what waits and is newest."""
+    def close(self, taken: Sequenced, limit: int, bucket: int, out: Outbox, whole: bool) -> None:
+        """All events before ``limit`` have been taken: a ``heads`` row for every key that got rows, and what waits and is newest.
+
+        Unless ``whole``, the rows of ``heads`` are deferred.
+        """
         self.until = limit
-        self._heads(distinct(taken.key), bucket, out)
+        if len(taken.key):
+            self._touched.append(distinct(taken.key))
+        if whole and self._touched:
+            self._heads(distinct(np.concatenate(self._touched)), bucket, out)
+            self._touched = []
         out.counts[PENDING] = self.pending.num_rows - self._waited
         newest = [int(taken.time.max())] if len(taken.time) else []
         if self.pending.num_rows:
             newest.append(int(pc.max(self.pending[self.intake.event_time].cast(pa.int64())).as_py()))
         if newest:
             out.counts[NEWEST] = max(newest)
+
+    @property
+    def defers(self) -> bool:
+        """Return True if it has deferred rows of ``heads``."""
+        return bool(self._touched)
 
     def waiting(self) -> list[int]:
         """Return the earliest event time of the buffered rows, if there are any."""
@@ -195,8 +209,6 @@ class Sequencer:
         return key
 
     def _heads(self, touched: I64, bucket: int, out: Outbox) -> None:
-        if not len(touched):
-            return
         table = self.key_values(touched)
         for name, values, kind in (
             ("bucket", np.full(len(touched), bucket, np.int32), pa.int32()),

@@ -20,10 +20,6 @@ I64 = npt.NDArray[np.int64]
 _SEQ_BITS = 40
 CHUNK_ROWS = 16384
 _MANY_CHUNKS = 64
-_FEW_ROWS = 1 << 16
-"""Rows among which dead ones are looked for with every save."""
-_SAVES = 16
-"""Saves after which they are in any case."""
 
 
 def address(key: I64, seq: I64) -> I64:
@@ -119,14 +115,12 @@ class WindowStore:
 
     ``rows`` have the columns of ``schema`` (no key and seq: those are the address). ``pins`` are addresses (sorted) kept although
     out of the window: a query with ``every`` may still have to take back an item that died since the last boundary.
-    With ``only_pins`` nothing else is kept: rows that no operator can show again are forgotten at the end of their batch, or, among more
-    than ``few`` rows, some batches later.
+    With ``only_pins`` nothing else is kept: rows that no operator can show again are forgotten when the state is saved.
     """
 
-    def __init__(self, window: Window, schema: pa.Schema, only_pins: bool = False, few: int = _FEW_ROWS) -> None:
+    def __init__(self, window: Window, schema: pa.Schema, only_pins: bool = False) -> None:
         self.window = window
         self.only_pins = only_pins
-        self.few = few
         self.schema = schema
         self.segments: list[Segment] = []
         self.chunks: list[Chunk] = []
@@ -135,22 +129,18 @@ class WindowStore:
         self.pins: I64 = np.empty(0, np.int64)
         self.noting = True
         """Whether rows that come are noted for ``unsaved``; if not, ``rewrite`` notes those that are here in the end."""
-        self._unsaved: Segment | None = None
-        self._since_expiry = (0, 0)
-        """Rows that have come and saves since dead rows were last looked for."""
+        self._unsaved: list[Segment] = []
+        self.live = 0
+        """The rows that were alive at the last ``expire``."""
 
     def append(self, key: I64, seq: I64, time: I64, rows: pa.Table) -> None:
         """Append one batch's accepted rows, sorted by (key, seq)."""
         if not len(seq):
             return
         segment = Segment(address(key, seq), time, rows.combine_chunks())
-        self.segments.append(segment)
-        self._since_expiry = self._since_expiry[0] + len(seq), self._since_expiry[1]
+        _add(self.segments, segment)
         if self.noting:
-            self._unsaved = segment if self._unsaved is None else _merge([self._unsaved, segment])
-        # Sizes fall by half from segment to segment: few to search, each row merged about log2(batches) times.
-        while len(self.segments) > 1 and 2 * len(self.segments[-1].at) >= len(self.segments[-2].at):
-            self.segments[-2:] = [_merge(self.segments[-2:])]
+            self._unsaved.append(segment)
 
     def take(self, key: I64, seq: I64) -> tuple[pa.Table, I64]:
         """(rows, times) of the objects (key[i], seq[i]), in that order. KeyError if one is not here. See ``Segment.places``."""
@@ -185,9 +175,11 @@ class WindowStore:
     def expire(self, next_seq: I64, until: int) -> None:
         """Remove rows of objects that have left the window at ``until``, and note the chunks to delete. O(rows), vectorised."""
         segments = []
+        self.live = 0
         for s in self.segments:
             alive = self._alive(s.at, s.time, next_seq, until)
             live = int(alive.sum())
+            self.live += live
             if 2 * live >= len(alive) > 0:
                 segments.append(s)
             elif live:
@@ -202,24 +194,14 @@ class WindowStore:
         self.chunks = keep
 
     def unsaved(self, next_seq: I64, until: int) -> list[tuple[int, pa.Table]]:
-        """New chunks for state: rows appended since the last call that still live, with ``__at`` and ``__time``. O(1) a row, amortized.
-
-        Expires first, where that is due: of many rows a batch need not look at all.
-        """
-        rows, saves = self._since_expiry
-        held = sum(len(s.at) for s in self.segments)
-        due = held <= self.few or 4 * rows >= held or saves >= _SAVES
-        self._since_expiry = (0, 0) if due else (rows, saves + 1)
-        if due:
-            self.expire(next_seq, until)
+        """New chunks for state: live rows since the last call, with ``__at`` and ``__time``. Expires first. O(rows held)."""
+        self.expire(next_seq, until)
         out: list[tuple[int, pa.Table]] = []
-        if self._unsaved is not None:
-            s = self._unsaved
-            self._unsaved = None
+        if self._unsaved:
+            s = self._unsaved[0] if len(self._unsaved) == 1 else _merge(self._unsaved)
+            self._unsaved = []
             self._save(s, self._alive(s.at, s.time, next_seq, until), out)
         held = sum(len(c.at) for c in self.chunks)
-        if not due:
-            return out
         if len(self.chunks) > _MANY_CHUNKS or (len(self.chunks) > 8 and held > 4 * CHUNK_ROWS):
             live = sum(int(self._alive(c.at, c.time, next_seq, until).sum()) for c in self.chunks)
             if held > 2 * live + CHUNK_ROWS or len(self.chunks) > _MANY_CHUNKS + live // 1024:
@@ -234,7 +216,7 @@ class WindowStore:
     def rewrite(self) -> None:
         """Write all rows as new chunks, as if they had just been appended: for a state that is rewritten."""
         self._consolidate()
-        self.chunks, self._unsaved = [], self.segments[0] if self.segments else None
+        self.chunks, self._unsaved = [], self.segments[:1]
 
     def _save(self, s: Segment, alive: npt.NDArray[np.bool_], out: list[tuple[int, pa.Table]]) -> None:
         index = np.nonzero(alive)[0]
@@ -301,6 +283,13 @@ def _alive(window: Window, at: I64, time: I64, next_seq: I64, until: int) -> npt
         key, seq = split_address(at)
         alive &= seq >= next_seq[key] - window.count
     return alive
+
+
+def _add(segments: list[Segment], segment: Segment) -> None:
+    """Append a segment. Sizes fall by half from segment to segment: few to search, each row merged about log2(batches) times."""
+    segments.append(segment)
+    while len(segments) > 1 and 2 * len(segments[-1].at) >= len(segments[-2].at):
+        segments[-2:] = [_merge(segments[-2:])]
 
 
 def _select(s: Segment, index: I64) -> Segment:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.base.plain_json import number
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
@@ -204,6 +205,17 @@ class Layout:
         """Puts a row into the control source, so that there is a batch; once for one token. It moves no watermark."""
         if not self.wake(token).exists():
             _replace(self.wake(token), json.dumps({"at": "1970-01-01T00:00:00.000+00:00"}) + "\n")
+
+    def order_flush(self, batch: int) -> None:
+        """Put a row into the control source on which buckets send what they have deferred; once for one last batch. It moves no watermark.
+
+        Removes rows that were read long ago.
+        """
+        for path in self.control.glob("flush-*.json"):
+            if (earlier := number(path.stem.removeprefix("flush-"))) is not None and earlier < batch - 2:
+                path.unlink(missing_ok=True)
+        if not (target := self.control / f"flush-{batch}.json").exists():
+            _replace(target, json.dumps({"at": "1970-01-01T00:00:00.000+00:00", "flush": True}) + "\n")
 
     def wake(self, token: str) -> Path:
         """The file of that row."""

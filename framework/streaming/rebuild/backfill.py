@@ -104,7 +104,7 @@ class Backfill:
     def _run(self, rows: pa.Table, limit: int) -> list[Block]:
         out = Outbox()
         taken = self.sequencer.sequence(rows, self.host.codes, out)
-        self.host.run(taken, limit, self.sequencer.key_values, self.number, out)
+        self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole=True)
         self.sequencer.until = limit
         for store in (self.host.store, self.host.seen):
             store.expire(self.sequencer.keys.next_seq, limit)

@@ -8,6 +8,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skyband.framework.base.messages import FLUSH
 from skyband.framework.base.reasons import (
     CONTROL,
     FILTERED,
@@ -129,10 +130,16 @@ def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_
     rows = rows.withColumn(WATERMARK, F.lit(None).cast("timestamp"))
     control = control_rows(spark, control_path)
     nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema.fields if f.name not in (REASON, WATERMARK)]
-    control = control.select(*nulls, F.lit(CONTROL).alias(REASON), F.col("at").alias(WATERMARK))
+    reason = F.when(F.col("flush"), FLUSH).otherwise(CONTROL)
+    control = control.select(*nulls, reason.alias(REASON), F.col("at").alias(WATERMARK))
     return rows.unionByName(control)
 
 
 def control_rows(spark: SparkSession, control_path: str) -> DataFrame:
-    """Read the control source: times ``at`` to which it moves the watermark."""
-    return spark.readStream.format("json").schema(struct(at="timestamp")).option("maxFileAge", NEVER_TOO_OLD).load(control_path)
+    """Read the control source: times ``at`` to which it moves the watermark, whether buckets ``flush``."""
+    return (
+        spark.readStream.format("json")
+        .schema(struct(at="timestamp", flush="boolean"))
+        .option("maxFileAge", NEVER_TOO_OLD)
+        .load(control_path)
+    )

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.messages import (
     ASIDE,
     COUNTS,
+    FLUSH,
     GREATEST,
     HOST,
     REJECTED,
@@ -85,9 +86,11 @@ class Pack:
         if CONTROL in counts and self.config.filling is not None:
             for bucket in self.config.filling.buckets:
                 yield _block(HOST, bucket, WAKE, b"")
+        for bucket in range(self.config.buckets) if FLUSH in counts else ():
+            yield _block(HOST, bucket, FLUSH, b"")
         if buffered:
             yield self._rejected(buffered)
-        if counts[ROWS_IN] or CONTROL in counts:
+        if counts[ROWS_IN] or CONTROL in counts or FLUSH in counts:
             # After all rows: its ``WATERMARK`` is the task's.
             yield _block(ASIDE, 0, COUNTS, counts.message())
 
@@ -114,9 +117,9 @@ class Pack:
             return data, None
         for item in pc.value_counts(reason.drop_null()).to_pylist():
             counts[count_name(item["values"])] += item["counts"]
-        control = pc.fill_null(pc.equal(reason, CONTROL), False)
+        control = pc.fill_null(pc.is_in(reason, pa.array([CONTROL, FLUSH])), False)
         counts[ROWS_IN] += table.num_rows - int(pc.sum(control).as_py() or 0)
-        bad = pc.invert(pc.fill_null(pc.is_in(reason, pa.array([FILTERED, CONTROL, None])), True))
+        bad = pc.invert(pc.fill_null(pc.is_in(reason, pa.array([FILTERED, CONTROL, FLUSH, None])), True))
         rejected = table.filter(bad)
         good = data.filter(pc.is_null(reason))
         self._count_nulls(good, counts)

@@ -8,7 +8,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from skyband.framework.base.messages import ACCEPTED, CHANGED, FRONTIER, NEWEST, PENDING, ROWS_IN, TIMES, Tally, time_count
+from skyband.framework.base.messages import (
+    ACCEPTED,
+    BEHIND,
+    CHANGED,
+    DEFERRED,
+    FLUSH,
+    FRONTIER,
+    NEWEST,
+    PENDING,
+    ROWS_IN,
+    TIMES,
+    Tally,
+    behind,
+    time_count,
+)
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASONS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -63,6 +77,8 @@ class _Total(NamedTuple):
     frontier: int | None = None
     controlled: bool = False
     """Whether the batch read a row of the control source."""
+    behind: int = 0
+    """The batches by which ``heads`` and skybands are behind."""
 
 
 class Totals:
@@ -72,12 +88,7 @@ class Totals:
     """
 
     def __init__(self, last_runs: list[dict[str, Any]]) -> None:
-        self._after = {
-            int(row["batch_id"]): _Total(
-                int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), CONTROL in json.loads(row["counters"])
-            )
-            for row in last_runs
-        }
+        self._after = {int(row["batch_id"]): _total(row) for row in last_runs}
         self.last_batch = int(last_runs[-1]["batch_id"]) if last_runs else -1
         self.newest = self._after[self.last_batch].newest if last_runs else None
 
@@ -87,7 +98,7 @@ class Totals:
         ``passed``: returns the frontiers of rows of the control source that Spark's watermark has reached.
         """
         earlier = [b for b in self._after if b < batch.number]
-        pending, newest, frontier, controlled = self._after[max(earlier)] if earlier else _Total()
+        pending, newest, frontier, controlled, late = self._after[max(earlier)] if earlier else _Total()
         pending += batch.counts[PENDING]
         if NEWEST in batch.counts:
             newest = max(newest or batch.counts[NEWEST], batch.counts[NEWEST])
@@ -96,14 +107,28 @@ class Totals:
         if controlled:
             # The batch before read a row of the control source. If a finish or a release ordered it, the watermark has arrived by now.
             frontier = max([*passed(), *([] if frontier is None else [frontier])], default=None)
+        late = 0 if FLUSH in batch.counts or not (late or DEFERRED in batch.counts) else late + 1
+        if late:
+            batch.counts[BEHIND] = late
         self.newest = newest
         batch.pending, batch.newest, batch.frontier = pending, newest, frontier
-        self._after[batch.number] = _Total(pending, newest, frontier, CONTROL in batch.counts)
+        self._after[batch.number] = _Total(pending, newest, frontier, CONTROL in batch.counts, late)
         self._after = {b: t for b, t in self._after.items() if b >= batch.number - 2}
+
+    @property
+    def behind(self) -> int:
+        """Return the number of batches by which ``heads`` and skybands are behind the last committed one."""
+        return self._after.get(self.last_batch, _Total()).behind
 
     def committed(self, batch_id: int) -> None:
         """Note that the tables have the rows of ``batch_id``."""
         self.last_batch = max(self.last_batch, batch_id)
+
+
+def _total(row: Mapping[str, Any]) -> _Total:
+    """Return the totals of a row of ``runs``."""
+    controlled = CONTROL in json.loads(row["counters"])
+    return _Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), controlled, behind(row["counters"]))
 
 
 def _instant(micros: int | None) -> datetime | None:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from skyband.framework.base.messages import ASIDE, COUNTS, ROWS_IN, Tally
+from skyband.framework.base.messages import ASIDE, COUNTS, FLUSH, HOST, ROWS_IN, Tally
 from skyband.framework.base.reasons import CONTROL
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files import spark_reader
@@ -94,9 +94,21 @@ def _read_by_arrow(
     """Return the stream of blocks that tasks read by Arrow; Spark never sees the rows."""
     urls = spark_reader.urls(spark, plan.source, URL, without, drop)
     packed = urls.mapInArrow(ReadAndPack(config, readable(plan, job), deliver, send), _PACKED)
-    columns = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
-    control = control_rows(spark, str(layout.control)).select(*columns, F.col("at"))
-    return packed.unionByName(control.toDF(*packed.columns))
+    return packed.unionByName(_control_blocks(control_rows(spark, str(layout.control)), config.buckets).toDF(*packed.columns))
+
+
+def _control_blocks(rows: DataFrame, buckets: int) -> DataFrame:
+    """Return the blocks of rows of the control source: their counts, and for each bucket that it has to flush."""
+    flush = F.coalesce(F.col("flush"), F.lit(False))
+    numbered = rows.select(
+        "at", flush.alias("flush"), F.explode(F.sequence(F.lit(-1), F.when(flush, buckets - 1).otherwise(-1))).alias("to")
+    )
+    counts = {name: F.lit(Tally({ROWS_IN: 0, name: 1}).message()) for name in (CONTROL, FLUSH)}
+    aside = F.col("to") < 0
+    return numbered.select(
+        F.when(aside, ASIDE).otherwise(HOST), F.greatest("to", F.lit(0)), F.when(aside, COUNTS).otherwise(FLUSH),
+        F.when(~aside, F.lit(b"")).when(F.col("flush"), counts[FLUSH]).otherwise(counts[CONTROL]), "at",
+    )  # fmt: skip
 
 
 def start(

@@ -27,9 +27,15 @@ class Results:
         self._derived_at = clock.monotonic()
 
     def derive_if_due(self) -> None:
-        """Derive the results if the interval of the run has passed since the last time."""
-        if clock.monotonic() - self._derived_at > self._context.derive_seconds:
+        """Derive the results if the interval of the run has passed since the last time, and ``ready``."""
+        if clock.monotonic() - self._derived_at > self._context.derive_seconds and self.ready():
             self.derive()
+
+    def ready(self) -> bool:
+        """Return True if ``heads`` and skybands have the rows of the last batch. If not, order them: the next batch writes them."""
+        if self._totals.behind:
+            self._context.layout.order_flush(self._totals.last_batch)
+        return not self._totals.behind
 
 
 class GateSchedule:
@@ -44,7 +50,7 @@ class GateSchedule:
 
     def batch_done(self, batch_id: int) -> bool:
         """Pass the tables to the gate if that is due after ``batch_id``. Return whether it was."""
-        if self._every is None or self._next is None or batch_id < self._next:
+        if self._every is None or self._next is None or batch_id < self._next or not self._results.ready():
             return False
         self._results.derive()
         self._context.phase("checking the tables")

@@ -22,6 +22,7 @@ from skyband.framework.streaming.run.stages import (
     WAITING,
     CompleteFilling,
     Finish,
+    Flush,
     OpenJob,
     OpenSource,
     RecordIdle,
@@ -86,6 +87,7 @@ class Runner:
             CompleteFilling(context, opened).run()
             if completed and finish:
                 completed = Finish(context, opened, totals, stream).run()
+            completed = Flush(context, totals, stream, completed).run()
             results.derive()
             if completed and once:
                 RecordIdle(context, opened, totals, kafka).run()

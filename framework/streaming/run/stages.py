@@ -163,6 +163,23 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class Flush:
+    """Let buckets send the rows of ``heads`` and skybands that they have deferred."""
+
+    context: RunContext
+    totals: Totals
+    stream: Stream
+    completed: bool
+
+    def run(self) -> bool:
+        """Return False if the run was stopped, by a signal before or now; then the next run does it."""
+        if not self.completed or not self.totals.behind:
+            return self.completed
+        self.context.layout.order_flush(self.totals.last_batch)
+        return self.stream.run(once=True, phase=READING)
+
+
+@dataclass(frozen=True, slots=True)
 class RecordIdle:
     """Record that the job has nothing left to do, so that the next run need not start Spark for an unchanged source."""
 

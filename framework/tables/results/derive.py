@@ -258,13 +258,14 @@ def key_as_of(rows: pa.Table, heads: pa.Table, plan: Plan, frontier: int | None)
     """Return for each row the last microsecond up to which its key is complete: that of ``heads``, or of the frontier if later."""
     keys = plan.intake.partition_by
     floor = -(2**63) if frontier is None else frontier - 1
-    if not rows.num_rows:
-        return np.empty(0, np.int64)
+    if not rows.num_rows or not heads.num_rows:
+        return np.full(rows.num_rows, floor)
     at = pc.cast(heads["as_of"], pa.int64()).to_numpy()
     if not keys:
         return np.full(rows.num_rows, max(int(at.max(initial=floor)), floor))
     mine, theirs = key_numbers([rows, heads], keys)
     by_number = np.argsort(theirs)
-    found = by_number[np.searchsorted(theirs, mine, sorter=by_number)]
-    out: I64 = np.maximum(at[found], floor)
+    found = by_number[np.minimum(np.searchsorted(theirs, mine, sorter=by_number), len(theirs) - 1)]
+    # A bucket may have deferred the row of a new key: all that is known is the frontier.
+    out: I64 = np.where(theirs[found] == mine, np.maximum(at[found], floor), floor)
     return out

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.messages import behind
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.types import STAMP
 from skyband.framework.base.units import format_duration
@@ -158,7 +159,7 @@ class Reader:
                 "nothing has been processed yet" if not key else "no rows of this key have been processed",
                 hint="run the job first",
             )
-        as_of = key_as_of(rows, heads, self.plan, self.frontier)
+        as_of = key_as_of(rows, heads, self.plan, self._frontier_of_states)
         last_seq = self._last_seq(rows, heads)
         alive = _alive(rows, query, effective, as_of, last_seq)
         if query.item.hidden_by is not None:
@@ -171,7 +172,7 @@ class Reader:
         if query.k is not None:
             found = found.filter(pc.less_equal(found["rank"], k))
         one = self.complete(chosen) if not self.keys or heads.num_rows == 1 else None
-        return Answer(found, one, portable.snapshot(self.plan, query, operator, k, effective, self.frontier, key))
+        return Answer(found, one, portable.snapshot(self.plan, query, operator, k, effective, self._frontier_of_states, key))
 
     def _own(self, query: QueryNode, k: int | None, window: Window | None, key: Mapping[str, str] | None) -> Answer:
         """Return the best ``k`` of the query's own result, for a state without a skyband."""
@@ -202,6 +203,18 @@ class Reader:
         """The watermark of the last complete batch, in microseconds."""
         runs = self.read("runs", ["frontier"])
         newest: int | None = pc.max(runs["frontier"].cast(pa.int64())).as_py() if runs.num_rows else None
+        return newest
+
+    @cached_property
+    def _frontier_of_states(self) -> int | None:
+        """The watermark, in microseconds, of the batch up to which ``heads`` and skybands have all rows."""
+        runs = self.read("runs", ["batch_id", "frontier"])
+        last = pc.max(runs["batch_id"]).as_py()
+        if last is None:
+            return None
+        counters = self.read("runs", ["counters"], pc.field("batch_id") == last)["counters"][0].as_py()
+        upto = last - behind(counters)
+        newest: int | None = pc.max(runs.filter(pc.less_equal(runs["batch_id"], upto))["frontier"].cast(pa.int64())).as_py()
         return newest
 
     def _intervals(self, query: QueryNode, chosen: pc.Expression | None) -> pa.Table:

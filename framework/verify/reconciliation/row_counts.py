@@ -115,7 +115,7 @@ def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Differen
     frontiers = {f for f in micros(stored.table("runs"), "frontier") if f is not None}
     newest = max((t for t in micros(stored.table("runs"), "newest") if t is not None), default=None)
     keys = keys_of(table, names)
-    settled, complete_runs = stored.upto("heads") <= stored.last_batch, runs_gone(stored) is None
+    settled, complete_runs = stored.heads_complete, runs_gone(stored) is None
     # A batch processes all events before the frontier, or before the watermark in milliseconds that its newest row gives.
     by_rows = BEFORE if newest is None else (newest // 1000 - stored.plan.intake.delay_ms) * 1000
     furthest = max(by_rows, max(frontiers, default=BEFORE))

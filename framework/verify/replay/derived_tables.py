@@ -39,7 +39,7 @@ def compare_now(stored: Stored, query: QueryNode, changes: pa.Table, current: Se
     ranks = [rank for _, mine in groupby(keys) for rank, _ in enumerate(mine, 1)]
     names = now_schema(stored.plan, query).names
     made: Mapping[str, Any] = {"rank": pa.array(ranks, pa.int32())}
-    if stored.derived_upto(query) == stored.last_batch and stored.upto("heads") <= stored.last_batch:
+    if stored.derived_upto(query) == stored.last_batch and stored.heads_complete:
         complete = _complete(stored)
         made = {**made, "as_of": pa.array([complete.get(key_of(stored.plan, query, k)) for k in keys], pa.int64()).cast(STAMP)}
     else:  # a killed or running job: its keys are ahead of its results

@@ -42,7 +42,7 @@ def take(sequencer: Sequencer, config: HostConfig, rows: list[Any], frontier: in
     out = Outbox()
     due, limit = sequencer.due_rows([table_bytes(table_of(config, rows))] if rows else [], frontier, out)
     taken = sequencer.sequence(due, TextCodes(config.texts), out)
-    sequencer.close(taken, limit, 0, out)
+    sequencer.close(taken, limit, 0, out, whole=True)
     reasons = [r["reason"] for kind, data in out.blocks if kind == REJECTED for r in bytes_table(data).to_pylist()]
     return taken, reasons, out
 

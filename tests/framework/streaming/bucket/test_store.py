@@ -19,13 +19,12 @@ SCHEMA = pa.schema([("v", pa.string())])
     st.one_of(st.none(), st.integers(1, 6)),
     st.one_of(st.none(), st.integers(1, 9)),
     st.booleans(),
-    st.sampled_from([0, 5, 1000]),
 )
-def test_store_keeps_what_is_alive_and_restores(batches, count, micros, reload, few):
+def test_store_keeps_what_is_alive_and_restores(batches, count, micros, reload):
     if not count and not micros:
         count = 3
     window = Window(count, micros)
-    store, next_seq, now = WindowStore(window, SCHEMA, few=few), np.zeros(3, np.int64), 0
+    store, next_seq, now = WindowStore(window, SCHEMA), np.zeros(3, np.int64), 0
     everything: list[tuple[int, int, int]] = []
     saved: dict[int, pa.Table] = {}
     for batch in batches:
@@ -61,7 +60,7 @@ def test_store_keeps_what_is_alive_and_restores(batches, count, micros, reload, 
         assert {int(address(np.int64(a), np.int64(b))) for a, b, _ in alive} <= in_state
         if reload:
             numbers = [c.number for c in store.chunks]
-            fresh = WindowStore(window, SCHEMA, few=few)
+            fresh = WindowStore(window, SCHEMA)
             fresh.next_chunk = store.next_chunk
             for n in numbers:
                 fresh.load(n, saved[n])
@@ -94,13 +93,9 @@ def test_quiet_keys_do_not_pin_chunks_for_ever():
     assert store.take(quiet, quiet - 1)[0]["v"].to_pylist() == ["0"]
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 4), st.sets(st.integers(0, 40), max_size=6)), min_size=1, max_size=120),
-    st.booleans(),
-    st.sampled_from([0, 1000]),
-)
-def test_only_what_is_pinned_is_kept_and_written(batches, reload, few):
-    store = WindowStore(Window(1_000_000, None), SCHEMA, only_pins=True, few=few)
+@given(st.lists(st.tuples(st.integers(1, 4), st.sets(st.integers(0, 40), max_size=6)), min_size=1, max_size=120), st.booleans())
+def test_only_what_is_pinned_is_kept_and_written(batches, reload):
+    store = WindowStore(Window(1_000_000, None), SCHEMA, only_pins=True)
     next_seq, saved = np.zeros(1, np.int64), {}
     for n, ages in batches:
         seq = next_seq[0] + np.arange(n)
@@ -115,9 +110,9 @@ def test_only_what_is_pinned_is_kept_and_written(batches, reload, few):
         store.dropped = []
         rows, times = store.take(np.zeros(len(store.pins), np.int64), store.pins)
         assert rows["v"].to_pylist() == [str(x) for x in store.pins] and times.tolist() == store.pins.tolist()
-        assert len(saved) <= (66 if few else 66 + 16)
+        assert len(saved) <= 66
         if reload:
-            fresh = WindowStore(store.window, SCHEMA, only_pins=True, few=few)
+            fresh = WindowStore(store.window, SCHEMA, only_pins=True)
             fresh.next_chunk, fresh.pins = store.next_chunk, store.pins
             for c in store.chunks:
                 fresh.load(c.number, saved[c.number])
@@ -125,8 +120,8 @@ def test_only_what_is_pinned_is_kept_and_written(batches, reload, few):
     assert sum(t.num_rows for t in saved.values()) <= sum(n for n, _ in batches)
 
 
-def test_dead_rows_among_many_are_removed_some_saves_later():
-    store, next_seq = WindowStore(Window(10, None), SCHEMA, few=0), np.zeros(1, np.int64)
+def test_dead_rows_are_removed_with_every_save():
+    store, next_seq = WindowStore(Window(10, None), SCHEMA), np.zeros(1, np.int64)
     held = []
     for n in range(200):
         store.append(np.zeros(1, np.int64), next_seq.copy(), np.array([n]), pa.table({"v": [str(n)]}, schema=SCHEMA))
@@ -134,8 +129,8 @@ def test_dead_rows_among_many_are_removed_some_saves_later():
         store.unsaved(next_seq, 0)
         store.dropped = []
         held.append(sum(len(s.at) for s in store.segments))
-    # A quarter of the rows, or sixteen saves of one row each; a segment goes when half of it is dead.
-    assert max(held) <= 2 * 10 + 16 and store.alive(store.window, next_seq, 0).rows.num_rows == 10
+    # A segment goes when half of it is dead.
+    assert max(held) <= 2 * 10 + 2 and store.alive(store.window, next_seq, 0).rows.num_rows == 10
 
 
 @given(st.lists(st.integers(-5, 30)), st.lists(st.integers(-8, 35)), st.sampled_from([None, False, True]))

@@ -1,0 +1,92 @@
+"""The inputs of a bucket since its last whole state. A restore reads that state and runs them again. Does not import Spark.
+
+A whole state takes time and space in proportion to all that a bucket holds. A bucket that holds much and gets little saves its inputs only,
+until they add up to a share of what it holds. So a row costs the same however many keys there are: O(1) amortized, of state as of time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from skyband.framework.streaming.rows import blocks
+
+JOURNAL: Final = "journal"
+"""Beginning of the names of state values with entries, each written once."""
+LEAST: Final = 1 << 16
+"""Keys and rows held from which a bucket keeps a journal."""
+SHARE: Final = 4
+"""A whole state is saved when the rows of the journal are more than one of this number of the keys and rows held."""
+ENTRIES: Final = 1024
+"""The greatest number of batches in a journal: a restore runs them all again."""
+
+
+class Entry(NamedTuple):
+    """The input of one batch: its blocks of rows, and the frontier in microseconds (None: none yet)."""
+
+    data: Sequence[bytes | pa.Buffer]
+    frontier: int | None
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows. O(blocks)."""
+        return sum(blocks.bytes_table(block).num_rows for block in self.data)
+
+    def value(self) -> bytes:
+        """Return the value in state: a JSON header with its length before it, then the blocks."""
+        header = json.dumps({"frontier": self.frontier, "sizes": [len(block) for block in self.data]}).encode()
+        return b"".join([len(header).to_bytes(8, "little"), header, *(bytes(block) for block in self.data)])
+
+    @classmethod
+    def of(cls, value: bytes) -> Entry:
+        """Return the entry of a ``value``. Its blocks point into it."""
+        at = 8 + int.from_bytes(value[:8], "little")
+        header = json.loads(value[8:at])
+        data = []
+        for size in header["sizes"]:
+            data.append(pa.py_buffer(value).slice(at, size))
+            at += size
+        return cls(data, header["frontier"])
+
+
+class Journal:
+    """The journal since a whole state of ``held`` keys and rows. What it decides follows from state and input alone."""
+
+    def __init__(self, held: int = 0) -> None:
+        self.held = held
+        self._rows = 0
+        self.entries = 0
+        self._unsaved: list[Entry] = []
+
+    def takes(self, entry: Entry) -> bool:
+        """Return True if a batch is to be saved as an entry, False if with the whole state."""
+        return self.held >= LEAST and self.entries < ENTRIES and SHARE * (self._rows + entry.rows) < self.held
+
+    def note(self, entry: Entry, saved: bool = False) -> None:
+        """Add an entry, which ``unsaved`` then returns unless it is ``saved`` already."""
+        self._rows += entry.rows
+        self.entries += 1
+        if not saved:
+            self._unsaved.append(entry)
+
+    def unsaved(self) -> dict[str, bytes]:
+        """Return the values of entries that have not been saved, by name."""
+        first = self.entries - len(self._unsaved)
+        values = {f"{JOURNAL}/{first + i}": entry.value() for i, entry in enumerate(self._unsaved)}
+        self._unsaved = []
+        return values
+
+    def names(self) -> list[str]:
+        """Return the names of the values that have been saved."""
+        return [f"{JOURNAL}/{i}" for i in range(self.entries - len(self._unsaved))]
+
+
+def entries(read: Callable[[str], bytes | None]) -> Iterator[Entry]:
+    """Yield the entries whose values ``read`` returns by name (None: no such value)."""
+    number = 0
+    while (value := read(f"{JOURNAL}/{number}")) is not None:
+        yield Entry.of(value)
+        number += 1
