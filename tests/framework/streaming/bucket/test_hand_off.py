@@ -15,7 +15,7 @@ from skyband.framework.streaming.bucket.hand_off import HandOff
 from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import as_it_is
-from tests.framework.streaming.bucket.test_bucket import SPEC, table_of
+from tests.framework.streaming.bucket.test_bucket import SPEC, keeping_a_journal, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
 from tests.framework.streaming.spark_store import Store
 
@@ -70,21 +70,23 @@ def spoil(directory: Path, how: str) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("least", [0, 700, 1 << 20])
+@pytest.mark.parametrize("journal", [False, True])
 def test_whoever_runs_a_batch_and_whatever_happens_to_files(
-    seed: int, least: int, config: HostConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, least: int, journal: bool, config: HostConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``least``: every value in a file, some of them, none. The state is that of one worker to whom nothing is handed, the token apart."""
     monkeypatch.setattr(hand_off, "_LARGE", least)
     chance = random.Random(seed)
     alone = Job(config, None, 1, monkeypatch)
     several = Job(config, tmp_path / "states", 3, monkeypatch)
-    for number in range(25):
-        while chance.random() < 0.3:
-            # Spark ends the batch before it is done.
-            several.batch(number, chance.randrange(3), whole=False)
-        assert several.batch(number, chance.randrange(3)) == alone.batch(number, 0)
-        assert several.store.values() == alone.store.values()
-        spoil(tmp_path / "states", chance.choice(["", "", "", "list", "file", "all"]))
+    with keeping_a_journal() if journal else contextlib.nullcontext():
+        for number in range(25):
+            while chance.random() < 0.3:
+                # Spark ends the batch before it is done.
+                several.batch(number, chance.randrange(3), whole=False)
+            assert several.batch(number, chance.randrange(3)) == alone.batch(number, 0)
+            assert several.store.values() == alone.store.values()
+            spoil(tmp_path / "states", chance.choice(["", "", "", "list", "file", "all"]))
 
 
 def test_another_worker_asks_the_store_for_nothing(config: HostConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,10 @@ def test_a_query_that_comes_is_made_alone_if_nothing_stands_in_the_way(
     with pytest.raises(SkybandError, match=r"SKY-E580.*batch 4"):
         addable(plan, layout, layout.known())
     monkeypatch.undo()
+    monkeypatch.setattr(edits, "batches_behind", lambda _: 1)
+    with pytest.raises(SkybandError, match=r"SKY-E580.*the last run was stopped before its end: run the job once"):
+        addable(plan, layout, layout.known())
+    monkeypatch.undo()
     monkeypatch.setattr(edits, "gone_files", lambda _: (1, 3))
     with pytest.raises(SkybandError, match=r"SKY-E580.*1 of the 3 files"):
         addable(plan, layout, layout.known())

@@ -150,6 +150,16 @@ def test_an_unfinished_batch_is_repeated_first(job: Edit) -> None:
     assert said == [f"batch {small.BATCHES + 1} is unfinished: run.buckets is 3 in this run, and 6 from the next one on"]
 
 
+def test_a_run_that_was_stopped_is_ended_first(job: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = job("buckets: 6")
+    layout = Layout(plan.sink)
+    monkeypatch.setattr(rebucket, "batches_behind", lambda of: 2 if of is layout else 0)
+    was, said = layout.known(), list[str]()
+    of, now = rebucket.rebucket_job(cast(Any, None), plan, layout, was, said.append)
+    assert of.buckets == 3 and now == was == layout.load()
+    assert said == ["the last run was stopped before its end: run.buckets is 3 in this run, and 6 from the next one on"]
+
+
 def test_keys_of_two_buckets_never_come_into_one(job: Edit) -> None:
     for buckets in (1, 2, 4, 10):
         plan = job(f"buckets: {buckets}")

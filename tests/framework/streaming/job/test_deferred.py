@@ -1,0 +1,43 @@
+"""How far tables of states are behind is read from the last row of ``runs``, whatever stands in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from skyband.framework.base.messages import BEHIND, DEFERRED, FLUSH, Tally, behind
+from skyband.framework.streaming.job.deferred import batches_behind
+from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.run.batch import Batch, Totals
+
+
+def test_the_last_row_of_runs_says_it(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path))
+    assert batches_behind(layout) == 0
+    for batch, counters in enumerate(['{"behind": 3}', '{"near.rows": 1}', '{"behind": 1}']):
+        write_deltalake(str(tmp_path / "runs"), pa.table({"batch_id": [batch], "counters": [counters]}), mode="append")
+        assert batches_behind(layout) == [3, 0, 1][batch]
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[1]", '{"behind": "2"}', '{"behind": -2}', '{"behind": 1.5}', '{"behind": true}'])
+def test_what_is_no_number_of_batches_counts_as_none(text: str | None) -> None:
+    assert behind(text) == 0
+
+
+def test_batches_are_counted_until_all_buckets_have_flushed() -> None:
+    totals = Totals([])
+    said = []
+    for number, counts in enumerate([{}, {DEFERRED: 2}, {}, {DEFERRED: 1}, {FLUSH: 1}, {}, {DEFERRED: 1, FLUSH: 1}, {DEFERRED: 1}]):
+        for _ in range(2):
+            # A batch that is repeated counts once.
+            batch = Batch(number, Tally(counts))
+            totals.add(batch, list)
+        totals.committed(number)
+        said.append(totals.behind)
+        assert batch.counts.get(BEHIND, 0) == said[-1]
+    assert said == [0, 1, 2, 3, 0, 0, 0, 1]
+    row = Batch(8, Tally({BEHIND: 5, "near.rows": 2})).runs_row(0.0, [])
+    assert Totals([{**row, "frontier": None, "newest": None}]).behind == 5
