@@ -1,7 +1,8 @@
 """The cost of a batch by the number of keys that a bucket holds, without Spark: 1,000 rows over a random thousand of the keys.
 
 A bucket runs as in a job, with its state written after every batch, in a process of its own per row. Every key holds a full window of
-``HELD`` rows before the clock starts. Figures are CPU time per row, in all and by part (``parts_ns``):
+``HELD`` rows before the clock starts, and batches run from a whole state to another, at least ``BATCHES``. Figures are CPU time per row, in
+all and by part (``parts_ns``):
 
 - ``sequencing``: decode, order and number the rows, check their ids, make the rows of ``heads``
 - ``kernel``: the operator's algorithm
@@ -50,7 +51,7 @@ from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Outbox
 
 KEYS = tuple(int(n) for n in os.environ.get("SKYBAND_BENCH_HELD_KEYS", "10000,100000,1000000").split(","))
-BATCH, HELD, WARM = 1000, 4, 3
+BATCH, HELD, WARM, BATCHES = 1000, 4, 3, 50
 ENOUGH = 10_000
 """The keys from which the memory of a process says how much a key takes."""
 START, STEP = 1_600_000_000_000_000, 1000
@@ -127,11 +128,14 @@ class Sizes:
     def __init__(self) -> None:
         self.sizes: dict[tuple[str, int], int] = {}
         self.written = 0
+        self.whole = False
+        """Whether the whole state has been written since this was last set to False."""
 
     def updateValue(self, key: tuple[str, int], value: tuple[bytes]) -> None:
         """Set a value."""
         self.sizes[key] = len(value[0])
         self.written += len(value[0])
+        self.whole |= key[0] == "core"
 
     def containsKey(self, key: tuple[str, int]) -> bool:
         """Return True if there is a value."""
@@ -201,8 +205,8 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def measured(operator: str, keys: int, batches: int) -> dict[str, Any]:
-    """Fill the windows of ``keys`` keys, then run ``batches`` batches."""
+def measured(operator: str, keys: int, least: int) -> dict[str, Any]:
+    """Fill the windows of ``keys`` keys, then run at least ``least`` batches, the last of which writes the whole state."""
     before = resident()
     config = HostConfig.of(plan_of(operator), (), "bench")
     kept, sizes, feed = KeptBucket.new(config, 0, None), Sizes(), Feed(config.row_schema())
@@ -210,11 +214,11 @@ def measured(operator: str, keys: int, batches: int) -> dict[str, Any]:
     put, rng = Outbox.put, np.random.default_rng(2)
     shown: list[int] = []
 
-    def batch(key: I64) -> tuple[float, float]:
+    def batch(key: I64, flush: bool = False) -> tuple[float, float]:
         data, watermark = feed.block(key)
         parts.start()
         cpu, wall = time.process_time(), time.perf_counter()
-        blocks = kept.bucket.run([data], watermark)
+        blocks = kept.bucket.run([data], watermark, flush)
         kept.save(values)
         kept.bucket.due()
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -232,13 +236,16 @@ def measured(operator: str, keys: int, batches: int) -> dict[str, Any]:
         for owner, name, part in methods(kept):
             stack.enter_context(patch.object(owner, name, parts.timed(getattr(owner, name), lambda *_, part=part: part)))
         stack.enter_context(patch.object(Outbox, "put", parts.timed(put, lambda _, kind, __: "skyband" if kind == skyband else "changes")))
-        for _ in range(WARM):
-            batch(touched())
+        for n in range(WARM):
+            batch(touched(), flush=n == WARM - 1)
         cpu = wall = 0.0
         ns: dict[str, int] = {}
         written, shown[:] = sizes.written, []
-        for _ in range(batches):
+        batches = 0
+        while batches < least or not sizes.whole:
+            sizes.whole = False
             c, w = batch(touched())
+            batches += 1
             cpu, wall = cpu + c, wall + w
             for part, n in parts.ns.items():
                 ns[part] = ns.get(part, 0) + n
@@ -253,10 +260,10 @@ def measured(operator: str, keys: int, batches: int) -> dict[str, Any]:
     } | ({"memory_per_key": memory / keys, "memory_per_row": memory / (HELD * keys)} if keys >= ENOUGH else {})  # fmt: skip
 
 
-def measured_alone(operator: str, keys: int, batches: int) -> dict[str, Any]:
+def measured_alone(operator: str, keys: int) -> dict[str, Any]:
     """Return ``measured`` of a process that has loaded the code and the kernels."""
     measured(operator, BATCH, 1)
-    return measured(operator, keys, batches)
+    return measured(operator, keys, BATCHES)
 
 
 def run() -> Iterator[dict[str, Any]]:
@@ -266,7 +273,7 @@ def run() -> Iterator[dict[str, Any]]:
         for operator in QUERIES:
             peers: dict[str, float] = {}
             for keys, name in ((1, "one_key"), (BATCH, "thousand_keys"), *((n, "") for n in KEYS)):
-                row = pool.submit(measured_alone, operator, keys, max(4, min(50, 1_000_000 // keys))).result()
+                row = pool.submit(measured_alone, operator, keys).result()
                 yield row | {"peers": dict(peers)}
                 if name:
                     peers[name] = row["cpu_ns_per_event"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-KEYS, PARTS = 50_000, 5
+KEYS, PARTS = 20_000, 5
 QUERIES = """\
   best: {type: topk, scoring: high, k: 1, carry: [y]}
   near: {type: topk_pairs, scoring: near, k: 1}
@@ -31,8 +31,8 @@ TABLES = ("best", "best_now", "near", "near_now", "best_changes", "near_changes"
 
 
 def rows_of(number: int, rng: random.Random) -> list[list[object]]:
-    """Two rows of every key in file 0, 200 rows of some and of new ones in others."""
-    keys = range(2 * KEYS) if number == 0 else rng.sample(range(KEYS + 100 * number), 200)
+    """Two rows of every key in file 0, 100 rows of some and of new ones in others."""
+    keys = range(2 * KEYS) if number == 0 else rng.sample(range(KEYS + 40 * number), 100)
     return [[1_000_000 * number + i, stamp(60 * number + i / 5000), f"k{k % (2 * KEYS):05}" if number else f"k{k % KEYS:05}",
              rng.randrange(50), rng.randrange(4), "a"] for i, k in enumerate(keys)]  # fmt: skip
 

@@ -12,30 +12,33 @@ from __future__ import annotations
 import json
 import time as clock
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from skyband.framework.base.messages import ACCEPTED, CHANGED, DEFERRED, FRONTIER, Tally, time_count
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE
-from skyband.framework.streaming.bucket.journal import Entry, Journal, entries
-from skyband.framework.streaming.bucket.operator_host import OperatorHost
+from skyband.framework.streaming.bucket.journal import JOURNAL, Entry, Journal, entries
+from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost
 from skyband.framework.streaming.bucket.sequencer import Sequencer
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block, Outbox
+
+ONCE: Final = (f"{CHUNK}/", f"{SEEN}/", f"{JOURNAL}/")
+"""Beginnings of the names of state values that are written once."""
 
 
 class Bucket:
     """``run`` takes one batch's rows for this bucket (or none, when a timer fires) and returns the messages for the driver."""
 
     def __init__(
-        self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None, held: int = 0
+        self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None, state: int = 0
     ) -> None:
         self.config = config
         self.number = number
         self.sequencer = sequencer or Sequencer(config)
         self.host = host or OperatorHost.new(config)
-        self._journal = Journal(held)
+        self._journal = Journal(state)
         self._whole = False
         """Whether ``save`` has to save the whole state."""
 
@@ -94,9 +97,10 @@ class Bucket:
         core: dict[str, Any] = {}
         values = self.sequencer.save(core)
         kept, dropped = self.host.save(core, self.sequencer.keys.next_seq, self.sequencer.until)
-        self._journal, self._whole = Journal(self.host.live + self.sequencer.keys.known), False
-        core["held"] = self._journal.held
-        return {"core": json.dumps(core).encode(), **values, **kept}, [*dropped, *ended]
+        values |= kept
+        core["bytes"] = sum(len(value) for name, value in values.items() if not name.startswith(ONCE))
+        self._journal, self._whole = Journal(core["bytes"]), False
+        return {"core": json.dumps(core).encode(), **values}, [*dropped, *ended]
 
     @classmethod
     def restore(cls, config: HostConfig, number: int, read: Callable[[str], bytes | None]) -> Bucket:
@@ -109,7 +113,7 @@ class Bucket:
         now = sequencer.keys.next_seq, sequencer.until
         host = OperatorHost.restore(config, core, read, *now)
         sequencer.recognise(host.seen.alive(config.window, *now), read("deleted"))
-        bucket = cls(config, number, sequencer, host, core.get("held", 0))
+        bucket = cls(config, number, sequencer, host, core.get("bytes", 0))
         for entry in entries(read):
             bucket._run(entry, False)
             bucket._journal.note(entry, saved=True)

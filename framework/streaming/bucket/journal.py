@@ -1,7 +1,7 @@
 """The inputs of a bucket since its last whole state. A restore reads that state and runs them again. Does not import Spark.
 
-A whole state takes time and space in proportion to all that a bucket holds. A bucket that holds much and gets little saves its inputs only,
-until they add up to a share of what it holds. So a row costs the same however many keys there are: O(1) amortized, of state as of time.
+A whole state takes time and space in proportion to all keys of a bucket. A bucket with many keys that gets few rows saves its inputs only,
+until they add up to a share of the state. So a row costs the same however many keys there are: O(1) amortized, of state as of time.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from skyband.framework.streaming.rows import blocks
-
 JOURNAL: Final = "journal"
 """Beginning of the names of state values with entries, each written once."""
-LEAST: Final = 1 << 16
-"""Keys and rows held from which a bucket keeps a journal."""
-SHARE: Final = 4
-"""A whole state is saved when the rows of the journal are more than one of this number of the keys and rows held."""
+LEAST: Final = 1 << 20
+"""Bytes that a whole state writes, without the window's rows, from which a bucket keeps a journal."""
+SHARE: Final = 2
+"""A whole state is saved when the journal would take this fraction, 1/2, of its bytes."""
 ENTRIES: Final = 1024
 """The greatest number of batches in a journal: a restore runs them all again."""
 
@@ -31,9 +29,9 @@ class Entry(NamedTuple):
     frontier: int | None
 
     @property
-    def rows(self) -> int:
-        """Return the number of rows. O(blocks)."""
-        return sum(blocks.bytes_table(block).num_rows for block in self.data)
+    def size(self) -> int:
+        """Return the bytes of its blocks."""
+        return sum(len(block) for block in self.data)
 
     def value(self) -> bytes:
         """Return the value in state: a JSON header with its length before it, then the blocks."""
@@ -53,21 +51,21 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """The journal since a whole state of ``held`` keys and rows. What it decides follows from state and input alone."""
+    """The journal since a whole state of ``state`` bytes (0: none). What it decides follows from state and input alone."""
 
-    def __init__(self, held: int = 0) -> None:
-        self.held = held
-        self._rows = 0
+    def __init__(self, state: int = 0) -> None:
+        self.state = state
+        self._size = 0
         self.entries = 0
         self._unsaved: list[Entry] = []
 
     def takes(self, entry: Entry) -> bool:
         """Return True if a batch is to be saved as an entry, False if with the whole state."""
-        return self.held >= LEAST and self.entries < ENTRIES and SHARE * (self._rows + entry.rows) < self.held
+        return self.state >= LEAST and self.entries < ENTRIES and SHARE * (self._size + entry.size) < self.state
 
     def note(self, entry: Entry, saved: bool = False) -> None:
         """Add an entry, which ``unsaved`` then returns unless it is ``saved`` already."""
-        self._rows += entry.rows
+        self._size += entry.size
         self.entries += 1
         if not saved:
             self._unsaved.append(entry)

@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyband.framework.streaming.bucket.bucket import Bucket
+from skyband.framework.streaming.bucket.bucket import ONCE, Bucket
 from skyband.framework.streaming.bucket.hand_off import HandOff
-from skyband.framework.streaming.bucket.journal import JOURNAL
-from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN
 from skyband.framework.streaming.bucket.state_values import StateValues
 from skyband.framework.streaming.rows.config import HostConfig
-
-_ONCE = (f"{CHUNK}/", f"{SEEN}/", f"{JOURNAL}/")
 
 
 @dataclass(slots=True)
@@ -77,4 +73,4 @@ class KeptBucket:
 
 
 def _repeated(values: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {name: value for name, value in values.items() if not name.startswith(_ONCE)}
+    return {name: value for name, value in values.items() if not name.startswith(ONCE)}

@@ -123,11 +123,6 @@ class OperatorHost:
         """Return True if it has deferred a skyband."""
         return bool(self._deferred)
 
-    @property
-    def live(self) -> int:
-        """Return the number of rows that were alive when they were last saved."""
-        return sum(store.live for _, store in self._stores())
-
     def count(self, out: Outbox) -> None:
         """The operators' own counters. Of the queries of one entry, the one that could use the fewest objects counts."""
         for i, node in enumerate(self.operators):

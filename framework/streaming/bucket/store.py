@@ -130,8 +130,6 @@ class WindowStore:
         self.noting = True
         """Whether rows that come are noted for ``unsaved``; if not, ``rewrite`` notes those that are here in the end."""
         self._unsaved: list[Segment] = []
-        self.live = 0
-        """The rows that were alive at the last ``expire``."""
 
     def append(self, key: I64, seq: I64, time: I64, rows: pa.Table) -> None:
         """Append one batch's accepted rows, sorted by (key, seq)."""
@@ -175,11 +173,9 @@ class WindowStore:
     def expire(self, next_seq: I64, until: int) -> None:
         """Remove rows of objects that have left the window at ``until``, and note the chunks to delete. O(rows), vectorised."""
         segments = []
-        self.live = 0
         for s in self.segments:
             alive = self._alive(s.at, s.time, next_seq, until)
             live = int(alive.sum())
-            self.live += live
             if 2 * live >= len(alive) > 0:
                 segments.append(s)
             elif live:

@@ -30,23 +30,23 @@ def test_an_entry_comes_back_as_it_was(sizes: list[int], frontier: int | None) -
     values = written.unsaved()
     first, second = entries(values.get)
     assert [bytes(b) for b in first.data] == [block(n) for n in sizes] and first.frontier == frontier
-    assert first.rows == sum(sizes) and second == Entry([], 7)
+    assert first.size == sum(len(block(n)) for n in sizes) and second == Entry([], 7)
     assert written.names() == list(values) == ["journal/0", "journal/1"] and written.unsaved() == {}
 
 
-def test_a_bucket_that_holds_little_keeps_none() -> None:
+def test_a_bucket_with_a_small_state_keeps_none() -> None:
     assert not Journal(LEAST - 1).takes(Entry([], None)) and Journal(LEAST).takes(Entry([], None))
 
 
-def test_the_whole_state_is_saved_after_a_share_of_what_is_held_or_many_batches() -> None:
+def test_the_whole_state_is_saved_after_a_share_of_it_or_many_batches() -> None:
     kept = Journal(LEAST)
-    share = Entry([block(LEAST // SHARE // 4)], None)
+    share = Entry([bytes(LEAST // SHARE // 4)], None)
     taken = 0
     while kept.takes(share):
         kept.note(share)
         taken += 1
     assert taken == 3 and kept.takes(Entry([], None))
-    assert not Journal(LEAST).takes(Entry([block(LEAST // SHARE)], None))
+    assert not Journal(LEAST).takes(Entry([bytes(LEAST // SHARE)], None))
     small = Journal(LEAST)
     for _ in range(ENTRIES):
         assert small.takes(Entry([], None))
@@ -75,7 +75,7 @@ def test_tables_of_keys_are_deferred_with_the_state_and_sent_with_it(tmp_path: P
     heads: list[list[str]] = []
     with keeping_a_journal():
         # A row is due with the next one.
-        assert batch(0, "p")[0] == set() and batch(1, "p")[0] == {"heads", "skyband"}
+        assert batch(0, "p")[0] == set() and batch(1, "p", flush=True)[0] == {"heads", "skyband"}
         sent, deferred, values, dropped = batch(2, "p")
         assert (sent, deferred, list(values), dropped) == (set(), 1, ["journal/0"], [])
         bucket = Bucket.restore(config, 0, state.get)
