@@ -23,13 +23,13 @@ def empty_state(layout: Layout) -> State:
 
     arguments, sums, lists, sets = (len(a) for a in (layout.whole, layout.sum_of, layout.list_of, layout.set_of))
     cells = table(arguments, 0)
-    rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1))
+    rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1), NONE)
     groups = Groups(NONE, NONE, table(arguments, 0), table(lists, 0), table(lists, 0), table(sets, 0), table(2))
     pool, digits = table(0, WIDE), table(WIDE + EXTRA_DIGITS)
     exact = Sums(table(sums, 0, RECORD), table(sums, 0, 2), pool, NONE, table(2), digits)
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
-    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order)
+    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, empty_sets(_FIRST_PLACES))
 
 
 def empty_board(name: I64) -> Board:
@@ -51,8 +51,8 @@ def lengthened(a: AnyArray, size: int, fill: Any = 0, axis: int = -1) -> AnyArra
     return np.concatenate([a, np.full(shape, fill, a.dtype)], axis=axis)
 
 
-def more_rows(rows: Rows, needed: int) -> Rows:
-    """Return the rows with at least ``needed`` free ones."""
+def more_rows(rows: Rows, needed: int, deletes: bool) -> Rows:
+    """Return the rows with at least ``needed`` free ones; ``deletes``: rows can be deleted."""
     if rows.spare[0] >= needed:
         return rows
     have = len(rows.time)
@@ -60,8 +60,9 @@ def more_rows(rows: Rows, needed: int) -> Rows:
     free = np.concatenate([rows.free[: rows.spare[0]], np.arange(size - 1, have - 1, -1)])
     cells = lengthened(rows.cells, size)
     one = {name: lengthened(getattr(rows, name), size) for name in ("time", "seq", "group", "after", "before_in", "after_in")}
+    before = lengthened(rows.before, size) if deletes else rows.before
     return rows._replace(
-        **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64)
+        **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64), before=before
     )
 
 

@@ -10,6 +10,7 @@ from skyband.operators.base import Column, Window, object_column
 from skyband.operators.expressions import RowKernel, attributes, compile_row
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
 from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
 
@@ -34,6 +35,7 @@ class GroupsConfiguration:
 
     Rows for which ``where`` is true and no column of ``group`` is null belong to a group. A group takes part while it has a row in the
     ``window``, ``having`` is true and ``score`` is not null or NaN. ``texts`` are the plan's text constants.
+    ``deletes``: rows may be deletions.
 
     Raises ValueError for no ``group``, a window without bounds, no queries, a query with neither or both of ``k`` and ``above``, k < 1,
     ``below`` without or greater than ``above``, ``every`` < 1, ``above`` with direction min.
@@ -47,6 +49,7 @@ class GroupsConfiguration:
     window: Window
     queries: tuple[GroupsQuery, ...]
     texts: tuple[str, ...] = ()
+    deletes: bool = False
 
     state_format: ClassVar[str] = "Groups"
     query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it
@@ -54,7 +57,8 @@ class GroupsConfiguration:
     state_keys: ClassVar[StateKeys] = StateKeys(
         each={"step": 1, "next": 1, "next_seq": 0},
         groups=(
-            Group(Named("key"), {"number": 0, "name_length": 0, "name_words": 0, "shown": 1, "shown_value": 1, "member": 1}),
+            Group(Named("key"), {"number": 0, "name_length": 0, "name_words": 0, "shown": 1, "shown_value": 1, "member": 1, "deleted": 0}),
+            Group(Named("tomb_key"), {"tomb_seq": 0, "tomb_time": 0}),
         ),
     )  # fmt: skip
 
@@ -110,9 +114,9 @@ class GroupsConfiguration:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The groups' numbers, and what the expressions read."""
+        """The groups' numbers, what the expressions read, and the deletions' targets."""
         read = [c for node in (self.where, *self.arguments) if node is not None for c in attributes(node)]
-        return (self.object_column, *dict.fromkeys(read))
+        return (self.object_column, *dict.fromkeys(read), *((DELETION_COLUMN,) if self.deletes else ()))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "kernels"}

@@ -17,6 +17,7 @@ from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Ch
 from skyband.operators.groups import arrays
 from skyband.operators.groups.arrays import NONE
 from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
+from skyband.operators.groups.deletions import Deletions
 from skyband.operators.groups.expressions import Expressions
 from skyband.operators.groups.kernels import tables
 from skyband.operators.groups.kernels.advance import DONE, EVENTS, POOL, RECORDS, add_rows, advance, look
@@ -50,8 +51,10 @@ class GroupsLogic:
         self.until = NULL
         self.rows = 0
         self.eligible = self.unusable = 0
+        self.deletions = Deletions(configuration.deletes)
         self._clear()
         if state is not None:
+            self.deletions.load(state.arrays)
             self._load(state.arrays, self._kept(state.rows))
 
     def _clear(self) -> None:
@@ -85,12 +88,15 @@ class GroupsLogic:
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
         n = len(arrivals)
-        self.rows += n
         cells = self.expressions.cells(arrivals.columns, n)
         if n == 0:
             return NONE, cells
         name = self.configuration.object_column.name
         number, asked = arrivals.columns[name], self.expressions.selected(arrivals.columns, n)
+        if self.deletions.active:
+            deletion = self.deletions.of(arrivals)
+            asked, n = asked & ~deletion, n - int(np.count_nonzero(deletion))
+        self.rows += n
         usable = asked & (number != NULL)
         self.eligible += int(np.count_nonzero(asked))
         self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))
@@ -123,7 +129,8 @@ class GroupsLogic:
         due[arrivals.key] = True
         job = np.flatnonzero(due)
         first, end = np.searchsorted(arrivals.key, job), np.searchsorted(arrivals.key, job, "right")
-        return tables.Feed(np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq), place, cells, job, first, end)
+        target = self.deletions.targets(arrivals)
+        return tables.Feed(np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq), place, cells, target, job, first, end)
 
     def _events(self, feed: tables.Feed) -> tables.Events:
         """Return room for the events and records of a call."""
@@ -134,8 +141,12 @@ class GroupsLogic:
 
     def _make_rows(self, needed: int) -> None:
         """Make room for so many more rows."""
-        rows = arrays.more_rows(self.state.rows, needed)
+        rows = arrays.more_rows(self.state.rows, needed, self.deletions.active)
         self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.time)))
+        if self.deletions.active and 2 * (self.state.by_seq.used[0] + needed) > len(self.state.by_seq.owner):
+            by_seq = arrays.empty_sets(1 << (4 * (int(self.state.by_seq.used[0]) + needed)).bit_length())
+            move_sets(self.state.by_seq, by_seq)
+            self.state = self.state._replace(by_seq=by_seq)
 
     def _room(self, events: int, records: int, jobs: int) -> tables.Events:
         def table(n: int) -> I64:
@@ -280,6 +291,7 @@ class GroupsLogic:
         number = rows.columns[self.configuration.object_column.name]
         mine = (number != NULL) & self.expressions.selected(rows.columns, len(rows))
         cells = self.expressions.cells(rows.columns, len(rows))
+        mine &= self.deletions.alive(rows.key, rows.seq)
         return Kept(rows.key[mine], rows.seq[mine], rows.time[mine], number[mine], np.ascontiguousarray(cells[:, mine]))
 
     def checkpoint(self) -> dict[str, AnyArray]:
@@ -295,6 +307,9 @@ class GroupsLogic:
         saved["member"] = ((saved["member"] != NOWHERE) & (saved["member"] & 1 == MEMBERS)).astype(np.int64)
         for name in ("step", "next"):
             saved[name] = np.array([getattr(b, name) for b in self.boards])
+        if self.deletions.active:
+            saved |= self.deletions.saved(self.state.keys.next_seq, self.until, self.configuration.window)
+            saved["deleted"] = (self.boards[0].rows[needed] == tables.DELETED).astype(np.int64)
         return saved
 
     def _load(self, saved: Mapping[str, AnyArray], kept: Kept) -> None:
@@ -310,11 +325,14 @@ class GroupsLogic:
         value, r = np.full(self.n, math.nan), int(events.counts[RECORDS])
         aggregates = events.values[:, :r]
         value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), events.alive[:r], aggregates)
+        rows = self.state.groups.alive[: self.n].copy()
+        if self.deletions.active:
+            rows[(rows == 0) & (saved["deleted"] != 0)] = tables.DELETED
         for q, board in enumerate(self.boards):
             for name in ("step", "next"):
                 getattr(board, name)[:] = saved[name][q]
             board.shown[: self.n], board.shown_value[: self.n] = saved["shown"][q], saved["shown_value"][q]
-            board.value[: self.n], board.rows[: self.n] = value, self.state.groups.alive[: self.n]
+            board.value[: self.n], board.rows[: self.n] = value, rows
             asked = self.configuration.queries[q]
             if asked.k is None:
                 board.place[: self.n] = np.where(saved["member"][q], MEMBERS, NOWHERE)
@@ -327,7 +345,7 @@ class GroupsLogic:
         mine = np.flatnonzero(alive & (place != NOBODY))
         self._make_rows(len(mine))
         cells = np.ascontiguousarray(kept.cells[:, mine])
-        feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE)
+        feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE, NONE)
         while (why := add_rows(self.state, feed, kept.key[mine])) != DONE:
             self._make_room_for(why)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -21,8 +21,9 @@ from tests.seeds import seeds
 
 COLUMNS: dict[str, Kind] = {"g": "int", "x": "float", "n": "int", "s": "text", "ok": "bool"}
 KEYS = 2
-Row = tuple[int, int, Any, float, Any, Any]
-"""time, key, group, x, n, s"""
+Row = tuple[Any, ...]
+"""time, key, group, x, n, s; of a deletion, at the end, the seq of the row that it deletes."""
+TARGET = 6
 
 
 def groups(score: str, *queries: GroupsQuery, having: str | None = None, where: str | None = None, **given: Any) -> Groups:
@@ -99,6 +100,7 @@ SCORES: dict[str, Any] = {
     "first(x)": lambda rows: (known(rows, 3) or [math.nan])[0],
     "last(x)": lambda rows: (known(rows, 3) or [math.nan])[-1],
 }
+NO_DELETIONS: Mapping[int, str] = {}
 MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths")
 ADVERSARIAL = (1e16, 1.0, -1e16, 1e-3, 3.0, -1.0, 2.0**-1074, -(2.0**-1074), 1e300, -1e300, 2.0**53, 0.1, -0.0)
 
@@ -149,7 +151,8 @@ class Expected:
         }
         return {g: scores[g] for g in self.members}
 
-    def event(self, at: int, alive: list[Row], arrived: Any, show: bool) -> None:
+    def event(self, at: int, alive: list[Row], arrived: Any, show: bool, took: Mapping[int, str] = NO_DELETIONS) -> None:
+        """``took``: what took the last row of groups that have none."""
         now = self.result(alive)
         if not show:
             return
@@ -159,7 +162,7 @@ class Expected:
         self.step += bool(left or came)
         here = {r[2] for r in alive}
         for g in left:
-            self.changes.append((at, self.step, -1, "displaced" if g in here else "expiry", g, self.shown[g].hex()))
+            self.changes.append((at, self.step, -1, "displaced" if g in here else took.get(g, "expiry"), g, self.shown[g].hex()))
         for g in came:
             cause = "boundary" if self.query.every else "arrival" if g == arrived else "promoted"
             self.changes.append((at, self.step, 1, cause, g, now[g].hex()))
@@ -208,10 +211,12 @@ class Player:
         self.points: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
 
     def block(self, rows: list[tuple[int, int, Row]]) -> Arrivals:
-        rows = sorted(rows, key=lambda r: r[:2])
+        rows = sorted(rows, key=lambda r: r[0])
         places = {"$g": 2, "x": 3, "n": 4, "s": 5}
         columns = {name: [r[place] for *_, r in rows] for name, place in places.items()} | {"ok": [r[5] % 2 for *_, r in rows]}
         arrays = {name: np.array(c, np.float64 if name == "x" else np.int64) for name, c in columns.items()}
+        if self.operator.deletes:
+            arrays["$target"] = np.array([r[TARGET] if len(r) > TARGET else NULL for *_, r in rows], np.int64)
         key, seq, time = (np.array(a, np.int64) for a in ([r[0] for r in rows], [r[1] for r in rows], [r[2][0] for r in rows]))
         return self.numbers.given(Arrivals(key, seq, time, arrays))
 
@@ -231,9 +236,10 @@ class Player:
     def take(self, rows: list[Row], until: int) -> None:
         new = []
         for r in rows:
-            new.append((r[1], self.seq[r[1]], r))
-            self.seq[r[1]] += 1
-        self.rows += new
+            deletion = len(r) > TARGET
+            new.append((r[1], -1 if deletion else self.seq[r[1]], r))
+            self.seq[r[1]] += not deletion
+        self.rows += [r for r in new if r[1] >= 0]
         made = self.logic.advance(self.block(new), until)
         value_of = self.numbers.value_of
         for i in range(len(made)):

@@ -61,6 +61,12 @@ GROUPS = """\
   varied: {type: threshold_groups, group: side, score: distinct(who), above: 2, every: 20 minutes, window: {count: 12}}
   widest: {type: topk_groups, group: who, score: max(x) - min(id) / 1000 + last(y) - first(y), k: 2, every: 30 minutes, window: {count: 12}}
 """
+DELETED = """\
+  totals: {type: topk_groups, group: [grp, side], score: sum(x / 3) + sum(y), k: 2, where: y < 3}
+  ends: {type: topk_groups, group: who, score: max(x) - min(x) + last(id) / 1000 - first(x), k: 3, every: 20 minutes, window: {count: 9}}
+  busy: {type: threshold_groups, group: who, score: count(), above: 3, below: 2, window: {time: 90 minutes}}
+  varied: {type: threshold_groups, group: grp, score: "distinct(y) + quantile(x, 0.5)", above: 6, every: 30 minutes, window: {count: 8}}
+"""
 WHO = """\
 transform:
   - derive: {who: "if(y = 3 and x < 1, null, concat(side, cast(y as string)))", busy: "if(x = 11, null, x > 5)"}
@@ -88,7 +94,7 @@ class Kind:
 
 KINDS = {
     "pairs": Kind(jobs.QUERIES),
-    "deletions": Kind(ranked.QUERIES, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}),
+    "deletions": Kind(ranked.QUERIES + DELETED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}, sections=WHO),
     "skylines": Kind(SKYLINES),
     "sets": Kind(SETS, sections=TOKENS),
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),

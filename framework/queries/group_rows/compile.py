@@ -63,7 +63,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
         )
         made = Groups(
             group=first.groups, score=score, having=having, direction=_direction(first), where=where, window=group[0].window,
-            queries=asked, texts=texts,
+            queries=asked, texts=texts, deletes=context.deletes,
         )  # fmt: skip
         return cast(Operator, made)
 

@@ -14,6 +14,8 @@ SHARES_STATE: Final = "group, score, having, direction, where and window"
 
 _ROW, _VALUE, _LINKS, _GROUP, _SUM, _SET = 36, 8, 16, 150, 72, 48
 """Bytes of a row, of a value of a row, of a row's place in a list, of a group, of a sum of a group, of a different value of a group."""
+_FOUND = 80
+"""Bytes with which a row is found when it is deleted."""
 
 
 def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
@@ -36,6 +38,7 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     op: Any = node.operator
     functions = [a.function for a in op.aggregates]
     row = _ROW + _VALUE * len(op.arguments) + _LINKS * sum(f in ("min", "max", "first", "last", "quantile") for f in functions)
+    row += _FOUND if op.deletes else 0
     group = _GROUP * len(op.queries) + _SUM * sum(f in ("sum", "mean") for f in functions)
     sets = f", {_SET} a different value of a group" if "distinct" in functions else ""
     per_key = " of a key" if plan.intake.partition_by else ""

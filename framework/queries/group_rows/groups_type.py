@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class GroupsType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``GroupRows``."""
 
+    takes_deletions = True
     family = "groups"
     shares = explain.SHARES_STATE
 

@@ -22,7 +22,7 @@ class Board(NamedTuple):
     Per group: ``value`` (internal: larger ranks first; NaN for a group that takes no part), ``bound``, ``place`` (2 * place in the heap +
     side, or ``NOWHERE``), ``shown`` (1 if the changes have it), ``shown_value``, ``traced`` (the value of its last point, or NaN),
     ``dirty`` (the next group of the key that may differ from what is shown, ``NOT_DIRTY``, or ``LAST_DIRTY``), ``name`` (rank by name),
-    ``rows`` (in the window).
+    ``rows`` (in the window, or ``DELETED``).
     Per key: ``start`` of its heaps, ``size`` (sides, keys), ``first_dirty``, ``next`` (the boundary that shows them, or ``NEVER``),
     ``step``.
     """

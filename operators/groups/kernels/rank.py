@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
+from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, better, lower, move, push, remove
+from skyband.operators.groups.kernels.tables import DELETED
 from skyband.operators.jit import inner, inner_inlined, jit
 
 NOT_DIRTY, LAST_DIRTY = -2, -1
@@ -194,7 +195,7 @@ def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Outpu
             row = out.changes[n]
             row[0], row[1], row[2], row[3], row[5] = key, at, step, 1 if member else -1, group
             if not member:
-                row[4] = EXPIRY if board.rows[group] == 0 else DISPLACED
+                row[4] = EXPIRY if board.rows[group] == 0 else DELETE if board.rows[group] == DELETED else DISPLACED
             elif query.every > 0:
                 row[4] = BOUNDARY
             else:

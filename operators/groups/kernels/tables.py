@@ -6,11 +6,14 @@ from typing import Final, NamedTuple
 
 from skyband.operators.base import F64, I64, AnyArray
 
-COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE = range(7)
-"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last)."""
+COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, NEWEST = range(8)
+"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last); ``NEWEST``: at its tail."""
 
 LEAST, GREATEST, FIRST, LAST = range(4)
 """Rules of lists: what an arriving row removes from the end of its group's list. Of a list by ``LAST`` only the newest row stays."""
+
+DELETED: Final = -1
+"""In place of the number of rows of a group whose last row was deleted."""
 
 NARROW: Final = 6
 """Chunks of a sum around its first value."""
@@ -53,7 +56,8 @@ class Rows(NamedTuple):
     """Rows of the window that belong to a group: ``time``, ``seq``, ``group``; ``after``: the next row of the key, or -1.
 
     ``cells`` (arguments, room): values as int64, or the bits of float64; ``floats`` the same memory as float64. ``before_in``, ``after_in``
-    (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says.
+    (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says. ``before``: the
+    previous row of the key, or -1; empty unless rows can be deleted.
     """
 
     time: I64
@@ -66,6 +70,7 @@ class Rows(NamedTuple):
     after_in: I64
     free: I64
     spare: I64
+    before: I64
 
 
 class Keys(NamedTuple):
@@ -125,7 +130,7 @@ class Order(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that rows change."""
+    """All that rows change. ``by_seq``: the row of each (key, seq), as ``rows`` of a table; unused unless rows can be deleted."""
 
     layout: Layout
     rows: Rows
@@ -134,10 +139,13 @@ class State(NamedTuple):
     sums: Sums
     sets: Sets
     order: Order
+    by_seq: Sets
 
 
 class Feed(NamedTuple):
     """The arriving rows of one call, by key and seq. ``group`` is -1 for rows of no group; ``cells`` (arguments, rows).
+
+    ``target``: the seq that a row deletes, or ``NULL``; empty unless rows can be deleted.
 
     ``job``: the keys with rows or expiries; the rows of each are [``first``, ``end``).
     """
@@ -146,6 +154,7 @@ class Feed(NamedTuple):
     seq: I64
     group: I64
     cells: I64
+    target: I64
     job: I64
     first: I64
     end: I64
@@ -154,7 +163,8 @@ class Feed(NamedTuple):
 class Events(NamedTuple):
     """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1; their records are those from ``record`` on.
 
-    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows and ``values`` (aggregates, records) after the event.
+    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows (``DELETED`` if a deletion took the last one) and
+    ``values`` (aggregates, records) after the event.
     ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and records so far.
     """
 
