@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import I64, NEVER, AnyArray
-from skyband.operators.groups.kernels.heaps import NOWHERE, Board
-from skyband.operators.groups.kernels.rank import LAST_DIRTY, NOT_DIRTY
+from skyband.operators.groups.kernels.heaps import LAST_DIRTY, NOT_DIRTY, NOWHERE, Board
+from skyband.operators.groups.kernels.rank import Output
 from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
 
 NONE: I64 = np.empty(0, np.int64)
@@ -36,7 +36,7 @@ def empty_board(name: I64) -> Board:
     """Return a result without groups and keys."""
     f64 = np.empty(0, np.float64)
     sides = np.zeros((2, 0), np.int64)
-    return Board(f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE)
+    return Board(f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE, NONE)
 
 
 def empty_sets(places: int) -> Sets:
@@ -103,8 +103,14 @@ def more_of_board(board: Board, name: I64, size: int) -> Board:
 
 def more_keys_of_board(board: Board, size: int) -> Board:
     """Return the board with room for ``size`` keys, of which the new ones have no heaps."""
-    fills = {"start": 0, "size": 0, "first_dirty": LAST_DIRTY, "next": NEVER, "step": 0}
+    fills = {"start": 0, "size": 0, "first_dirty": LAST_DIRTY, "next": NEVER, "step": 0, "tied": 0}
     return board._replace(**{field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()})
+
+
+def more_output(out: Output, size: int) -> Output:
+    """Return the output with room for ``size`` changes and points."""
+    made = {name: lengthened(getattr(out, name), size, axis=0) for name in ("changes", "change_value", "points", "point_value")}
+    return out._replace(**made)
 
 
 def ranges(start: I64, length: I64) -> I64:

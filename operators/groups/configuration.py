@@ -17,7 +17,7 @@ from skyband.operators.windows import check_window
 
 @dataclass(frozen=True, slots=True)
 class GroupsQuery:
-    """The first ``k`` groups, or all whose score is above ``above``: exactly one of the two.
+    """The first ``k`` groups, or all whose score is above ``above``: exactly one of the two. ``ties``: also all that equal the k-th.
 
     A group that is in the result because of ``above`` stays while its score is at least ``below``; without ``below``, while it is above
     ``above``. ``every``: boundaries in microseconds, if not as of every event.
@@ -27,6 +27,7 @@ class GroupsQuery:
     above: float | None = None
     below: float | None = None
     every: int | None = None
+    ties: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class GroupsConfiguration:
     ``deletes``: rows may be deletions.
 
     Raises ValueError for no ``group``, a window without bounds, no queries, a query with neither or both of ``k`` and ``above``, k < 1,
-    ``below`` without or greater than ``above``, ``every`` < 1, ``above`` with direction min.
+    ``below`` without or greater than ``above``, ``ties`` without ``k``, ``every`` < 1, ``above`` with direction min.
     """
 
     group: tuple[str, ...]
@@ -73,6 +74,8 @@ class GroupsConfiguration:
                 raise ValueError(f"query {i}: either k or above")
             if q.k is not None and q.k < 1:
                 raise ValueError(f"query {i}: k must be at least 1, not {q.k}")
+            if q.ties and q.k is None:
+                raise ValueError(f"query {i}: ties without k")
             if q.above is not None and self.direction == "min":
                 raise ValueError(f"query {i}: above with direction min")
             if q.below is not None and (q.above is None or not q.below <= q.above):

@@ -197,17 +197,19 @@ class GroupsLogic:
         asked, board = self.configuration.queries[q], self.boards[q]
         records = len(values.group)
         room = 4 * records + (self.n if asked.every else 0) + 1
+        query = self._query(asked)
         out = Output(
             np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
-            self.waiting, self.is_waiting, np.zeros(3, np.int64),
+            self.waiting, self.is_waiting, np.zeros(5, np.int64),
         )  # fmt: skip
-        rank(board, self._query(asked), values, out)
+        while not rank(board, query, values, out):
+            out = arrays.more_output(out, 2 * len(out.point_value) + query.room)
         return out
 
     def _query(self, q: GroupsQuery) -> Query:
         above = math.inf if q.above is None else q.above
         below = math.nextafter(above, math.inf) if q.below is None else q.below
-        return Query(q.k or 0, above, below, q.every or 0, self.until)
+        return Query(q.k or 0, above, below, q.every or 0, self.until, int(q.ties), 2 * self.n)
 
     # ---------------------------------------------------------------- groups and keys
 
@@ -371,7 +373,8 @@ class GroupsLogic:
             raise ValueError(f"k = {k}: between 1 and {asked.k}")
         place = board.place[: self.n]
         mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
-        best = mine[np.lexsort((self.name[mine], -board.value[mine]))][:k]
+        best = mine[np.lexsort((self.name[mine], -board.value[mine]))]
+        best = best[(np.arange(len(best)) < k) | (asked.ties & (board.value[best] == board.value[best[:k][-1:]]))]
         score = self.expressions.sign * board.value[best] + 0.0
         return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
 

@@ -46,6 +46,8 @@ OPERATORS = {
     "first and last": groups("last(x) - first(x)", GroupsQuery(k=2), GroupsQuery(above=0, below=0)),
     "expression": groups("sum(where(ok, x, -1)) / count(x)", GroupsQuery(k=2), having="count() >= 2", where="n >= 0"),
     "quantiles": groups("quantile(x, 0.5) - quantile(x, 0.1) + quantile(n, 0.9)", GroupsQuery(k=2)),
+    "ties": groups("count()", GroupsQuery(k=1, ties=True), GroupsQuery(k=3, ties=True, every=7), GroupsQuery(k=2)),
+    "tied sums": groups("sum(where(x > 0, 1, 0))", GroupsQuery(k=2, ties=True), direction="min", window=TIME),
     "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
 }
 
@@ -144,7 +146,9 @@ class Expected:
         q = self.query
         if q.k is not None:
             sign = 1 if self.operator.direction == "min" else -1
-            return {g: scores[g] for g in sorted(scores, key=lambda g: (sign * scores[g], g))[: q.k]}
+            first = sorted(scores, key=lambda g: (sign * scores[g], g))
+            last = scores[first[: q.k][-1]] if first else 0.0
+            return {g: scores[g] for i, g in enumerate(first) if i < q.k or (q.ties and scores[g] == last)}
         assert q.above is not None
         self.members = {
             g for g, s in scores.items() if s > q.above or (g in self.members and (s >= q.below if q.below is not None else False))
@@ -275,6 +279,7 @@ def check(operator: Groups, score: str, stream: list[Row], seed: int, restores: 
 
 
 QUERIES = (GroupsQuery(k=2), GroupsQuery(k=1, every=7), GroupsQuery(above=1.0), GroupsQuery(above=2.0, below=0.0), GroupsQuery(k=9))
+TIES = (GroupsQuery(k=1, ties=True), GroupsQuery(k=2, ties=True), GroupsQuery(k=2, ties=True, every=5))
 WINDOWS = (Window(count=5), Window(micros=20), Window(count=9, micros=12))
 
 
@@ -291,6 +296,31 @@ def test_every_event_is_as_defined(score: str, magnitudes: str) -> None:
         stream = random_stream(rng, 120, magnitudes)
         total += check(groups(score, *QUERIES, window=WINDOWS[seed % 3]), score, stream, seed)
     assert total
+
+
+@pytest.mark.parametrize("score", ["count()", "sum(x)", "distinct(x)", "max(x)", "mean(x)"])
+def test_groups_that_equal_the_last_one_are_in(score: str) -> None:
+    """Many groups and few values: the results are long, and their lengths change."""
+    for seed in seeds(0, 5):
+        rng = np.random.default_rng(seed)
+        groups_, values = int(rng.choice([3, 9, 30])), int(rng.choice([1, 2, 4]))
+        stream: list[Row] = [
+            (t, key, int(rng.integers(groups_)), float(rng.integers(values)) if rng.random() < 0.9 else math.nan, 0, 0)
+            for t, key in zip(np.cumsum(rng.integers(0, 2, 200)).tolist(), rng.integers(0, KEYS, 200).tolist(), strict=True)
+        ]
+        window = Window(count=int(rng.choice([10, 40])), micros=int(rng.choice([15, 60])))
+        assert check(groups(score, *TIES, window=window, direction="min" if seed % 2 else "max"), score, stream, seed)
+
+
+def test_a_call_has_room_for_all_changes_of_tied_groups() -> None:
+    """One group is ahead, then equal again, and each time 50 others leave and enter."""
+    stream: list[Row] = [(0, 0, g, 5.0, 0, 0) for g in range(50)]
+    operator = groups("last(x)", GroupsQuery(k=1, ties=True), window=Window(micros=10_000))
+    stream += [(i, 0, 0, 5.0 + i % 2, 0, 0) for i in range(1, 80)]
+    player = Player(operator, np.random.default_rng(0))
+    player.take(stream, 1000)
+    assert player.changes[0, 0] == expected(operator, 0, SCORES["last(x)"], stream, 0, 1000).changes
+    assert len(player.changes[0, 0]) > 79 * 49
 
 
 def test_smallest_first() -> None:

@@ -15,7 +15,13 @@ from skyband.operators.groups import Groups, GroupsQuery
 from tests.operators.test_groups import COUNT, KEYS, SCORES, TARGET, TIME, Expected, Player, Row, groups
 from tests.seeds import seeds
 
-QUERIES = (GroupsQuery(k=2), GroupsQuery(k=1, every=4), GroupsQuery(above=1.0, below=0.0), GroupsQuery(above=1.0, every=7))
+QUERIES = (
+    GroupsQuery(k=2),
+    GroupsQuery(k=1, every=4),
+    GroupsQuery(above=1.0, below=0.0),
+    GroupsQuery(above=1.0, every=7),
+    GroupsQuery(k=2, ties=True),
+)
 OPERATORS = {
     "sum": groups("sum(x)", *QUERIES, deletes=True),
     "ends": groups("max(x) - min(n) + min(x)", GroupsQuery(k=2), GroupsQuery(above=1, below=0), deletes=True, window=COUNT),

@@ -58,6 +58,7 @@ GROUPS = """\
   totals: {type: topk_groups, group: who, score: sum(x / 3) + sum(y), k: 3, where: y < 3}
   means: {type: topk_groups, group: [side, who], score: mean(x), having: count() > 1, k: 2, window: {count: 20}, direction: min}
   busy: {type: threshold_groups, group: who, score: count(), above: 5, below: 3}
+  tied: {type: topk_groups, group: who, score: count(), k: 2, ties: include, window: {count: 20}}
   varied: {type: threshold_groups, group: side, score: distinct(who), above: 2, every: 20 minutes, window: {count: 12}}
   widest: {type: topk_groups, group: who, score: max(x) - min(id) / 1000 + last(y) - first(y), k: 2, every: 30 minutes, window: {count: 12}}
 """

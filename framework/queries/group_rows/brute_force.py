@@ -40,7 +40,10 @@ def passing(question: Question, every: bool = False) -> Found | None:
     sign = 1 if question.query.direction == "min" else -1
     names, items = _named(question)[0], _items(question)
     ranked = sorted(scores, key=lambda g: (sign * scores[g], names[g]))
-    return [(items[g], scores[g]) for g in ranked[: None if every else asked.k]]
+    most = len(ranked) if every or asked.k is None else asked.k
+    if asked.ties and most < len(ranked):
+        most = max(i for i, g in enumerate(ranked, 1) if scores[g] == scores[ranked[most - 1]])
+    return [(items[g], scores[g]) for g in ranked[:most]]
 
 
 def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str:

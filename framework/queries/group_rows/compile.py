@@ -1,6 +1,6 @@
 """Entries to operators: one for all of the same groups (group, score, having, direction, ``where``) and the same window.
 
-Which query asks how (k, above, below, ``every``) does not matter to the state.
+Which query asks how (k, ``ties``, above, below, ``every``) does not matter to the state.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.groups import Groups, GroupsQuery
 
-        asked = tuple(
-            GroupsQuery(getattr(m.query, "k", None), getattr(m.query, "above", None), getattr(m.query, "below", None), m.query.every)
-            for m in group
-        )
+        def asked(m: QueryEntry) -> GroupsQuery:
+            k, above, below = (getattr(m.query, name, None) for name in ("k", "above", "below"))
+            return GroupsQuery(k, above, below, m.query.every, getattr(m.query, "ties", "name") == "include")
+
         made = Groups(
             group=first.groups, score=score, having=having, direction=_direction(first), where=where, window=group[0].window,
-            queries=asked, texts=texts, deletes=context.deletes,
+            queries=tuple(map(asked, group)), texts=texts, deletes=context.deletes,
         )  # fmt: skip
         return cast(Operator, made)
 

@@ -24,6 +24,8 @@ def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, s
     reported = [("group", ", ".join(op.group)), ("score", f"{op.score.spelling} ({op.direction} first)")]
     reported += [("having", op.having.spelling)] if op.having is not None else []
     reported += [("where", canonical_text(op.where))] if op.where is not None else []
+    tied = [q.name for q in queries if op.queries[q.index].ties]
+    reported += [("ties", f"all groups that equal the k-th for {', '.join(tied)}")] if tied else []
     bounds = [_bound(q.name, op.queries[q.index]) for q in queries if op.queries[q.index].above is not None]
     return [*reported, *([("above", "; ".join(bounds))] if bounds else [])]
 

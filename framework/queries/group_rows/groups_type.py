@@ -50,10 +50,11 @@ class GroupsType(QueryType):
         return explain.size(plan, node, rate)
 
     def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
-        """Return ``k``, and the next number to ``above``."""
+        """Return ``k``, unless more groups may equal the k-th, and the next number to ``above``."""
         operator: Any = plan.operators[query.operator].operator
-        above = operator.queries[query.index].above
-        return Limits(query.k, ((SCORE, None if above is None else math.nextafter(above, math.inf), None),))
+        asked = operator.queries[query.index]
+        least = None if asked.above is None else math.nextafter(asked.above, math.inf)
+        return Limits(None if asked.ties else query.k, ((SCORE, least, None),))
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""
