@@ -32,11 +32,13 @@ def empty_state(layout: Layout) -> State:
     return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, empty_sets(_FIRST_PLACES))
 
 
-def empty_board(name: I64) -> Board:
-    """Return a result without groups and keys."""
+def empty_board(name: I64, carried: int) -> Board:
+    """Return a result without groups and keys, whose changes carry so many values."""
     f64 = np.empty(0, np.float64)
     sides = np.zeros((2, 0), np.int64)
-    return Board(f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE, NONE)
+    return Board(
+        f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE, NONE, np.zeros((carried, 0), np.int64)
+    )
 
 
 def empty_sets(places: int) -> Sets:
@@ -95,7 +97,7 @@ def more_of_board(board: Board, name: I64, size: int) -> Board:
     """Return the board with room for ``size`` groups."""
     fills: dict[str, Any] = {
         "value": np.nan, "bound": np.nan, "place": NOWHERE, "shown": 0, "shown_value": np.nan, "traced": np.nan, "dirty": NOT_DIRTY,
-        "rows": 0,
+        "rows": 0, "carried": 0,
     }  # fmt: skip
     made = {field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()}
     return board._replace(**made, name=name)
@@ -110,7 +112,7 @@ def more_keys_of_board(board: Board, size: int) -> Board:
 def more_output(out: Output, size: int) -> Output:
     """Return the output with room for ``size`` changes and points."""
     made = {name: lengthened(getattr(out, name), size, axis=0) for name in ("changes", "change_value", "points", "point_value")}
-    return out._replace(**made)
+    return out._replace(**made, carried=lengthened(out.carried, size))
 
 
 def ranges(start: I64, length: I64) -> I64:

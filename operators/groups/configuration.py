@@ -36,7 +36,7 @@ class GroupsConfiguration:
 
     Rows for which ``where`` is true and no column of ``group`` is null belong to a group. A group takes part while it has a row in the
     ``window``, ``having`` is true and ``score`` is not null or NaN. ``texts`` are the plan's text constants.
-    ``deletes``: rows may be deletions.
+    ``deletes``: rows may be deletions. ``carry``: names and aggregates of which every change has the value after its event.
 
     Raises ValueError for no ``group``, a window without bounds, no queries, a query with neither or both of ``k`` and ``above``, k < 1,
     ``below`` without or greater than ``above``, ``ties`` without ``k``, ``every`` < 1, ``above`` with direction min.
@@ -51,6 +51,7 @@ class GroupsConfiguration:
     queries: tuple[GroupsQuery, ...]
     texts: tuple[str, ...] = ()
     deletes: bool = False
+    carry: tuple[tuple[str, Aggregate], ...] = ()
 
     state_format: ClassVar[str] = "Groups"
     query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it
@@ -86,8 +87,9 @@ class GroupsConfiguration:
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """The aggregates of ``score`` and ``having``, each once."""
-        return tuple(dict.fromkeys([*self.score.aggregates, *(self.having.aggregates if self.having is not None else ())]))
+        """The aggregates of ``score``, ``having`` and ``carry``, each once."""
+        having = self.having.aggregates if self.having is not None else ()
+        return tuple(dict.fromkeys([*self.score.aggregates, *having, *(a for _, a in self.carry)]))
 
     @property
     def arguments(self) -> tuple[Node, ...]:

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from skyband.operators.expressions.aggregates import Aggregate
+from skyband.operators.groups.carry import cells_of
 from skyband.operators.groups.configuration import GroupsConfiguration, is_whole
 from skyband.operators.groups.kernels.tables import (
     COUNT,
@@ -65,7 +66,9 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
     share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
     whole = [int(is_whole(x)) for x in arguments]
     kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders)
-    return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept)))
+    return Layout(
+        columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept, cells_of(configuration)))
+    )
 
 
 def _share(aggregate: Aggregate) -> Fraction:

@@ -16,6 +16,7 @@ import numpy as np
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, Named, State, Window
 from skyband.operators.groups import arrays
 from skyband.operators.groups.arrays import NONE
+from skyband.operators.groups.carry import Carry
 from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
 from skyband.operators.groups.deletions import Deletions
 from skyband.operators.groups.expressions import Expressions
@@ -48,6 +49,7 @@ class GroupsLogic:
         self.layout = layout_of(configuration)
         self.count, self.micros = count_of(configuration.window), micros_of(configuration.window)
         self.expressions = Expressions(configuration)
+        self.carry = Carry(configuration)
         self.until = NULL
         self.rows = 0
         self.eligible = self.unusable = 0
@@ -63,7 +65,7 @@ class GroupsLogic:
         self.state = arrays.empty_state(self.layout)
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
         self.number, self.key, self.name = NONE, NONE, NONE
-        self.boards = [arrays.empty_board(self.name) for _ in self.configuration.queries]
+        self.boards = [arrays.empty_board(self.name, len(self.carry.names)) for _ in self.configuration.queries]
         self.heap_room, self.of_key, self.heap_end = NONE, NONE, 0
         self.waiting, self.is_waiting = NONE, NONE
 
@@ -74,7 +76,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.sign)
+            return changes_of([], self.number, self.name, self.expressions.sign, self.carry)
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -83,7 +85,7 @@ class GroupsLogic:
         self._advance(feed, events)
         values = self._values(feed, events)
         outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.sign)
+        return changes_of(outputs, self.number, self.name, self.expressions.sign, self.carry)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
@@ -155,6 +157,7 @@ class GroupsLogic:
         return tables.Events(
             table(events), table(events), table(events + 1), np.zeros(jobs + 1, np.int64), table(records), table(records),
             np.empty((len(self.layout.code), records)), table(self.n + 1), np.array([0, -1, 0, 0]),
+            np.empty((len(self.layout.cells), records), np.int64),
         )  # fmt: skip
 
     def _advance(self, feed: tables.Feed, events: tables.Events) -> None:
@@ -182,7 +185,7 @@ class GroupsLogic:
         value = self.expressions.internal(score, events.alive[:r], aggregates)
         return Values(
             feed.job, events.first_of_key, events.at[:e], events.arrived[:e], events.record[: e + 1], events.group[:r], events.alive[:r],
-            value,
+            value, self.carry.of(events, r),
         )  # fmt: skip
 
     def _count_unusable(self, score: F64, events: tables.Events) -> None:
@@ -200,7 +203,7 @@ class GroupsLogic:
         query = self._query(asked)
         out = Output(
             np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
-            self.waiting, self.is_waiting, np.zeros(5, np.int64),
+            self.waiting, self.is_waiting, np.zeros(5, np.int64), np.empty((len(self.carry.names), room), np.int64),
         )  # fmt: skip
         while not rank(board, query, values, out):
             out = arrays.more_output(out, 2 * len(out.point_value) + query.room)
@@ -335,6 +338,8 @@ class GroupsLogic:
                 getattr(board, name)[:] = saved[name][q]
             board.shown[: self.n], board.shown_value[: self.n] = saved["shown"][q], saved["shown_value"][q]
             board.value[: self.n], board.rows[: self.n] = value, rows
+            board.carried[:, : self.n] = self.carry.of_empty[:, None]
+            board.carried[:, events.group[:r]] = self.carry.of(events, r)
             asked = self.configuration.queries[q]
             if asked.k is None:
                 board.place[: self.n] = np.where(saved["member"][q], MEMBERS, NOWHERE)

@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from skyband.operators.base import I64, NEVER, NULL
+from skyband.operators.groups.kernels.carried import note_cells
 from skyband.operators.groups.kernels.deletions import add_to_index, drop_from_index, find_row, unlink
 from skyband.operators.groups.kernels.lists import enter_list, leave_list, leave_whole_list
 from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
@@ -146,6 +147,7 @@ def note(state: State, events: Events, at: int, arrived: int, touched: int) -> N
         events.group[r + i], events.alive[r + i] = group, groups.alive[group]
         for a in range(len(state.layout.code)):
             events.values[a, r + i] = aggregate(state, a, group)
+        note_cells(state, events, r + i, group)
     counts[EVENTS], counts[RECORDS] = e + 1, r + touched
 
 

@@ -24,7 +24,7 @@ class Board(NamedTuple):
     Per group: ``value`` (internal: larger ranks first; NaN for a group that takes no part), ``bound``, ``place`` (2 * place in the heap +
     side, or ``NOWHERE``), ``shown`` (1 if the changes have it), ``shown_value``, ``traced`` (the value of its last point, or NaN),
     ``dirty`` (the next group of the key that may differ from what is shown, ``NOT_DIRTY``, or ``LAST_DIRTY``), ``name`` (rank by name),
-    ``rows`` (in the window, or ``DELETED``).
+    ``rows`` (in the window, or ``DELETED``); (carried, groups) ``carried``: what changes carry.
     Per key: ``start`` of its heaps, ``size`` (sides, keys), ``tied`` (see ``kernels.ties``), ``first_dirty``, ``next`` (the boundary that
     shows them, or ``NEVER``), ``step``.
     """
@@ -45,6 +45,7 @@ class Board(NamedTuple):
     next: I64
     step: I64
     tied: I64
+    carried: I64
 
 
 @inner

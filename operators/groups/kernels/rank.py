@@ -44,7 +44,10 @@ class Query(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The records of a call (see ``tables.Events``), with the ``value`` of each group after the event; jobs as in ``tables.Feed``."""
+    """The records of a call (see ``tables.Events``), with the ``value`` of each group after the event; jobs as in ``tables.Feed``.
+
+    ``carried`` (carried, records): what changes carry.
+    """
 
     job: I64
     first_of_key: I64
@@ -54,12 +57,13 @@ class Values(NamedTuple):
     group: I64
     alive: I64
     value: F64
+    carried: I64
 
 
 class Output(NamedTuple):
-    """Changes and points with their values; ``counts``: of changes, points, groups in ``traced`` since the last point in time,
-    finished keys and events.
+    """Changes and points with their values, and ``carried`` (carried, changes).
 
+    ``counts``: of changes, points, groups in ``traced`` since the last point in time, finished keys and events.
     ``waiting``: those groups; ``is_waiting``: 1 for them.
     """
 
@@ -70,6 +74,7 @@ class Output(NamedTuple):
     waiting: I64
     is_waiting: I64
     counts: I64
+    carried: I64
 
 
 @jit
@@ -87,6 +92,8 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> bool:
             for r in range(values.record[e], values.record[e + 1]):
                 group, value = values.group[r], values.value[r]
                 board.rows[group] = values.alive[r]
+                for c in range(len(values.carried)):
+                    board.carried[c, group] = values.carried[c, r]
                 if value == value or board.value[group] == board.value[group]:
                     change(board, query, key, group, value)
             if query.ties > 0:
@@ -233,6 +240,8 @@ def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Outpu
             else:
                 row[4] = ARRIVAL if arrived == group else PROMOTED
             out.change_value[n] = board.value[group] if member else board.shown_value[group]
+            for c in range(len(out.carried)):
+                out.carried[c, n] = board.carried[c, group]
             board.shown[group] = 1 if member else 0
             board.traced[group] = math.nan
         if member:

@@ -30,7 +30,7 @@ class Layout(NamedTuple):
     ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
 
     ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``: the argument of
-    each sum, list, set and order; ``rule``: the rule of each list.
+    each sum, list, set and order; ``rule``: the rule of each list. ``cells``: the aggregates whose cells changes carry.
     """
 
     code: I64
@@ -42,6 +42,7 @@ class Layout(NamedTuple):
     rule: I64
     set_of: I64
     order_of: I64
+    cells: I64
 
 
 class Window(NamedTuple):
@@ -165,7 +166,8 @@ class Events(NamedTuple):
 
     ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows (``DELETED`` if a deletion took the last one) and
     ``values`` (aggregates, records) after the event.
-    ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and records so far.
+    ``cells`` (cells, records): see ``Layout``. ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and
+    records so far.
     """
 
     at: I64
@@ -177,3 +179,4 @@ class Events(NamedTuple):
     values: AnyArray
     touched: I64
     counts: I64
+    cells: AnyArray
