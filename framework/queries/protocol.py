@@ -161,6 +161,10 @@ class QueryType:
         """
         return None
 
+    def carried(self, question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return by definition what a change of ``item`` carries (``ItemShape.carried``), after the event that ``question`` asks for."""
+        raise NotImplementedError
+
     def next_instants(self, question: Question) -> list[int]:
         """Return the next instants after the question's at which a result of time-varying values may change, by definition."""
         return []

@@ -55,7 +55,7 @@ LOYALTY = """\
   slowly: {type: topk_loyalty, object: who, criteria: x > 5, k: 2, every: 20 minutes}
 """
 GROUPS = """\
-  totals: {type: topk_groups, group: who, score: sum(x / 3) + sum(y), k: 3, where: y < 3}
+  totals: {type: topk_groups, group: who, score: sum(x / 3) + sum(y), k: 3, where: y < 3, carry: [last(side), first(ts), count(), sum(x)]}
   means: {type: topk_groups, group: [side, who], score: mean(x), having: count() > 1, k: 2, window: {count: 20}, direction: min}
   busy: {type: threshold_groups, group: who, score: count(), above: 5, below: 3}
   tied: {type: topk_groups, group: who, score: count(), k: 2, ties: include, window: {count: 20}}
@@ -64,7 +64,8 @@ GROUPS = """\
 """
 DELETED = """\
   totals: {type: topk_groups, group: [grp, side], score: sum(x / 3) + sum(y), k: 2, where: y < 3}
-  ends: {type: topk_groups, group: who, score: max(x) - min(x) + last(id) / 1000 - first(x), k: 3, every: 20 minutes, window: {count: 9}}
+  ends: {type: topk_groups, group: who, score: max(x) - min(x) + last(id) / 1000 - first(x), k: 3, every: 20 minutes, window: {count: 9},
+    carry: [last(grp), max(id), distinct(x), mean(y)]}
   busy: {type: threshold_groups, group: who, score: count(), above: 3, below: 2, window: {time: 90 minutes}}
   varied: {type: threshold_groups, group: grp, score: "distinct(y) + quantile(x, 0.5)", above: 6, every: 30 minutes, window: {count: 8}}
 """

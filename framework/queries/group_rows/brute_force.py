@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skyband.framework.base.items import ItemColumn
 from skyband.framework.queries.protocol import Question
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
@@ -57,6 +58,31 @@ def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int 
     if question.query.every_micros:
         return "boundary"
     return "arrival" if arriving is not None and of[arriving] >= 0 and items[of[arriving]] == item else "promoted"
+
+
+def carried(question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a change carries: values of rows as the source has them, others by the definition of the aggregate; None for null."""
+    items, of = _items(question), _group_of(question)
+    window = window_of(question.query, question.query.window, question.data, question.at)
+    mine = [i for i in _alive(question, *window) if of[i] >= 0 and items[of[i]] == item]
+    return tuple(_carried(question, c, mine) for c in question.query.item.carried)
+
+
+def _carried(question: Question, column: ItemColumn, rows: list[int]) -> Any:
+    if not column.source:
+        return len(rows)
+    source, function = question.data.rows[column.source], column.name.removesuffix(f"_{column.source}")
+    known = [v for i in rows if (v := source[i].as_py()) is not None and v == v]
+    if function in ("count", "distinct"):
+        return len(known if function == "count" else set(known))
+    if not known:
+        return None
+    if function in ("sum", "mean"):
+        found = _FUNCTIONS[function](known)
+        return None if math.isnan(found) else found
+    if function in ("first", "last"):
+        return known[0 if function == "first" else -1]
+    return (min if function == "min" else max)(known)
 
 
 def _alive(question: Question, first: int, end: int, at: int) -> list[int]:

@@ -29,7 +29,7 @@ class GroupsType(QueryType):
 
     def item(self, query: Any) -> ItemShape:
         """Return the group, by the columns that name it."""
-        return scored_group(query.groups)
+        return scored_group(query.groups, query.carry)
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
         """See ``check``."""
@@ -67,6 +67,12 @@ class GroupsType(QueryType):
         from skyband.framework.queries.group_rows.brute_force import cause
 
         return cause(question, change, item, arriving)
+
+    def carried(self, question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
+        """See ``brute_force``."""
+        from skyband.framework.queries.group_rows.brute_force import carried
+
+        return carried(question, item)
 
     def ranked(self, question: Question) -> Found | None:
         """Return every group that takes part."""

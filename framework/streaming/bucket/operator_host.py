@@ -70,7 +70,7 @@ class OperatorHost:
         """The objects that each operator needed at the last check."""
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
         self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
-        self.items = ItemRows(config, self.objects)
+        self.items = ItemRows(config, self.objects, self.codes)
         self.others = Others()
 
     @classmethod

@@ -74,7 +74,15 @@ MOVING = [("loyalty", name) for kind, name in QUERIES if kind == "loyalty"]
 DELETED = [("deletions", name) for name in ("totals", "ends", "busy", "varied")]
 GROUPS = [*DELETED, *(("groups", name) for kind, name in QUERIES if kind == "groups")]
 UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band")]
-CARRYING = [("deletions", "hot"), ("keyed", "far5"), ("keyed", "best"), ("keyed", "many"), ("sets", "seen")]
+CARRYING = [
+    ("deletions", "hot"),
+    ("keyed", "far5"),
+    ("keyed", "best"),
+    ("keyed", "many"),
+    ("sets", "seen"),
+    ("groups", "totals"),
+    ("deletions", "ends"),
+]
 OF_ONE_SCORE = [("pairs", "hourly"), ("sets", "alike"), ("groups", "busy"), ("groups", "varied"), ("deletions", "busy")]
 CHANGING_ALWAYS = [
     ("pairs", "hourly"),
