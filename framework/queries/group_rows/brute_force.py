@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.base.items import ItemColumn
-from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.protocol import Makeup, Question
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
 from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.expressions.canonical import attributes
 
 I64 = npt.NDArray[np.int64]
 Group = int
@@ -62,10 +63,28 @@ def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int 
 
 def carried(question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a change carries: values of rows as the source has them, others by the definition of the aggregate; None for null."""
+    mine = _rows_of(question, item)
+    return tuple(_carried(question, c, mine) for c in question.query.item.carried)
+
+
+def makeup(question: Question, item: tuple[Any, ...], most: int) -> Makeup:
+    """Return the rows of a group in the window, with its aggregates."""
+    mine, op, values = _rows_of(question, item), _operator(question), _values(question)
+    found: dict[str, Any] = {}
+    for a in (*op.score.aggregates, *(op.having.aggregates if op.having is not None else ())):
+        number = _aggregate(a, None if a.argument is None else values[op.arguments.index(a.argument)], mine)
+        found[a.spelling] = None if math.isnan(number) else number
+    found |= {c.name: _carried(question, c, mine) for c in question.query.item.carried}
+    columns = tuple(dict.fromkeys(c.name for x in op.arguments for c in attributes(x)))
+    since = int(question.data.time[mine[0]]) if mine else 0
+    return Makeup(len(mine), since, tuple(reversed(mine[-most:])), tuple(found.items()), columns)
+
+
+def _rows_of(question: Question, item: tuple[Any, ...]) -> list[int]:
+    """Return the rows of a group that are in the window."""
     items, of = _items(question), _group_of(question)
     window = window_of(question.query, question.query.window, question.data, question.at)
-    mine = [i for i in _alive(question, *window) if of[i] >= 0 and items[of[i]] == item]
-    return tuple(_carried(question, c, mine) for c in question.query.item.carried)
+    return [i for i in _alive(question, *window) if of[i] >= 0 and items[of[i]] == item]
 
 
 def _carried(question: Question, column: ItemColumn, rows: list[int]) -> Any:

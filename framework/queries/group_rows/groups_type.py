@@ -12,7 +12,7 @@ from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, Query
 from skyband.framework.queries.group_rows import explain
 from skyband.framework.queries.group_rows.check import check
 from skyband.framework.queries.group_rows.model import scored_group
-from skyband.framework.queries.protocol import Limits, QueryType, Question
+from skyband.framework.queries.protocol import Limits, Makeup, QueryType, Question
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 
@@ -73,6 +73,12 @@ class GroupsType(QueryType):
         from skyband.framework.queries.group_rows.brute_force import carried
 
         return carried(question, item)
+
+    def makeup(self, question: Question, item: tuple[Any, ...], most: int) -> Makeup:
+        """See ``brute_force``."""
+        from skyband.framework.queries.group_rows.brute_force import makeup
+
+        return makeup(question, item, most)
 
     def ranked(self, question: Question) -> Found | None:
         """Return every group that takes part."""
