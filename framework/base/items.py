@@ -78,17 +78,23 @@ class RankTerm:
 
 @dataclass(frozen=True, slots=True)
 class ItemColumn:
-    """A column of an item's rows. ``source``: the user's column it comes from, "" if none; ``part``: number of its part."""
+    """A column of an item's rows. ``source``: the user's column it comes from, "" if none; ``part``: number of its part.
+
+    ``type`` (Spark DDL), if it is not that of the source; ``said``: a description, where it is a column of its own.
+    """
 
     name: str
     source: str
     part: int
     what: Literal["id", "seq", "time", "carry", "object"]
+    type: str | None = None
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemShape:
-    """The shape of an item. ``rank``: a complete rank order; ``extra``: further columns of the state's table.
+    """The shape of an item. ``rank``: a complete rank order; ``extra``: further columns of the state's table; ``carried``: columns with
+    what the operator computes for each change (``Changes.values``), besides ``values``.
 
     ``hidden_by``: the extra column with the seq of a row that hides the item while that row is in the window (its time is in the column
     ``<hidden_by>_time``). ``time_varying``: its time-varying value, whose trajectories have a table. ``lasting``: items enter and leave a
@@ -102,6 +108,7 @@ class ItemShape:
     hidden_by: str | None = None
     time_varying: TimeVarying | None = None
     lasting: bool = True
+    carried: tuple[ItemColumn, ...] = ()
 
     @property
     def varies(self) -> bool:
@@ -139,7 +146,8 @@ class ItemShape:
     def columns(self, id_: Iterable[str], carry: Iterable[str], keys: Iterable[str]) -> list[ItemColumn]:
         """Return the item's columns in order.
 
-        A row has its id (without key columns), seq, time and carried columns; an object has the columns that identify it.
+        A row has its id (without key columns), seq, time and carried columns; an object has the columns that identify it. Then come those
+        that the operator computes.
         """
         id_, carry, keys = tuple(id_), tuple(carry), set(keys)
         made: list[ItemColumn] = []
@@ -151,7 +159,7 @@ class ItemShape:
             made += [ItemColumn(prefix + c, c, n, "id") for c in id_ if prefix or c not in keys]
             made += [ItemColumn(prefix + "seq", "", n, "seq"), ItemColumn(prefix + "time", "", n, "time")]
             made += [ItemColumn(prefix + c, c, n, "carry") for c in carry]
-        return made
+        return [*made, *self.carried]
 
 
 SCORE_VALUE: Final = Value(SCORE, "double", "score of the item; {best} ranks first")

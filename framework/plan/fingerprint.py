@@ -173,7 +173,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
     node = plan.operators[q.operator]
     own = {
         "type": q.type, "k": q.k, "window": _window(q.window), "direction": q.direction,
-        "carry": list(q.carry if q.written is None else q.written),
+        "carry": [*(q.carry if q.written is None else q.written), *(c.name for c in q.item.carried)],
         "every": _duration(q.every_micros) if q.every_micros is not None else None, "min_score": q.min_score, "max_score": q.max_score,
     }  # fmt: skip
     if q.members:

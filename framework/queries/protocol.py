@@ -75,6 +75,20 @@ class TimeVaryingValues:
     switched: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Makeup:
+    """The rows in the window that make up an item: ``rows``, how many; ``since``, the instant of the oldest; ``newest``, seqs of some.
+
+    ``values``: the aggregates of the rows, by spelling, and what the item carries; None for null. ``columns``: those that they read.
+    """
+
+    rows: int
+    since: int
+    newest: tuple[int, ...]
+    values: tuple[tuple[str, Any], ...]
+    columns: tuple[str, ...]
+
+
 class QueryType:
     """A type of query. A subclass sets ``name``, ``model`` and ``example``, and overrides methods; defaults may stay."""
 
@@ -159,6 +173,14 @@ class QueryType:
 
         ``question`` asks for the result after an event; ``arriving``: the seq of the object that arrived in it.
         """
+        return None
+
+    def carried(self, question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return by definition what a change of ``item`` carries (``ItemShape.carried``), after the event that ``question`` asks for."""
+        raise NotImplementedError
+
+    def makeup(self, question: Question, item: tuple[Any, ...], most: int) -> Makeup | None:
+        """Return the rows that make up ``item``, the ``most`` newest by seq; None for types whose items are rows, or not aggregates."""
         return None
 
     def next_instants(self, question: Question) -> list[int]:

@@ -6,7 +6,7 @@ Comments are Arrow field metadata under ``comment``: both writers put them into 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final, Literal
 
@@ -98,8 +98,8 @@ _COLUMN_SAID: Final = {
 def _items(plan: Plan, shape: ItemShape, carry: Iterable[str]) -> list[pa.Field]:
     fields: list[pa.Field] = []
     for c in shape.columns(plan.intake.id, carry, plan.intake.partition_by):
-        said = _COLUMN_SAID[c.what].format(part=shape.parts[c.part].said, source=c.source)
-        kind = pa.int64() if c.what == "seq" else STAMP if c.what == "time" else arrow_type(plan.intake.field(c.source).type)
+        said = c.said or _COLUMN_SAID[c.what].format(part=shape.parts[c.part].said, source=c.source)
+        kind = pa.int64() if c.what == "seq" else STAMP if c.what == "time" else arrow_type(c.type or plan.intake.field(c.source).type)
         fields.append(field(c.name, kind, said))
     return fields
 
@@ -159,7 +159,7 @@ def now_schema(plan: Plan, query: QueryNode) -> pa.Schema:
 
 def trajectory_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     """Return the columns of ``<query>_trajectory``."""
-    return _schema(plan, TRAJECTORIES, query, query.carry)
+    return _schema(plan, TRAJECTORIES, replace(query, item=replace(query.item, carried=())), query.carry)
 
 
 def skyband_schema(plan: Plan, operator: OperatorNode) -> pa.Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
-from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.protocol import Makeup, QueryType, Question
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.verify.brute_force.accepted import accepted, with_deletions, without_late
@@ -22,7 +22,10 @@ from skyband.framework.why.item import Item
 from skyband.operators.base import NEVER
 
 SHOWN: Final = 5
-"""The most items named among those that keep another out of the result."""
+"""The most items named among those that keep another out of the result, and the most rows of an item that many rows make up."""
+_NO_ROW: Final = "no row of it is in the window"
+_NO_PART: Final = "not ranked: no score (a null, a NaN or a short set), its condition `where` is not true, or it has no partner"
+_NO_SCORE: Final = "takes no part: its score is null or NaN, or its condition `having` is not true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,24 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The state of an item at ``at``, in words (``said``). ``inside``: it is in the result. ``beside``: items that keep it out."""
+    """The state of an item at ``at``, in words (``said``). ``inside``: it is in the result. ``beside``: items that keep it out.
+
+    ``rows``: of an item that many rows make up, what these are.
+    """
 
     at: int
     said: str
     inside: bool = False
     beside: tuple[Beside, ...] = ()
+    rows: MadeOf | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """What makes up an item: see ``Makeup``. ``newest``: columns of the newest rows, with their event times."""
+
+    makeup: Makeup
+    newest: tuple[tuple[int, Mapping[str, Any]], ...]
 
 
 class Answers:
@@ -110,17 +125,32 @@ class Answers:
         result = kind.brute_force(question)
         if result is None:
             return Verdict(at, "unknown: the window is too large for brute force")
+        made_of = self._made_of(question, kind.makeup(question, tuple(parts), SHOWN))
+        verdict = self._judged(question, kind, parts, result) if made_of is None or made_of.makeup.rows else Verdict(at, _NO_ROW)
+        return verdict if made_of is None else replace(verdict, rows=made_of)
+
+    def _made_of(self, question: Question, found: Makeup | None) -> MadeOf | None:
+        """Return the rows that make up an item, with their ids and the columns that its aggregates read."""
+        if found is None:
+            return None
+        names = dict.fromkeys([*self.plan.intake.id, *found.columns])
+        rows, time = question.data.rows, question.data.time
+        return MadeOf(found, tuple((int(time[seq]), {c: rows[c][seq].as_py() for c in names}) for seq in found.newest))
+
+    def _judged(self, question: Question, kind: QueryType, parts: Sequence[Any], result: Found) -> Verdict:
+        """Return the state of an item whose rows are in the window, given the result."""
+        at, logical = question.at, question.logical_query
         position = _position(result, parts)
         if position is not None:
             score_text = self._score_text(result[position][1])
             return Verdict(at, f"in the result, at rank {position + 1:,} of {len(result):,}{score_text}", inside=True)
-        no_part = "not ranked: no score (a null, a NaN or a short set), its condition `where` is not true, or it has no partner"
+        no_part = _NO_PART if self.query.item.rows or self.query.item.moves else _NO_SCORE
         every = kind.ranked(question)
         if every is None:
             beating = kind.beating(question, tuple(parts))
             if beating is None:
                 return Verdict(at, no_part)
-            beside = tuple(self._beside(mine, None, b) for b in beating[:SHOWN])
+            beside = tuple(self._beside(question, None, b) for b in beating[:SHOWN])
             return Verdict(at, f"{len(beating):,} alive in the window {agree(len(beating), 'beats', 'beat')} it", beside=beside)
         found = _position(every, parts)
         if found is None:
@@ -134,10 +164,10 @@ class Answers:
         better = [r for r in result if r[0] in first]
         keeping = kind.keeping_out(self.plan, self.query, every[found][0], better)
         if keeping:
-            beside = tuple(self._beside(mine, result.index(b) + 1, b) for b in keeping[:SHOWN])
+            beside = tuple(self._beside(question, result.index(b) + 1, b) for b in keeping[:SHOWN])
             said = f"skipped: one of its rows is already in {counted(len(keeping), 'pair')} ranked before it"
             return Verdict(at, f"{said}{self._score_text(score)}", beside=beside)
-        beside = tuple(self._beside(mine, n, b) for n, b in enumerate(result[:SHOWN], 1))
+        beside = tuple(self._beside(question, n, b) for n, b in enumerate(result[:SHOWN], 1))
         return Verdict(at, f"all {len(result):,} of the result rank before it{self._score_text(score)}", beside=beside)
 
     def _score_text(self, score: float) -> str:
@@ -145,12 +175,12 @@ class Answers:
             return f"; {self.query.item.time_varying.value} {score:g}"
         return f"; score {score:g}" if self.query.item.scored else ""
 
-    def _beside(self, mine: Accepted, rank: int | None, found: tuple[tuple[Any, ...], float]) -> Beside:
+    def _beside(self, question: Question, rank: int | None, found: tuple[tuple[Any, ...], float]) -> Beside:
         item, score = found
         named: dict[str, Any] = {}
         for part, value in zip(self.query.item.parts, item, strict=False):
             if part.is_row:
-                row = mine.rows.slice(int(value), 1)
+                row = question.data.rows.slice(int(value), 1)
                 named |= {part.prefix + c: row[c][0].as_py() for c in self.plan.intake.id}
         if not self.query.item.rows:
             named = dict(zip(self.query.item.identity(self.plan.intake.partition_by), item, strict=True))

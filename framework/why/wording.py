@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from skyband.framework.base.counts import counted
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.tables.render import cell_text
 from skyband.framework.verify.differences import instant
 from skyband.framework.verify.replay.replay import Stream
-from skyband.framework.why.answer import Verdict
+from skyband.framework.why.answer import MadeOf, Verdict
 from skyband.framework.why.item import Item
 from skyband.framework.why.stays import Stay
 
@@ -44,7 +45,7 @@ def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
     plan, query = stream.stored.plan, stream.query
     row = stream.rows.slice(stay.enters, 1).to_pylist()[0]
     key = "".join(f" of {n} {cell_text(v)}" for n, v in zip(stream.names, stay.stream, strict=True))
-    values = ", ".join(f"{v.name} {cell_text(row[v.name])}" for v in query.item.values)
+    values = _values(query, row)
     names = _named(plan, query, row)
     entered = stream.at[stay.enters]
     if not query.item.lasting:
@@ -63,19 +64,42 @@ def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
     lines = [f"{instant(left)}  left ({stream.cause[stay.leaves]})"]
     for i in stay.instead[:MOST] if stream.cause[stay.leaves] in ("displaced", "crossing") else ():
         other = stream.rows.slice(i, 1).to_pylist()[0]
-        values = ", ".join(f"{v.name} {cell_text(other[v.name])}" for v in query.item.values)
+        values = _values(query, other)
         lines.append(f"    replaced by: {_named(plan, query, other)}" + (f"; {values}" if values else ""))
     yield Moment(left, tuple(lines))
 
 
 def of_verdict(plan: Plan, query: QueryNode, verdict: Verdict) -> Moment:
     """Return the moment of a verdict."""
-    lines = [f"{instant(verdict.at)}  {verdict.said}"]
+    lines = [f"{instant(verdict.at)}  {verdict.said}", *(_makeup(verdict.rows) if verdict.rows is not None else ())]
     for b in verdict.beside:
         rank = f"rank {b.rank}: " if b.rank is not None else "beaten by "
         names = ", ".join(f"{n} {cell_text(v)}" for n, v in b.named.items())
         lines.append(f"    {rank}{names}" + (f"; {b.score:g}" if b.score is not None else ""))
     return Moment(verdict.at, tuple(lines))
+
+
+def _makeup(found: MadeOf) -> Iterator[str]:
+    """Yield how many rows make up an item, its aggregates, and its newest rows."""
+    makeup = found.makeup
+    if not makeup.rows:
+        return
+    values = _listed(makeup.values)
+    yield f"    {counted(makeup.rows, 'row')} in the window since {instant(makeup.since)}: {values}"
+    for time, row in found.newest:
+        yield f"    row of {instant(time)}: {_listed(row.items())}"
+    if makeup.rows > len(found.newest):
+        yield f"    and {counted(makeup.rows - len(found.newest), 'older row')}"
+
+
+def _listed(values: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name} {'null' if value is None else cell_text(value)}" for name, value in values)
+
+
+def _values(query: QueryNode, row: Mapping[str, Any]) -> str:
+    """Return the values of an item and what it carries besides."""
+    names = [*(v.name for v in query.item.values), *(c.name for c in query.item.carried)]
+    return ", ".join(f"{name} {cell_text(row[name])}" for name in names)
 
 
 def of_rejected(plan: Plan, rejected: pa.Table, item: Item) -> Iterator[Moment]:

@@ -21,7 +21,8 @@ def add_parser(subparsers: Any) -> None:
         **help_page(
             "Show when an item entered and left a query's result, its ranks, and what replaced it; or, by brute force over the source, why "
             "it was not in the result. An item is named by its id: values separated by commas in the order of source.id, or "
-            "column=value,...; a pair by two of them (by one: all of its pairs); an object of a loyalty query by the columns of `object`.",
+            "column=value,...; a pair by two of them (by one: all of its pairs); an object of a loyalty query by the columns of `object`, "
+            "a group by those of `group`.",
             "skyband why job.yaml best 4711",
             "skyband why job.yaml parted 2013-01-01,UA,1545,EWR 2013-01-01,AA,1141,JFK --at 2013-01-02T12:00",
         ),

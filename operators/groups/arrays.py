@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import I64, NEVER, AnyArray
-from skyband.operators.groups.kernels.heaps import NOWHERE, Board
-from skyband.operators.groups.kernels.rank import LAST_DIRTY, NOT_DIRTY
+from skyband.operators.groups.kernels.heaps import LAST_DIRTY, NOT_DIRTY, NOWHERE, Board
+from skyband.operators.groups.kernels.rank import Output
 from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
 
 NONE: I64 = np.empty(0, np.int64)
@@ -23,20 +23,22 @@ def empty_state(layout: Layout) -> State:
 
     arguments, sums, lists, sets = (len(a) for a in (layout.whole, layout.sum_of, layout.list_of, layout.set_of))
     cells = table(arguments, 0)
-    rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1))
+    rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1), NONE)
     groups = Groups(NONE, NONE, table(arguments, 0), table(lists, 0), table(lists, 0), table(sets, 0), table(2))
     pool, digits = table(0, WIDE), table(WIDE + EXTRA_DIGITS)
     exact = Sums(table(sums, 0, RECORD), table(sums, 0, 2), pool, NONE, table(2), digits)
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
-    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order)
+    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, empty_sets(_FIRST_PLACES))
 
 
-def empty_board(name: I64) -> Board:
-    """Return a result without groups and keys."""
+def empty_board(name: I64, carried: int) -> Board:
+    """Return a result without groups and keys, whose changes carry so many values."""
     f64 = np.empty(0, np.float64)
     sides = np.zeros((2, 0), np.int64)
-    return Board(f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE)
+    return Board(
+        f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE, NONE, np.zeros((carried, 0), np.int64)
+    )
 
 
 def empty_sets(places: int) -> Sets:
@@ -51,8 +53,8 @@ def lengthened(a: AnyArray, size: int, fill: Any = 0, axis: int = -1) -> AnyArra
     return np.concatenate([a, np.full(shape, fill, a.dtype)], axis=axis)
 
 
-def more_rows(rows: Rows, needed: int) -> Rows:
-    """Return the rows with at least ``needed`` free ones."""
+def more_rows(rows: Rows, needed: int, deletes: bool) -> Rows:
+    """Return the rows with at least ``needed`` free ones; ``deletes``: rows can be deleted."""
     if rows.spare[0] >= needed:
         return rows
     have = len(rows.time)
@@ -60,8 +62,9 @@ def more_rows(rows: Rows, needed: int) -> Rows:
     free = np.concatenate([rows.free[: rows.spare[0]], np.arange(size - 1, have - 1, -1)])
     cells = lengthened(rows.cells, size)
     one = {name: lengthened(getattr(rows, name), size) for name in ("time", "seq", "group", "after", "before_in", "after_in")}
+    before = lengthened(rows.before, size) if deletes else rows.before
     return rows._replace(
-        **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64)
+        **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64), before=before
     )
 
 
@@ -94,7 +97,7 @@ def more_of_board(board: Board, name: I64, size: int) -> Board:
     """Return the board with room for ``size`` groups."""
     fills: dict[str, Any] = {
         "value": np.nan, "bound": np.nan, "place": NOWHERE, "shown": 0, "shown_value": np.nan, "traced": np.nan, "dirty": NOT_DIRTY,
-        "rows": 0,
+        "rows": 0, "carried": 0,
     }  # fmt: skip
     made = {field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()}
     return board._replace(**made, name=name)
@@ -102,8 +105,14 @@ def more_of_board(board: Board, name: I64, size: int) -> Board:
 
 def more_keys_of_board(board: Board, size: int) -> Board:
     """Return the board with room for ``size`` keys, of which the new ones have no heaps."""
-    fills = {"start": 0, "size": 0, "first_dirty": LAST_DIRTY, "next": NEVER, "step": 0}
+    fills = {"start": 0, "size": 0, "first_dirty": LAST_DIRTY, "next": NEVER, "step": 0, "tied": 0}
     return board._replace(**{field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()})
+
+
+def more_output(out: Output, size: int) -> Output:
+    """Return the output with room for ``size`` changes and points."""
+    made = {name: lengthened(getattr(out, name), size, axis=0) for name in ("changes", "change_value", "points", "point_value")}
+    return out._replace(**made, carried=lengthened(out.carried, size))
 
 
 def ranges(start: I64, length: I64) -> I64:

@@ -10,13 +10,14 @@ from skyband.operators.base import Column, Window, object_column
 from skyband.operators.expressions import RowKernel, attributes, compile_row
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
 from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
 
 
 @dataclass(frozen=True, slots=True)
 class GroupsQuery:
-    """The first ``k`` groups, or all whose score is above ``above``: exactly one of the two.
+    """The first ``k`` groups, or all whose score is above ``above``: exactly one of the two. ``ties``: also all that equal the k-th.
 
     A group that is in the result because of ``above`` stays while its score is at least ``below``; without ``below``, while it is above
     ``above``. ``every``: boundaries in microseconds, if not as of every event.
@@ -26,6 +27,7 @@ class GroupsQuery:
     above: float | None = None
     below: float | None = None
     every: int | None = None
+    ties: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +36,10 @@ class GroupsConfiguration:
 
     Rows for which ``where`` is true and no column of ``group`` is null belong to a group. A group takes part while it has a row in the
     ``window``, ``having`` is true and ``score`` is not null or NaN. ``texts`` are the plan's text constants.
+    ``deletes``: rows may be deletions. ``carry``: names and aggregates of which every change has the value after its event.
 
     Raises ValueError for no ``group``, a window without bounds, no queries, a query with neither or both of ``k`` and ``above``, k < 1,
-    ``below`` without or greater than ``above``, ``every`` < 1, ``above`` with direction min.
+    ``below`` without or greater than ``above``, ``ties`` without ``k``, ``every`` < 1, ``above`` with direction min.
     """
 
     group: tuple[str, ...]
@@ -47,6 +50,8 @@ class GroupsConfiguration:
     window: Window
     queries: tuple[GroupsQuery, ...]
     texts: tuple[str, ...] = ()
+    deletes: bool = False
+    carry: tuple[tuple[str, Aggregate], ...] = ()
 
     state_format: ClassVar[str] = "Groups"
     query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it
@@ -54,7 +59,8 @@ class GroupsConfiguration:
     state_keys: ClassVar[StateKeys] = StateKeys(
         each={"step": 1, "next": 1, "next_seq": 0},
         groups=(
-            Group(Named("key"), {"number": 0, "name_length": 0, "name_words": 0, "shown": 1, "shown_value": 1, "member": 1}),
+            Group(Named("key"), {"number": 0, "name_length": 0, "name_words": 0, "shown": 1, "shown_value": 1, "member": 1, "deleted": 0}),
+            Group(Named("tomb_key"), {"tomb_seq": 0, "tomb_time": 0}),
         ),
     )  # fmt: skip
 
@@ -69,6 +75,8 @@ class GroupsConfiguration:
                 raise ValueError(f"query {i}: either k or above")
             if q.k is not None and q.k < 1:
                 raise ValueError(f"query {i}: k must be at least 1, not {q.k}")
+            if q.ties and q.k is None:
+                raise ValueError(f"query {i}: ties without k")
             if q.above is not None and self.direction == "min":
                 raise ValueError(f"query {i}: above with direction min")
             if q.below is not None and (q.above is None or not q.below <= q.above):
@@ -79,8 +87,9 @@ class GroupsConfiguration:
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """The aggregates of ``score`` and ``having``, each once."""
-        return tuple(dict.fromkeys([*self.score.aggregates, *(self.having.aggregates if self.having is not None else ())]))
+        """The aggregates of ``score``, ``having`` and ``carry``, each once."""
+        having = self.having.aggregates if self.having is not None else ()
+        return tuple(dict.fromkeys([*self.score.aggregates, *having, *(a for _, a in self.carry)]))
 
     @property
     def arguments(self) -> tuple[Node, ...]:
@@ -110,9 +119,9 @@ class GroupsConfiguration:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The groups' numbers, and what the expressions read."""
+        """The groups' numbers, what the expressions read, and the deletions' targets."""
         read = [c for node in (self.where, *self.arguments) if node is not None for c in attributes(node)]
-        return (self.object_column, *dict.fromkeys(read))
+        return (self.object_column, *dict.fromkeys(read), *((DELETION_COLUMN,) if self.deletes else ()))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "kernels"}

@@ -7,6 +7,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from skyband.operators.expressions.aggregates import Aggregate
+from skyband.operators.groups.carry import cells_of
 from skyband.operators.groups.configuration import GroupsConfiguration, is_whole
 from skyband.operators.groups.kernels.tables import (
     COUNT,
@@ -18,6 +20,7 @@ from skyband.operators.groups.kernels.tables import (
     LAST,
     LEAST,
     MEAN,
+    NEWEST,
     QUANTILE,
     SUM,
     Layout,
@@ -25,10 +28,16 @@ from skyband.operators.groups.kernels.tables import (
 
 _T = TypeVar("_T")
 _RULES: Final = {"min": LEAST, "max": GREATEST, "first": FIRST, "last": LAST}
+_LEAST_SHARE: Final = Fraction(1, 2**62)
+"""The share of the quantile that is the least value, of any number of values."""
 
 
 def layout_of(configuration: GroupsConfiguration) -> Layout:
-    """Return what has to be kept for the aggregates; aggregates of one argument share a sum, list or set."""
+    """Return what has to be kept for the aggregates; aggregates of one argument share a sum, list or set.
+
+    A list drops rows that newer ones outdo. Where these can be deleted, min and max are the ends of an order, and the list for first and
+    last has all rows.
+    """
     arguments = configuration.arguments
     sums: list[int] = []
     lists: list[tuple[int, int]] = []
@@ -46,16 +55,27 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
             codes.append((SUM if function == "sum" else MEAN, _slot(sums, argument)))
         elif function == "distinct":
             codes.append((DISTINCT, _slot(sets, argument)))
-        elif function == "quantile":
+        elif function == "quantile" or (configuration.deletes and function in ("min", "max")):
             codes.append((QUANTILE, _slot(orders, argument)))
+        elif configuration.deletes:
+            codes.append((END if function == "first" else NEWEST, _slot(lists, (argument, FIRST))))
         else:
             codes.append((END, _slot(lists, (argument, _RULES[function]))))
     columns = np.array(codes, np.int64).reshape(-1, 2)
-    shares = [Fraction(repr(a.share)) if a.share is not None else Fraction(0) for a in configuration.aggregates]
+    shares = [_share(a) for a in configuration.aggregates]
     share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
     whole = [int(is_whole(x)) for x in arguments]
     kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders)
-    return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept)))
+    return Layout(
+        columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept, cells_of(configuration)))
+    )
+
+
+def _share(aggregate: Aggregate) -> Fraction:
+    """Return the share of a quantile, which may stand for a least or greatest value."""
+    if aggregate.share is not None:
+        return Fraction(repr(aggregate.share))
+    return {"min": _LEAST_SHARE, "max": Fraction(1)}.get(aggregate.function, Fraction(0))
 
 
 def _slot(slots: list[_T], wanted: _T) -> int:

@@ -16,7 +16,9 @@ import numpy as np
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, Named, State, Window
 from skyband.operators.groups import arrays
 from skyband.operators.groups.arrays import NONE
+from skyband.operators.groups.carry import Carry
 from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
+from skyband.operators.groups.deletions import Deletions
 from skyband.operators.groups.expressions import Expressions
 from skyband.operators.groups.kernels import tables
 from skyband.operators.groups.kernels.advance import DONE, EVENTS, POOL, RECORDS, add_rows, advance, look
@@ -47,11 +49,14 @@ class GroupsLogic:
         self.layout = layout_of(configuration)
         self.count, self.micros = count_of(configuration.window), micros_of(configuration.window)
         self.expressions = Expressions(configuration)
+        self.carry = Carry(configuration)
         self.until = NULL
         self.rows = 0
         self.eligible = self.unusable = 0
+        self.deletions = Deletions(configuration.deletes)
         self._clear()
         if state is not None:
+            self.deletions.load(state.arrays)
             self._load(state.arrays, self._kept(state.rows))
 
     def _clear(self) -> None:
@@ -60,7 +65,7 @@ class GroupsLogic:
         self.state = arrays.empty_state(self.layout)
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
         self.number, self.key, self.name = NONE, NONE, NONE
-        self.boards = [arrays.empty_board(self.name) for _ in self.configuration.queries]
+        self.boards = [arrays.empty_board(self.name, len(self.carry.names)) for _ in self.configuration.queries]
         self.heap_room, self.of_key, self.heap_end = NONE, NONE, 0
         self.waiting, self.is_waiting = NONE, NONE
 
@@ -71,7 +76,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.sign)
+            return changes_of([], self.number, self.name, self.expressions.sign, self.carry)
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -80,17 +85,20 @@ class GroupsLogic:
         self._advance(feed, events)
         values = self._values(feed, events)
         outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.sign)
+        return changes_of(outputs, self.number, self.name, self.expressions.sign, self.carry)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
         n = len(arrivals)
-        self.rows += n
         cells = self.expressions.cells(arrivals.columns, n)
         if n == 0:
             return NONE, cells
         name = self.configuration.object_column.name
         number, asked = arrivals.columns[name], self.expressions.selected(arrivals.columns, n)
+        if self.deletions.active:
+            deletion = self.deletions.of(arrivals)
+            asked, n = asked & ~deletion, n - int(np.count_nonzero(deletion))
+        self.rows += n
         usable = asked & (number != NULL)
         self.eligible += int(np.count_nonzero(asked))
         self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))
@@ -123,7 +131,8 @@ class GroupsLogic:
         due[arrivals.key] = True
         job = np.flatnonzero(due)
         first, end = np.searchsorted(arrivals.key, job), np.searchsorted(arrivals.key, job, "right")
-        return tables.Feed(np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq), place, cells, job, first, end)
+        target = self.deletions.targets(arrivals)
+        return tables.Feed(np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq), place, cells, target, job, first, end)
 
     def _events(self, feed: tables.Feed) -> tables.Events:
         """Return room for the events and records of a call."""
@@ -134,8 +143,12 @@ class GroupsLogic:
 
     def _make_rows(self, needed: int) -> None:
         """Make room for so many more rows."""
-        rows = arrays.more_rows(self.state.rows, needed)
+        rows = arrays.more_rows(self.state.rows, needed, self.deletions.active)
         self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.time)))
+        if self.deletions.active and 2 * (self.state.by_seq.used[0] + needed) > len(self.state.by_seq.owner):
+            by_seq = arrays.empty_sets(1 << (4 * (int(self.state.by_seq.used[0]) + needed)).bit_length())
+            move_sets(self.state.by_seq, by_seq)
+            self.state = self.state._replace(by_seq=by_seq)
 
     def _room(self, events: int, records: int, jobs: int) -> tables.Events:
         def table(n: int) -> I64:
@@ -144,6 +157,7 @@ class GroupsLogic:
         return tables.Events(
             table(events), table(events), table(events + 1), np.zeros(jobs + 1, np.int64), table(records), table(records),
             np.empty((len(self.layout.code), records)), table(self.n + 1), np.array([0, -1, 0, 0]),
+            np.empty((len(self.layout.cells), records), np.int64),
         )  # fmt: skip
 
     def _advance(self, feed: tables.Feed, events: tables.Events) -> None:
@@ -171,7 +185,7 @@ class GroupsLogic:
         value = self.expressions.internal(score, events.alive[:r], aggregates)
         return Values(
             feed.job, events.first_of_key, events.at[:e], events.arrived[:e], events.record[: e + 1], events.group[:r], events.alive[:r],
-            value,
+            value, self.carry.of(events, r),
         )  # fmt: skip
 
     def _count_unusable(self, score: F64, events: tables.Events) -> None:
@@ -186,17 +200,19 @@ class GroupsLogic:
         asked, board = self.configuration.queries[q], self.boards[q]
         records = len(values.group)
         room = 4 * records + (self.n if asked.every else 0) + 1
+        query = self._query(asked)
         out = Output(
             np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
-            self.waiting, self.is_waiting, np.zeros(3, np.int64),
+            self.waiting, self.is_waiting, np.zeros(5, np.int64), np.empty((len(self.carry.names), room), np.int64),
         )  # fmt: skip
-        rank(board, self._query(asked), values, out)
+        while not rank(board, query, values, out):
+            out = arrays.more_output(out, 2 * len(out.point_value) + query.room)
         return out
 
     def _query(self, q: GroupsQuery) -> Query:
         above = math.inf if q.above is None else q.above
         below = math.nextafter(above, math.inf) if q.below is None else q.below
-        return Query(q.k or 0, above, below, q.every or 0, self.until)
+        return Query(q.k or 0, above, below, q.every or 0, self.until, int(q.ties), 2 * self.n)
 
     # ---------------------------------------------------------------- groups and keys
 
@@ -280,6 +296,7 @@ class GroupsLogic:
         number = rows.columns[self.configuration.object_column.name]
         mine = (number != NULL) & self.expressions.selected(rows.columns, len(rows))
         cells = self.expressions.cells(rows.columns, len(rows))
+        mine &= self.deletions.alive(rows.key, rows.seq)
         return Kept(rows.key[mine], rows.seq[mine], rows.time[mine], number[mine], np.ascontiguousarray(cells[:, mine]))
 
     def checkpoint(self) -> dict[str, AnyArray]:
@@ -295,6 +312,9 @@ class GroupsLogic:
         saved["member"] = ((saved["member"] != NOWHERE) & (saved["member"] & 1 == MEMBERS)).astype(np.int64)
         for name in ("step", "next"):
             saved[name] = np.array([getattr(b, name) for b in self.boards])
+        if self.deletions.active:
+            saved |= self.deletions.saved(self.state.keys.next_seq, self.until, self.configuration.window)
+            saved["deleted"] = (self.boards[0].rows[needed] == tables.DELETED).astype(np.int64)
         return saved
 
     def _load(self, saved: Mapping[str, AnyArray], kept: Kept) -> None:
@@ -310,11 +330,16 @@ class GroupsLogic:
         value, r = np.full(self.n, math.nan), int(events.counts[RECORDS])
         aggregates = events.values[:, :r]
         value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), events.alive[:r], aggregates)
+        rows = self.state.groups.alive[: self.n].copy()
+        if self.deletions.active:
+            rows[(rows == 0) & (saved["deleted"] != 0)] = tables.DELETED
         for q, board in enumerate(self.boards):
             for name in ("step", "next"):
                 getattr(board, name)[:] = saved[name][q]
             board.shown[: self.n], board.shown_value[: self.n] = saved["shown"][q], saved["shown_value"][q]
-            board.value[: self.n], board.rows[: self.n] = value, self.state.groups.alive[: self.n]
+            board.value[: self.n], board.rows[: self.n] = value, rows
+            board.carried[:, : self.n] = self.carry.of_empty[:, None]
+            board.carried[:, events.group[:r]] = self.carry.of(events, r)
             asked = self.configuration.queries[q]
             if asked.k is None:
                 board.place[: self.n] = np.where(saved["member"][q], MEMBERS, NOWHERE)
@@ -327,7 +352,7 @@ class GroupsLogic:
         mine = np.flatnonzero(alive & (place != NOBODY))
         self._make_rows(len(mine))
         cells = np.ascontiguousarray(kept.cells[:, mine])
-        feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE)
+        feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE, NONE)
         while (why := add_rows(self.state, feed, kept.key[mine])) != DONE:
             self._make_room_for(why)
 
@@ -353,7 +378,8 @@ class GroupsLogic:
             raise ValueError(f"k = {k}: between 1 and {asked.k}")
         place = board.place[: self.n]
         mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
-        best = mine[np.lexsort((self.name[mine], -board.value[mine]))][:k]
+        best = mine[np.lexsort((self.name[mine], -board.value[mine]))]
+        best = best[(np.arange(len(best)) < k) | (asked.ties & (board.value[best] == board.value[best[:k][-1:]]))]
         score = self.expressions.sign * board.value[best] + 0.0
         return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
 

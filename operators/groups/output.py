@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from skyband.operators.base import I64, AnyArray, Changes, Traces
+from skyband.operators.groups.carry import Carry
 from skyband.operators.groups.kernels.rank import Output
 
 VALUE = "score"
 """The time-varying value of ``Traces``."""
 
 
-def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float) -> Changes:
+def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float, carry: Carry) -> Changes:
     """Return changes by (query, key, step, pos) and points by (query, key, at, name); ``sign`` is -1 for direction min."""
     changes, points = [_changes(q, out, number, name, sign) for q, out in enumerate(outputs)], []
     for q, out in enumerate(outputs):
@@ -24,13 +26,14 @@ def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float) -
             row, value = row[order], value[order]
         points.append((np.full(n, q, np.int16), row[:, 0], row[:, 1], number[row[:, 2]], sign * value + 0.0))
     if not changes:
-        return Changes.empty(1)
+        return replace(Changes.empty(1), values=carry.columns(np.empty((len(carry.names), 0), np.int64)))
     query, key, at, items, value = (np.concatenate(parts) for parts in zip(*points, strict=True))
     traces = Traces(query, key, at, items.reshape(-1, 1), {VALUE: value})
-    one = [np.concatenate(parts) for parts in zip(*changes, strict=True)]
+    one = [np.concatenate(parts, axis=-1) for parts in zip(*changes, strict=True)]
+    carried = np.ascontiguousarray(one.pop())
     return Changes(
         query=one[0], key=one[1], at=one[2], step=one[3], pos=one[4], sign=one[5], cause=one[6], score=one[7],
-        items=one[8].reshape(-1, 1), traces=traces,
+        items=one[8].reshape(-1, 1), traces=traces, values=carry.columns(carried),
     )  # fmt: skip
 
 
@@ -51,4 +54,5 @@ def _changes(q: int, out: Output, number: I64, name: I64, sign: float) -> tuple[
     return (
         np.full(n, q, np.int16), row[:, 0], row[:, 1], row[:, 2], pos.astype(np.int32), row[:, 3].astype(np.int8),
         row[:, 4].astype(np.int8), sign * value + 0.0, number[row[:, 5]],
+        out.carried[:, :n][:, order],
     )  # fmt: skip

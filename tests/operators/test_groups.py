@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -15,14 +15,29 @@ from skyband.operators.base import CAUSES, NULL, Arrivals, Kind, State, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.contract_rows import Numbers
 from skyband.operators.expressions import parse
-from skyband.operators.expressions.aggregates import parse_aggregates
+from skyband.operators.expressions.aggregates import Aggregate, parse_aggregates
+from skyband.operators.expressions.ast import Attr
 from skyband.operators.groups import Groups, GroupsQuery
+from skyband.operators.groups.carry import OF_ROWS
 from tests.seeds import seeds
 
 COLUMNS: dict[str, Kind] = {"g": "int", "x": "float", "n": "int", "s": "text", "ok": "bool"}
 KEYS = 2
-Row = tuple[int, int, Any, float, Any, Any]
-"""time, key, group, x, n, s"""
+Row = tuple[Any, ...]
+"""time, key, group, x, n, s; of a deletion, at the end, the seq of the row that it deletes."""
+TARGET = 6
+PLACES = {"x": 3, "n": 4, "s": 5}
+
+
+def aggregate(function: str, column: str) -> tuple[str, Aggregate]:
+    return f"{function}_{column}", parse_aggregates(f"{function}({column})", COLUMNS, "score").aggregates[0]
+
+
+LAST_TEXT = ("last_s", Aggregate("last", Attr(side="", name="s", type="text")))
+CARRY = (
+    LAST_TEXT, aggregate("first", "n"), aggregate("max", "n"), aggregate("min", "x"), aggregate("sum", "x"), aggregate("distinct", "s"),
+    ("count", Aggregate("count", None)),
+)  # fmt: skip
 
 
 def groups(score: str, *queries: GroupsQuery, having: str | None = None, where: str | None = None, **given: Any) -> Groups:
@@ -45,6 +60,9 @@ OPERATORS = {
     "first and last": groups("last(x) - first(x)", GroupsQuery(k=2), GroupsQuery(above=0, below=0)),
     "expression": groups("sum(where(ok, x, -1)) / count(x)", GroupsQuery(k=2), having="count() >= 2", where="n >= 0"),
     "quantiles": groups("quantile(x, 0.5) - quantile(x, 0.1) + quantile(n, 0.9)", GroupsQuery(k=2)),
+    "carry": groups("sum(x)", GroupsQuery(k=2), GroupsQuery(k=1, every=7), carry=CARRY[1:]),  # codes are not those of texts
+    "ties": groups("count()", GroupsQuery(k=1, ties=True), GroupsQuery(k=3, ties=True, every=7), GroupsQuery(k=2)),
+    "tied sums": groups("sum(where(x > 0, 1, 0))", GroupsQuery(k=2, ties=True), direction="min", window=TIME),
     "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
 }
 
@@ -99,6 +117,12 @@ SCORES: dict[str, Any] = {
     "first(x)": lambda rows: (known(rows, 3) or [math.nan])[0],
     "last(x)": lambda rows: (known(rows, 3) or [math.nan])[-1],
 }
+CARRIED: dict[str, Any] = {
+    "first": lambda values: values[0] if values else NULL, "last": lambda values: values[-1] if values else NULL,
+    "max": lambda values: max(values, default=NULL), "min": lambda values: min(values, default=math.nan),
+    "sum": lambda values: nearest(exact(values)) if values else math.nan, "distinct": lambda values: len(set(values)),
+}  # fmt: skip
+NO_DELETIONS: Mapping[int, str] = {}
 MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths")
 ADVERSARIAL = (1e16, 1.0, -1e16, 1e-3, 3.0, -1.0, 2.0**-1074, -(2.0**-1074), 1e300, -1e300, 2.0**53, 0.1, -0.0)
 
@@ -142,14 +166,17 @@ class Expected:
         q = self.query
         if q.k is not None:
             sign = 1 if self.operator.direction == "min" else -1
-            return {g: scores[g] for g in sorted(scores, key=lambda g: (sign * scores[g], g))[: q.k]}
+            first = sorted(scores, key=lambda g: (sign * scores[g], g))
+            last = scores[first[: q.k][-1]] if first else 0.0
+            return {g: scores[g] for i, g in enumerate(first) if i < q.k or (q.ties and scores[g] == last)}
         assert q.above is not None
         self.members = {
             g for g, s in scores.items() if s > q.above or (g in self.members and (s >= q.below if q.below is not None else False))
         }
         return {g: scores[g] for g in self.members}
 
-    def event(self, at: int, alive: list[Row], arrived: Any, show: bool) -> None:
+    def event(self, at: int, alive: list[Row], arrived: Any, show: bool, took: Mapping[int, str] = NO_DELETIONS) -> None:
+        """``took``: what took the last row of groups that have none."""
         now = self.result(alive)
         if not show:
             return
@@ -158,14 +185,26 @@ class Expected:
         came = sorted((g for g in now if g not in self.shown), key=lambda g: (sign * now[g], g))
         self.step += bool(left or came)
         here = {r[2] for r in alive}
+        carried = {g: self.carried([r for r in alive if r[2] == g]) for g in [*left, *came]}
         for g in left:
-            self.changes.append((at, self.step, -1, "displaced" if g in here else "expiry", g, self.shown[g].hex()))
+            self.changes.append(
+                (at, self.step, -1, "displaced" if g in here else took.get(g, "expiry"), g, self.shown[g].hex(), *carried[g])
+            )
         for g in came:
             cause = "boundary" if self.query.every else "arrival" if g == arrived else "promoted"
-            self.changes.append((at, self.step, 1, cause, g, now[g].hex()))
+            self.changes.append((at, self.step, 1, cause, g, now[g].hex(), *carried[g]))
         for g in [*left, *came]:
             self.traced.pop(g, None)
         self.shown = now
+
+    def carried(self, rows: list[Row]) -> list[Any]:
+        """What changes carry of a group: whole values as they are, others as text."""
+        made = []
+        for _, a in self.operator.carry:
+            column = PLACES[a.argument.name] if isinstance(a.argument, Attr) else 0
+            found = CARRIED[a.function](known(rows, column)) if column else len(rows)
+            made.append(found if column > 3 and a.function in OF_ROWS else float(found).hex())
+        return made
 
     def instant(self, at: int) -> None:
         """After all events of an instant."""
@@ -208,10 +247,13 @@ class Player:
         self.points: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
 
     def block(self, rows: list[tuple[int, int, Row]]) -> Arrivals:
-        rows = sorted(rows, key=lambda r: r[:2])
-        places = {"$g": 2, "x": 3, "n": 4, "s": 5}
-        columns = {name: [r[place] for *_, r in rows] for name, place in places.items()} | {"ok": [r[5] % 2 for *_, r in rows]}
+        rows = sorted(rows, key=lambda r: r[0])
+        columns = {name: [r[place] for *_, r in rows] for name, place in [("$g", 2), *PLACES.items()]} | {
+            "ok": [r[5] % 2 for *_, r in rows]
+        }
         arrays = {name: np.array(c, np.float64 if name == "x" else np.int64) for name, c in columns.items()}
+        if self.operator.deletes:
+            arrays["$target"] = np.array([r[TARGET] if len(r) > TARGET else NULL for *_, r in rows], np.int64)
         key, seq, time = (np.array(a, np.int64) for a in ([r[0] for r in rows], [r[1] for r in rows], [r[2][0] for r in rows]))
         return self.numbers.given(Arrivals(key, seq, time, arrays))
 
@@ -231,15 +273,17 @@ class Player:
     def take(self, rows: list[Row], until: int) -> None:
         new = []
         for r in rows:
-            new.append((r[1], self.seq[r[1]], r))
-            self.seq[r[1]] += 1
-        self.rows += new
+            deletion = len(r) > TARGET
+            new.append((r[1], -1 if deletion else self.seq[r[1]], r))
+            self.seq[r[1]] += not deletion
+        self.rows += [r for r in new if r[1] >= 0]
         made = self.logic.advance(self.block(new), until)
         value_of = self.numbers.value_of
         for i in range(len(made)):
             row = (
                 int(made.at[i]), int(made.step[i]), int(made.sign[i]), CAUSES[made.cause[i]], value_of[made.items[i, 0]],
                 float(made.score[i]).hex(),
+                *(float(v[i]).hex() if v.dtype == np.float64 else int(v[i]) for v in made.values.values()),
             )  # fmt: skip
             self.changes.setdefault((int(made.query[i]), int(made.key[i])), []).append(row)
         assert made.traces is not None or not len(made)
@@ -269,6 +313,7 @@ def check(operator: Groups, score: str, stream: list[Row], seed: int, restores: 
 
 
 QUERIES = (GroupsQuery(k=2), GroupsQuery(k=1, every=7), GroupsQuery(above=1.0), GroupsQuery(above=2.0, below=0.0), GroupsQuery(k=9))
+TIES = (GroupsQuery(k=1, ties=True), GroupsQuery(k=2, ties=True), GroupsQuery(k=2, ties=True, every=5))
 WINDOWS = (Window(count=5), Window(micros=20), Window(count=9, micros=12))
 
 
@@ -285,6 +330,40 @@ def test_every_event_is_as_defined(score: str, magnitudes: str) -> None:
         stream = random_stream(rng, 120, magnitudes)
         total += check(groups(score, *QUERIES, window=WINDOWS[seed % 3]), score, stream, seed)
     assert total
+
+
+@pytest.mark.parametrize("score", ["count()", "sum(x)", "distinct(x)", "max(x)", "mean(x)"])
+def test_groups_that_equal_the_last_one_are_in(score: str) -> None:
+    """Many groups and few values: the results are long, and their lengths change."""
+    for seed in seeds(0, 5):
+        rng = np.random.default_rng(seed)
+        groups_, values = int(rng.choice([3, 9, 30])), int(rng.choice([1, 2, 4]))
+        stream: list[Row] = [
+            (t, key, int(rng.integers(groups_)), float(rng.integers(values)) if rng.random() < 0.9 else math.nan, 0, 0)
+            for t, key in zip(np.cumsum(rng.integers(0, 2, 200)).tolist(), rng.integers(0, KEYS, 200).tolist(), strict=True)
+        ]
+        window = Window(count=int(rng.choice([10, 40])), micros=int(rng.choice([15, 60])))
+        assert check(groups(score, *TIES, window=window, direction="min" if seed % 2 else "max"), score, stream, seed)
+
+
+def test_a_call_has_room_for_all_changes_of_tied_groups() -> None:
+    """One group is ahead, then equal again, and each time 50 others leave and enter."""
+    stream: list[Row] = [(0, 0, g, 5.0, 0, 0) for g in range(50)]
+    operator = groups("last(x)", GroupsQuery(k=1, ties=True), window=Window(micros=10_000))
+    stream += [(i, 0, 0, 5.0 + i % 2, 0, 0) for i in range(1, 80)]
+    player = Player(operator, np.random.default_rng(0))
+    player.take(stream, 1000)
+    assert player.changes[0, 0] == expected(operator, 0, SCORES["last(x)"], stream, 0, 1000).changes
+    assert len(player.changes[0, 0]) > 79 * 49
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_changes_carry_aggregates_as_of_their_event(deletes: bool) -> None:
+    """Whole values, among them some beyond 2^53, are those of rows; a group without rows has none."""
+    for seed in seeds(0, 6):
+        stream = random_stream(np.random.default_rng(seed), 150, "small")
+        operator = groups("sum(x)", *QUERIES, carry=CARRY, window=WINDOWS[seed % 3], deletes=deletes)
+        assert check(operator, "sum(x)", stream, seed)
 
 
 def test_smallest_first() -> None:

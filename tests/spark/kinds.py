@@ -55,11 +55,19 @@ LOYALTY = """\
   slowly: {type: topk_loyalty, object: who, criteria: x > 5, k: 2, every: 20 minutes}
 """
 GROUPS = """\
-  totals: {type: topk_groups, group: who, score: sum(x / 3) + sum(y), k: 3, where: y < 3}
+  totals: {type: topk_groups, group: who, score: sum(x / 3) + sum(y), k: 3, where: y < 3, carry: [last(side), first(ts), count(), sum(x)]}
   means: {type: topk_groups, group: [side, who], score: mean(x), having: count() > 1, k: 2, window: {count: 20}, direction: min}
   busy: {type: threshold_groups, group: who, score: count(), above: 5, below: 3}
+  tied: {type: topk_groups, group: who, score: count(), k: 2, ties: include, window: {count: 20}}
   varied: {type: threshold_groups, group: side, score: distinct(who), above: 2, every: 20 minutes, window: {count: 12}}
   widest: {type: topk_groups, group: who, score: max(x) - min(id) / 1000 + last(y) - first(y), k: 2, every: 30 minutes, window: {count: 12}}
+"""
+DELETED = """\
+  totals: {type: topk_groups, group: [grp, side], score: sum(x / 3) + sum(y), k: 2, where: y < 3}
+  ends: {type: topk_groups, group: who, score: max(x) - min(x) + last(id) / 1000 - first(x), k: 3, every: 20 minutes, window: {count: 9},
+    carry: [last(grp), max(id), distinct(x), mean(y)]}
+  busy: {type: threshold_groups, group: who, score: count(), above: 3, below: 2, window: {time: 90 minutes}}
+  varied: {type: threshold_groups, group: grp, score: "distinct(y) + quantile(x, 0.5)", above: 6, every: 30 minutes, window: {count: 8}}
 """
 WHO = """\
 transform:
@@ -88,7 +96,7 @@ class Kind:
 
 KINDS = {
     "pairs": Kind(jobs.QUERIES),
-    "deletions": Kind(ranked.QUERIES, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}),
+    "deletions": Kind(ranked.QUERIES + DELETED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}, sections=WHO),
     "skylines": Kind(SKYLINES),
     "sets": Kind(SETS, sections=TOKENS),
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -12,11 +12,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from skyband.framework.queries.protocol import Question
+from skyband.framework.base.items import ItemColumn
+from skyband.framework.queries.protocol import Makeup, Question
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
 from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.expressions.canonical import attributes
 
 I64 = npt.NDArray[np.int64]
 Group = int
@@ -31,7 +33,7 @@ def passing(question: Question, every: bool = False) -> Found | None:
     asked, (first, end, at) = _asked(question), window_of(question.query, question.query.window, question.data, question.at)
     if not question.work.take(SLOW * (end - first)):
         return None
-    scores = _scores(question, range(first, end))
+    scores = _scores(question, _alive(question, first, end, at))
     if asked.above is not None and not every:
         members = _members(question, at, end)
         if members is None:
@@ -40,18 +42,89 @@ def passing(question: Question, every: bool = False) -> Found | None:
     sign = 1 if question.query.direction == "min" else -1
     names, items = _named(question)[0], _items(question)
     ranked = sorted(scores, key=lambda g: (sign * scores[g], names[g]))
-    return [(items[g], scores[g]) for g in ranked[: None if every else asked.k]]
+    most = len(ranked) if every or asked.k is None else asked.k
+    if asked.ties and most < len(ranked):
+        most = max(i for i, g in enumerate(ranked, 1) if scores[g] == scores[ranked[most - 1]])
+    return [(items[g], scores[g]) for g in ranked[:most]]
 
 
 def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str:
     """Return the cause of a change after an event in which the row ``arriving`` came."""
-    first, end, _ = window_of(question.query, question.query.window, question.data, question.at)
+    first, end, at = window_of(question.query, question.query.window, question.data, question.at)
     items, of = _items(question), _group_of(question)
     if change == "-":
-        return "displaced" if any(of[i] >= 0 and items[of[i]] == item for i in range(first, end)) else "expiry"
+        mine = [i for i in range(end) if of[i] >= 0 and items[of[i]] == item]
+        alive = set(_alive(question, first, end, at))
+        return "displaced" if any(i in alive for i in mine) else max(_leaves(question, i, at) for i in mine)[1]
     if question.query.every_micros:
         return "boundary"
     return "arrival" if arriving is not None and of[arriving] >= 0 and items[of[arriving]] == item else "promoted"
+
+
+def carried(question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a change carries: values of rows as the source has them, others by the definition of the aggregate; None for null."""
+    mine = _rows_of(question, item)
+    return tuple(_carried(question, c, mine) for c in question.query.item.carried)
+
+
+def makeup(question: Question, item: tuple[Any, ...], most: int) -> Makeup:
+    """Return the rows of a group in the window, with its aggregates."""
+    mine, op, values = _rows_of(question, item), _operator(question), _values(question)
+    found: dict[str, Any] = {}
+    for a in (*op.score.aggregates, *(op.having.aggregates if op.having is not None else ())):
+        number = _aggregate(a, None if a.argument is None else values[op.arguments.index(a.argument)], mine)
+        found[a.spelling] = None if math.isnan(number) else number
+    found |= {c.name: _carried(question, c, mine) for c in question.query.item.carried}
+    columns = tuple(dict.fromkeys(c.name for x in op.arguments for c in attributes(x)))
+    since = int(question.data.time[mine[0]]) if mine else 0
+    return Makeup(len(mine), since, tuple(reversed(mine[-most:])), tuple(found.items()), columns)
+
+
+def _rows_of(question: Question, item: tuple[Any, ...]) -> list[int]:
+    """Return the rows of a group that are in the window."""
+    items, of = _items(question), _group_of(question)
+    window = window_of(question.query, question.query.window, question.data, question.at)
+    return [i for i in _alive(question, *window) if of[i] >= 0 and items[of[i]] == item]
+
+
+def _carried(question: Question, column: ItemColumn, rows: list[int]) -> Any:
+    if not column.source:
+        return len(rows)
+    source, function = question.data.rows[column.source], column.name.removesuffix(f"_{column.source}")
+    known = [v for i in rows if (v := source[i].as_py()) is not None and v == v]
+    if function in ("count", "distinct"):
+        return len(known if function == "count" else set(known))
+    if not known:
+        return None
+    if function in ("sum", "mean"):
+        found = _FUNCTIONS[function](known)
+        return None if math.isnan(found) else found
+    if function in ("first", "last"):
+        return known[0 if function == "first" else -1]
+    return (min if function == "min" else max)(known)
+
+
+def _alive(question: Question, first: int, end: int, at: int) -> list[int]:
+    """Return the rows of a window that have not been deleted by ``at``."""
+    deleted = question.data.deleted
+    return [i for i in range(first, end) if deleted[i] > at]
+
+
+_Moment = tuple[int, int, int]
+"""An event: its instant, the number of rows that had arrived before it (-1: before all of the instant), and 1 for the arrival of a row."""
+
+
+def _leaves(question: Question, row: int, at: int) -> tuple[_Moment, str]:
+    """Return when a row left the window, which it had by ``at``, and why: ``expiry`` or ``delete``."""
+    window, time = question.query.window, question.data.time
+    found: list[tuple[_Moment, str]] = []
+    if window.micros:
+        found.append(((int(time[row]) + window.micros, -1, 0), "expiry"))
+    if window.count and row + window.count < len(time):
+        found.append(((int(time[row + window.count]), row + window.count, 1), "expiry"))
+    if question.data.deleted[row] <= at:
+        found += [((t, position, 0), "delete") for t, position, seq in question.data.deletions if seq == row]
+    return min(found)
 
 
 def _asked(question: Question) -> Any:
@@ -115,7 +188,7 @@ def _argument(x: Node) -> Callable[..., Values]:
     return values
 
 
-def _scores(question: Question, window: range, of_groups: frozenset[Group] | None = None) -> dict[Group, float]:
+def _scores(question: Question, window: Iterable[int], of_groups: frozenset[Group] | None = None) -> dict[Group, float]:
     """Return the scores of the groups that take part, of all or of some."""
     of, op = _group_of(question), _operator(question)
     rows: dict[Group, list[int]] = {}
@@ -180,9 +253,9 @@ _FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """Who was above a bound after each event: ``after`` (instant, number of rows by then), in order, and the ``members``."""
+    """Who was above a bound after each event: ``after`` (instant, rows and deletions by then), in order, and the ``members``."""
 
-    after: list[tuple[int, int]]
+    after: list[tuple[int, int, int]]
     members: list[frozenset[Group]]
 
 
@@ -193,7 +266,8 @@ def _members(question: Question, at: int, end: int) -> frozenset[Group] | None:
     if name not in every._made and not question.work.take(SLOW * len(every.time)):
         return None
     history = question.data.once(name, lambda: _history(question))
-    found = bisect_right(history.after, (at, end)) - 1
+    deleted = int(np.count_nonzero(question.data.deleted[:end] <= at))
+    found = bisect_right(history.after, (at, end, deleted)) - 1
     return history.members[found] if found >= 0 else frozenset()
 
 
@@ -203,18 +277,32 @@ def _history(question: Question) -> _History:
     life, most = window.micros or math.inf, window.count or math.inf
     of = _group_of(question)
     found, members, first, end = _History([], []), frozenset[Group](), 0, 0
-    leaving = sorted({t + window.micros for t in time}) if window.micros else []
-    for at, arrives in sorted([*((t, False) for t in leaving), *((t, True) for t in time)]):
+    gone = set[int]()
+    for (at, _, arrives), deleted in _moments(question):
         before, first_before = end, first
         end += arrives
         while first < end and (time[first] + life <= at or end - first > most):
             first += 1
-        touched = frozenset(of[i] for i in (*range(first_before, first), *range(before, end)) if of[i] >= 0)
+        touching = [*range(first_before, first), *range(before, end)]
+        if deleted is not None:
+            gone.add(deleted)
+            touching.append(deleted)
+        touched = frozenset(of[i] for i in touching if of[i] >= 0)
         if touched:
-            scores = _scores(question, range(first, end), touched)
+            scores = _scores(question, [i for i in range(first, end) if i not in gone], touched)
             stays = math.nextafter(asked.above, math.inf) if asked.below is None else asked.below
             inside = {g for g, s in scores.items() if s > asked.above or (g in members and s >= stays)}
             members = (members - touched) | inside
-        found.after.append((at, end))
+        found.after.append((at, end, len(gone)))
         found.members.append(members)
     return found
+
+
+def _moments(question: Question) -> list[tuple[_Moment, int | None]]:
+    """Return all events in order, each with the row that it deletes, if any."""
+    every, micros = question.data.every, question.query.window.micros
+    found: list[tuple[_Moment, int | None]] = [((t, seq, 1), None) for seq, t in enumerate(every.time.tolist())]
+    found += [((t, position, 0), seq) for t, position, seq in every.deletions]
+    if micros:
+        found += [((t, -1, 0), None) for t in {t + micros for t in every.time.tolist()}]
+    return sorted(found, key=lambda event: event[0])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from skyband.framework.base.columns import FIXED_COLUMNS
-from skyband.framework.queries.checks import naming_columns, no_carry
+from skyband.framework.base.errors import one_of
+from skyband.framework.queries.checks import naming_columns
+from skyband.framework.queries.group_rows.carry import OF_NUMBERS, TYPES, carried
 from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.models.job import kind_of
 from skyband.framework.spec.parsing.document import Path
 
 _FRACTIONS: Final = "decimal"
@@ -19,7 +23,35 @@ def check(s: Scope, path: Path, query: GroupRows) -> None:
     _check_expression(s, (*path, "score"), query.score, "score")
     if query.having is not None:
         _check_expression(s, (*path, "having"), query.having, "predicate")
-    no_carry(s, path, query, "group", "groups of many rows")
+    for i, text in enumerate(query.carry):
+        _check_carried(s, (*path, "carry", i), query, text, query.carry[:i])
+
+
+def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequence[str]) -> None:
+    """Check that ``text`` is an aggregate of a column, of a type that it takes, whose name no other column of the tables has."""
+    if s.doc.bad(at):
+        return
+    found, where = carried(text), s.doc.where_value(at)
+    if found is None:
+        if text in s.types:
+            hint = f"last({text}), or another of {one_of(list(TYPES))}"
+            s.doc.add("SKY-E130", f"{text} has a value in every row of a group", where, hint)
+        else:
+            message = "groups carry count() and aggregates of columns, and this is neither"
+            s.doc.add("SKY-E130", message, where, f"such as last(region): {one_of(list(TYPES))}")
+        return
+    if found.column and not s.column(at, found.column):
+        return
+    type_ = s.types[found.column] if found.column else None
+    if type_ is not None and found.function in OF_NUMBERS and kind_of(type_) not in ("int", "float"):
+        s.doc.add("SKY-E126", f"{found.function} takes numbers, and '{found.column}' is {type_}", where, f"such as last({found.column})")
+    elif type_ is not None and type_.startswith(_FRACTIONS) and TYPES[found.function] != "bigint":
+        hint = f"derive whole units, such as cast({found.column} * 100 as bigint), and carry those"
+        s.doc.add("SKY-E126", f"decimals are read as doubles, and '{found.column}' is {type_}", where, hint)
+    elif any((c := carried(t)) is not None and c.name == found.name for t in before):
+        s.doc.add("SKY-E125", f"'{text}' is carried twice", where)
+    elif found.name.lower() in {c.lower() for c in (*FIXED_COLUMNS, *query.groups, *s.job.source.partition_by)}:
+        s.doc.add("SKY-E124", f"result column '{found.name}' collides with another column of the result", where, "rename the other column")
 
 
 def _check_expression(s: Scope, path: Path, text: str, want: Literal["score", "predicate"]) -> None:

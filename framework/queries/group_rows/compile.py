@@ -1,6 +1,6 @@
 """Entries to operators: one for all of the same groups (group, score, having, direction, ``where``) and the same window.
 
-Which query asks how (k, above, below, ``every``) does not matter to the state.
+Which query asks how (k, ``ties``, above, below, ``every``, ``carry``) does not matter to the state.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Literal, cast
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.row_nodes import predicate, predicate_key, texts_of
+from skyband.framework.queries.group_rows.carry import carried
 from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.operators.base import Operator, Window
-from skyband.operators.expressions.aggregates import AggregateExpression, parse_aggregates
+from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression, parse_aggregates
 from skyband.operators.expressions.ast import Node
 
 _WHY = "aggregates of every group, and heaps of the groups in and out of each result"
@@ -57,19 +58,26 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.groups import Groups, GroupsQuery
 
-        asked = tuple(
-            GroupsQuery(getattr(m.query, "k", None), getattr(m.query, "above", None), getattr(m.query, "below", None), m.query.every)
-            for m in group
-        )
+        def asked(m: QueryEntry) -> GroupsQuery:
+            k, above, below = (getattr(m.query, name, None) for name in ("k", "above", "below"))
+            return GroupsQuery(k, above, below, m.query.every, getattr(m.query, "ties", "name") == "include")
+
         made = Groups(
             group=first.groups, score=score, having=having, direction=_direction(first), where=where, window=group[0].window,
-            queries=asked, texts=texts,
+            queries=tuple(map(asked, group)), texts=texts, deletes=context.deletes,
+            carry=_carry(context, group),
         )  # fmt: skip
         return cast(Operator, made)
 
     largest = max(getattr(m.query, "k", 1) for m in group)
     nodes = [*_nodes(score), *_nodes(having), where]
     return OperatorDraft(group, largest, group[0].window, _direction(first), texts_of(*nodes), build, _WHY, skyband=False)
+
+
+def _carry(context: Context, group: tuple[QueryEntry, ...]) -> tuple[tuple[str, Aggregate], ...]:
+    """Return what any of the queries carries."""
+    found = [carried(text) for m in group for text in m.query.carry]
+    return tuple({c.name: c.aggregate(context.kinds) for c in found if c is not None}.items())
 
 
 def _nodes(expression: AggregateExpression | None) -> list[Node]:

@@ -14,6 +14,8 @@ SHARES_STATE: Final = "group, score, having, direction, where and window"
 
 _ROW, _VALUE, _LINKS, _GROUP, _SUM, _SET = 36, 8, 16, 150, 72, 48
 """Bytes of a row, of a value of a row, of a row's place in a list, of a group, of a sum of a group, of a different value of a group."""
+_FOUND = 80
+"""Bytes with which a row is found when it is deleted."""
 
 
 def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
@@ -22,6 +24,8 @@ def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, s
     reported = [("group", ", ".join(op.group)), ("score", f"{op.score.spelling} ({op.direction} first)")]
     reported += [("having", op.having.spelling)] if op.having is not None else []
     reported += [("where", canonical_text(op.where))] if op.where is not None else []
+    tied = [q.name for q in queries if op.queries[q.index].ties]
+    reported += [("ties", f"all groups that equal the k-th for {', '.join(tied)}")] if tied else []
     bounds = [_bound(q.name, op.queries[q.index]) for q in queries if op.queries[q.index].above is not None]
     return [*reported, *([("above", "; ".join(bounds))] if bounds else [])]
 
@@ -36,6 +40,7 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     op: Any = node.operator
     functions = [a.function for a in op.aggregates]
     row = _ROW + _VALUE * len(op.arguments) + _LINKS * sum(f in ("min", "max", "first", "last", "quantile") for f in functions)
+    row += _FOUND if op.deletes else 0
     group = _GROUP * len(op.queries) + _SUM * sum(f in ("sum", "mean") for f in functions)
     sets = f", {_SET} a different value of a group" if "distinct" in functions else ""
     per_key = " of a key" if plan.intake.partition_by else ""

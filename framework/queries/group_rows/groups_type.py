@@ -12,7 +12,7 @@ from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, Query
 from skyband.framework.queries.group_rows import explain
 from skyband.framework.queries.group_rows.check import check
 from skyband.framework.queries.group_rows.model import scored_group
-from skyband.framework.queries.protocol import Limits, QueryType, Question
+from skyband.framework.queries.protocol import Limits, Makeup, QueryType, Question
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 class GroupsType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``GroupRows``."""
 
+    takes_deletions = True
     family = "groups"
     shares = explain.SHARES_STATE
 
     def item(self, query: Any) -> ItemShape:
         """Return the group, by the columns that name it."""
-        return scored_group(query.groups)
+        return scored_group(query.groups, query.carry)
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
         """See ``check``."""
@@ -49,10 +50,11 @@ class GroupsType(QueryType):
         return explain.size(plan, node, rate)
 
     def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
-        """Return ``k``, and the next number to ``above``."""
+        """Return ``k``, unless more groups may equal the k-th, and the next number to ``above``."""
         operator: Any = plan.operators[query.operator].operator
-        above = operator.queries[query.index].above
-        return Limits(query.k, ((SCORE, None if above is None else math.nextafter(above, math.inf), None),))
+        asked = operator.queries[query.index]
+        least = None if asked.above is None else math.nextafter(asked.above, math.inf)
+        return Limits(None if asked.ties else query.k, ((SCORE, least, None),))
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""
@@ -65,6 +67,18 @@ class GroupsType(QueryType):
         from skyband.framework.queries.group_rows.brute_force import cause
 
         return cause(question, change, item, arriving)
+
+    def carried(self, question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
+        """See ``brute_force``."""
+        from skyband.framework.queries.group_rows.brute_force import carried
+
+        return carried(question, item)
+
+    def makeup(self, question: Question, item: tuple[Any, ...], most: int) -> Makeup:
+        """See ``brute_force``."""
+        from skyband.framework.queries.group_rows.brute_force import makeup
+
+        return makeup(question, item, most)
 
     def ranked(self, question: Question) -> Found | None:
         """Return every group that takes part."""

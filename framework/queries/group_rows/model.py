@@ -6,6 +6,7 @@ from pydantic import Field
 
 from skyband.framework.base.items import SCORE, SCORE_VALUE, ItemShape, Part, RankTerm, TimeVarying
 from skyband.framework.base.units import Text
+from skyband.framework.queries.group_rows.carry import item_columns
 from skyband.framework.queries.loyalty_rows.model import Columns
 from skyband.framework.queries.models import QueryModel
 
@@ -19,13 +20,19 @@ class GroupRows(QueryModel):
     )
     having: Text | None = Field(default=None, description="Only groups for which this holds take part, such as count() >= 20.")
 
+    carry: tuple[Text, ...] = Field(
+        default=(), description="Aggregates to carry into the result, such as last(region) or count(): columns last_region and count."
+    )
+
     @property
     def groups(self) -> tuple[str, ...]:
         """The columns that name the group."""
         return (self.group,) if isinstance(self.group, str) else tuple(self.group)
 
 
-def scored_group(columns: tuple[str, ...]) -> ItemShape:
-    """Return the group that ``columns`` name: by its score, of equal ones by name."""
+def scored_group(columns: tuple[str, ...], carry: tuple[str, ...]) -> ItemShape:
+    """Return the group that ``columns`` name: by its score, of equal ones by name; ``carry``: the aggregates that it carries."""
     rank = (RankTerm((SCORE,), "query"), *(RankTerm((c,), "asc") for c in columns))
-    return ItemShape((Part("", "the group", columns),), rank, (SCORE_VALUE,), time_varying=TimeVarying(SCORE, None))
+    return ItemShape(
+        (Part("", "the group", columns),), rank, (SCORE_VALUE,), time_varying=TimeVarying(SCORE, None), carried=item_columns(carry)
+    )

@@ -16,3 +16,6 @@ class TopKGroups(GroupRows):
     type: Literal["topk_groups"]
     k: K = Field(description="How many groups.")
     direction: Literal["min", "max"] = Field(default="max", description="Which scores rank first.")
+    ties: Literal["name", "include"] = Field(
+        default="name", description="Groups that equal the k-th: the first by name count, or all of them (include)."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from skyband.framework.base.columns import FIXED_COLUMNS, HEAD_COLUMNS
 from skyband.framework.base.counts import counted
@@ -39,7 +40,7 @@ def check_queries(s: Scope) -> None:
         more = parameters[name]
         if query.where is not None and more is not None:
             s.expression((*path, "where"), query.where, kind.sides, "predicate", more=dict.fromkeys(more, FLOAT))
-        for i, c in enumerate(query.carry):
+        for i, c in enumerate(query.carry if _item(query).rows else ()):
             s.column((*path, "carry", i), c)
         _query_window(s, path, query)
         kind.check(s, path, query)
@@ -169,7 +170,8 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
     carry = [c for i, c in enumerate(query.carry) if not doc.bad((*path, "carry", i))]
     own = {c for c in (*source.id, *carry)}
     reported: set[str] = set()
-    for column, of in ((c.name, c.source) for c in shape.columns(dict.fromkeys(source.id), query.carry, source.partition_by)):
+    of_rows = replace(shape, carried=())
+    for column, of in ((c.name, c.source) for c in of_rows.columns(dict.fromkeys(source.id), query.carry, source.partition_by)):
         before = taken.get(column.lower())
         taken.setdefault(column.lower(), f"the column of '{of}'" if of else "a column of every result")
         if before is None or of in reported:

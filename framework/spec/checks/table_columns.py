@@ -54,7 +54,7 @@ def _of_query(s: Scope, query: QueryModel, suffix: str, keys: Columns, kinds: Co
         Group.KEYS: keys,
         Group.STREAM: keys if getattr(query, "queries_from", None) is None else {QUERY_COLUMN: _TEXT, **keys},
         Group.ITEM: {
-            c.name: _INT if c.what == "seq" else _TIME if c.what == "time" else kinds.get(c.source, _FLOAT)
+            c.name: kind_of(c.type) if c.type else _INT if c.what == "seq" else _TIME if c.what == "time" else kinds.get(c.source, _FLOAT)
             for c in shape.columns(source.id, dict.fromkeys(shown), source.partition_by)
         },
         Group.EXTRA: _values(shape.extra),
@@ -70,9 +70,12 @@ def _values(values: tuple[Value, ...]) -> Columns:
 
 
 def written(query: QueryModel, shape: ItemShape, id_: Sequence[str], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of ``carry`` without those of the id and, where the tables have them unprefixed, of the key."""
+    """Return the columns of ``carry`` without those of the id and, where the tables have them unprefixed, of the key.
+
+    Items without rows carry none of a row; what they carry is ``ItemShape.carried``.
+    """
     bare = any(not part.prefix for part in shape.rows)
-    return tuple(c for c in query.carry if c not in id_ and not (bare and c in keys))
+    return tuple(c for c in query.carry if shape.rows and c not in id_ and not (bare and c in keys))
 
 
 def carried(query: QueryModel, shape: ItemShape, id_: Sequence[str], keys: Sequence[str]) -> tuple[str, ...]:

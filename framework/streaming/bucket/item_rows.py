@@ -16,6 +16,7 @@ from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.streaming.bucket.objects import ObjectNumbers
 from skyband.framework.streaming.bucket.store import WindowStore
+from skyband.framework.streaming.rows.columns import TextCodes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Items, Traces
 
@@ -37,9 +38,11 @@ _FIXED: Final[Mapping[str, Callable[[Changes, I64], pa.Array]]] = {
 class ItemRows:
     """Builds blocks of ``<query>_changes`` and ``<state>_skyband`` rows (all columns but ``batch_id``)."""
 
-    def __init__(self, config: HostConfig, objects: Mapping[tuple[str, ...], ObjectNumbers]) -> None:
+    def __init__(self, config: HostConfig, objects: Mapping[tuple[str, ...], ObjectNumbers], codes: TextCodes) -> None:
         self.config = config
         self.objects = objects
+        self.codes = codes
+        self.schema = config.row_schema()
         self.by_operator: list[list[QueryNode]] = [[] for _ in config.operators]
         for q in config.queries:
             self.by_operator[q.operator].append(q)
@@ -67,6 +70,7 @@ class ItemRows:
                     columns += self._key_columns(keys, key)
                 elif part is Group.ITEM:
                     columns += self._items(q, key, changes.items[mine], store)
+                    columns += self._carried_values(q, changes.values, mine)
                 elif isinstance(part, Values):
                     columns += _values(q, changes.score, changes.values, mine)
                 elif isinstance(part, Column) and part.name != BATCH:
@@ -125,9 +129,19 @@ class ItemRows:
                 columns.append((c.name, pa.array(np.ascontiguousarray(items[:, c.part]))))
             elif c.what == "time":
                 columns.append((c.name, pa.array(rows[c.part][1]).cast(_STAMP)))
-            else:
+            elif c not in q.item.carried:
                 columns.append((c.name, (named[c.part] if c.what == "object" else rows[c.part][0])[c.source]))
         return columns
+
+    def _carried_values(self, q: QueryNode, values: Mapping[str, AnyArray], mine: I64) -> Iterator[tuple[str, pa.Array]]:
+        for c in q.item.carried:
+            found, type_ = values[c.name][mine], self.schema.field(c.source).type if c.type is None else arrow_type(c.type)
+            if pa.types.is_string(type_):
+                yield c.name, self.codes.decode(found)
+            elif pa.types.is_temporal(type_):
+                yield c.name, _nullable(found).cast(_STAMP).cast(type_)
+            else:
+                yield c.name, (_nullable(found) if found.dtype == np.int64 else pa.array(found, from_pandas=True)).cast(type_)
 
 
 def _values(q: QueryNode, score: F64, values: Mapping[str, AnyArray], mine: I64) -> Iterator[tuple[str, pa.Array]]:

@@ -72,7 +72,7 @@ class OperatorHost:
         self._deferred: set[int] = set()
         """Operators whose skyband may have changed since it was last sent."""
         self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
-        self.items = ItemRows(config, self.objects)
+        self.items = ItemRows(config, self.objects, self.codes)
         self.others = Others()
 
     @classmethod

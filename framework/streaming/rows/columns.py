@@ -72,6 +72,11 @@ class TextCodes:
         place = ints(places)
         return np.where(place == NULL, NULL, np.append(self.numbers, NULL)[np.maximum(place, -1)])
 
+    def decode(self, codes: npt.NDArray[np.int64]) -> pa.Array:
+        """Return the texts of codes, ``NULL`` as null. O(n log values)."""
+        known = codes != NULL
+        return self.values.take(pa.array(np.searchsorted(self.numbers, np.where(known, codes, 0)), mask=~known))
+
     def held(self, columns: list[pa.ChunkedArray]) -> pa.Table:
         """Return ``value`` and ``code`` of the texts in ``columns`` that are not constants, by code, as ``__init__`` takes them."""
         seen = [pc.index_in(c.cast(pa.string()), value_set=self.values).drop_null().to_numpy() for c in columns]

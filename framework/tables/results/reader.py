@@ -186,7 +186,7 @@ class Reader:
             whose = "" if least is None else f" to {least:,}, the " + ("least" if len(logical) > 1 else "k") + " it asks for"
             raise SkybandError("SKY-E201", f"k must be from 1{whose}")
         found = self.as_of(query.name, None, key)
-        if k is None:
+        if k is None or (k == query.k and query_type(query.type).limits(self.plan, query, None).most is None):
             return found
         best = found.rows.filter(pc.less_equal(found.rows["rank"], k))
         return Answer(best, found.as_of, portable.best(self.plan, query, k, key), found.note)

@@ -54,15 +54,22 @@ def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Cha
             found.append([])
         score = 0.0 if value is None else of.rows[value][i].as_py()
         slope = None if varying is None or varying.slope is None else of.rows[varying.slope][i].as_py()
-        found[-1].append(ChangeRow(of.change[i], of.cause[i], of.items[i], score, slope))
+        carried = tuple(of.rows[c.name][i].as_py() for c in query.item.carried)
+        found[-1].append(ChangeRow(of.change[i], of.cause[i], of.items[i], score, slope, carried))
     if len(found) == len(steps) and all(
         len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(steps, found, strict=True)
     ):
         return
-    names = identity_columns(of.stored.plan, query)
+    names, carried_names = identity_columns(of.stored.plan, query), [c.name for c in query.item.carried]
     shown = [
         [
-            {"change": x.change, **dict(zip(names, x.item, strict=True)), **_score(query, x.score, x.slope), "cause": x.cause}
+            {
+                "change": x.change,
+                **dict(zip(names, x.item, strict=True)),
+                **_score(query, x.score, x.slope),
+                **dict(zip(carried_names, x.carried, strict=True)),
+                "cause": x.cause,
+            }
             for step in side
             for x in step
         ]
@@ -75,7 +82,7 @@ def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Cha
 
 def _same(expected: ChangeRow, found: ChangeRow) -> bool:
     cause = expected.cause is None or expected.cause == found.cause
-    sides = [(x.change, x.item, None if x.score is None else x.score.hex(), x.slope) for x in (expected, found)]
+    sides = [(x.change, x.item, None if x.score is None else x.score.hex(), x.slope, x.carried) for x in (expected, found)]
     return cause and sides[0] == sides[1]
 
 

@@ -65,6 +65,8 @@ class Room:
 class Objects:
     """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
 
+    ``deletions``: all of them, also later ones, as in ``Accepted``.
+
     ``columns``: those the plan's operators read, encoded as they read them; ``values`` gives them with a mask of nulls. ``tokens``: each
     object's tokens as texts, by the name of the sets. ``named``: the objects that rows report on, by the columns that name them: the
     distinct names in order of appearance, and each row's index in them. The objects that ``as_of`` returns share ``rows``, ``named``,
@@ -80,6 +82,7 @@ class Objects:
     named: dict[tuple[str, ...], tuple[list[tuple[Any, ...]], I64]] = field(default_factory=dict)
     room: Room = field(default_factory=Room)
     all_objects: Objects | None = None
+    deletions: list[tuple[int, int, int]] = field(default_factory=list)
     _made: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
@@ -134,7 +137,7 @@ def objects(plan: Plan, mine: Accepted, room: Room | None = None) -> Objects:
     columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in kinds.items()}
     sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
     named = {of: _named(mine.rows, of) for node in plan.operators for of in node.objects}
-    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, kinds, named, room or Room())
+    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, kinds, named, room or Room(), deletions=mine.deletions)
 
 
 def values_of(column: pa.ChunkedArray, kind: str) -> Values:

@@ -19,7 +19,7 @@ MOST_EVENTS = 12
 class ChangeRow:
     """A row of a change stream. ``cause``: None if the query type decides it (items that are not rows).
 
-    ``score``: the score, or a time-varying value, which changes by ``slope``.
+    ``score``: the score, or a time-varying value, which changes by ``slope``. ``carried``: the values of ``ItemShape.carried``.
     """
 
     change: str
@@ -27,6 +27,7 @@ class ChangeRow:
     item: tuple[Any, ...]
     score: float
     slope: int | None = None
+    carried: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,9 @@ def _step(kind: QueryType, then: Question, shown: Found, now: Found, event: _Eve
     before, after = {item for item, _ in shown}, {item for item, _ in now}
     left = [ChangeRow("-", _left(kind, then, item, event), item, score) for item, score in shown if item not in after]
     entered = [ChangeRow("+", _entered(kind, then, item, event), item, score) for item, score in now if item not in before]
-    return left + entered
+    if not then.query.item.carried:
+        return left + entered
+    return [replace(change, carried=kind.carried(then, change.item)) for change in left + entered]
 
 
 def _seqs(then: Question, item: tuple[Any, ...]) -> list[int]:

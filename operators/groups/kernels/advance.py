@@ -6,16 +6,20 @@ import math
 from typing import Final
 
 from skyband.operators.base import I64, NEVER, NULL
-from skyband.operators.groups.kernels.lists import enter_list, leave_list
+from skyband.operators.groups.kernels.carried import note_cells
+from skyband.operators.groups.kernels.deletions import add_to_index, drop_from_index, find_row, unlink
+from skyband.operators.groups.kernels.lists import enter_list, leave_list, leave_whole_list
 from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
 from skyband.operators.groups.kernels.sets import enter_set, leave_set
 from skyband.operators.groups.kernels.sums import add_number, add_whole, clear, rounded
 from skyband.operators.groups.kernels.tables import (
     COUNT,
     COUNT_ROWS,
+    DELETED,
     DISTINCT,
     END,
     MEAN,
+    NEWEST,
     QUANTILE,
     Events,
     Feed,
@@ -60,7 +64,7 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
         head, arriving = state.keys.head[key], counts[ROW]
         expiry = rows.time[head] + window.micros if head >= 0 else NEVER
         arrives = expiry >= window.until or (arriving < end and expiry > feed.time[arriving])
-        at, oldest, group = expiry, 0, NO_ROW
+        at, oldest, group, deleted = expiry, 0, NO_ROW, NO_ROW
         if arrives:
             if arriving >= end:
                 return DONE
@@ -68,9 +72,15 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
                 return POOL
             if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
                 return PLACES
-            at, oldest, group = feed.time[arriving], feed.seq[arriving] - window.size + 1, feed.group[arriving]
-            state.keys.next_seq[key] = feed.seq[arriving] + 1
+            at = feed.time[arriving]
             counts[ROW] = arriving + 1
+            if len(feed.target) > 0 and feed.target[arriving] != NULL:
+                deleted = find_row(state, key, feed.target[arriving])
+                if deleted < 0:
+                    continue
+            else:
+                oldest, group = feed.seq[arriving] - window.size + 1, feed.group[arriving]
+                state.keys.next_seq[key] = feed.seq[arriving] + 1
         state.groups.clock[0] += 1
         touched = 0
         while head >= 0 and (rows.seq[head] < oldest if arrives else rows.time[head] + window.micros == expiry):
@@ -80,8 +90,15 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
         if group >= 0:
             touched = touch(state, events, group, touched)
             add_row(state, feed, arriving, key)
+        if deleted >= 0:
+            touched = touch(state, events, rows.group[deleted], touched)
+            unlink(state, key, deleted)
+            leave_group(state, deleted)
         if touched > 0:
             note(state, events, at, group, touched)
+            last = counts[RECORDS] - 1
+            if deleted >= 0 and events.alive[last] == 0:
+                events.alive[last] = DELETED
 
 
 @jit
@@ -130,6 +147,7 @@ def note(state: State, events: Events, at: int, arrived: int, touched: int) -> N
         events.group[r + i], events.alive[r + i] = group, groups.alive[group]
         for a in range(len(state.layout.code)):
             events.values[a, r + i] = aggregate(state, a, group)
+        note_cells(state, events, r + i, group)
     counts[EVENTS], counts[RECORDS] = e + 1, r + touched
 
 
@@ -146,6 +164,7 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
         state.keys.head[key] = row
     else:
         rows.after[state.keys.tail[key]] = row
+    add_to_index(state, key, row)
     state.keys.tail[key] = row
     groups.alive[group] += 1
     for a in range(len(layout.whole)):
@@ -171,9 +190,17 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
 @inner_inlined
 def drop_head(state: State, key: int) -> None:
     """Remove the first row of a key from the key and its group."""
-    layout, rows, groups, row = state.layout, state.rows, state.groups, state.keys.head[key]
+    row = state.keys.head[key]
+    state.keys.head[key] = state.rows.after[row]
+    drop_from_index(state, key, row)
+    leave_group(state, row)
+
+
+@inner_inlined
+def leave_group(state: State, row: int) -> None:
+    """Remove a row from its group: the oldest one, or any one where rows can be deleted. The row is free then."""
+    layout, rows, groups = state.layout, state.rows, state.groups
     group = rows.group[row]
-    state.keys.head[key] = rows.after[row]
     groups.alive[group] -= 1
     for a in range(len(layout.whole)):
         if is_known(state, a, row):
@@ -184,7 +211,10 @@ def drop_head(state: State, key: int) -> None:
             if groups.known[layout.sum_of[s], group] == 0:
                 clear(state.sums, s, group)
     for s in range(len(layout.list_of)):
-        leave_list(rows, groups, s, group, row)
+        if len(rows.before) == 0:
+            leave_list(rows, groups, s, group, row)
+        elif is_known(state, layout.list_of[s], row):
+            leave_whole_list(rows, groups, s, group, row)
     for s in range(len(layout.set_of)):
         if is_known(state, layout.set_of[s], row):
             owner = group * len(layout.set_of) + s
@@ -235,6 +265,9 @@ def aggregate(state: State, a: int, group: int) -> float:
         return float(state.groups.different[slot, group])
     if code == END:
         row = state.groups.head[slot, group]
+        return math.nan if row < 0 else value_of(state, layout.list_of[slot], row)
+    if code == NEWEST:
+        row = state.groups.tail[slot, group]
         return math.nan if row < 0 else value_of(state, layout.list_of[slot], row)
     if code == QUANTILE:
         known = state.groups.known[layout.order_of[slot], group]

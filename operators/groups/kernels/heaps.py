@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from skyband.operators.base import F64, I64, AnyArray
-from skyband.operators.jit import inner
+from skyband.operators.jit import inner, inner_inlined
 
 OTHERS, MEMBERS = range(2)
 """Sides of a board."""
 NOWHERE: Final = -1
+NOT_DIRTY, LAST_DIRTY = -2, -1
+"""Of ``Board.dirty``."""
 
 
 class Board(NamedTuple):
@@ -22,9 +24,9 @@ class Board(NamedTuple):
     Per group: ``value`` (internal: larger ranks first; NaN for a group that takes no part), ``bound``, ``place`` (2 * place in the heap +
     side, or ``NOWHERE``), ``shown`` (1 if the changes have it), ``shown_value``, ``traced`` (the value of its last point, or NaN),
     ``dirty`` (the next group of the key that may differ from what is shown, ``NOT_DIRTY``, or ``LAST_DIRTY``), ``name`` (rank by name),
-    ``rows`` (in the window).
-    Per key: ``start`` of its heaps, ``size`` (sides, keys), ``first_dirty``, ``next`` (the boundary that shows them, or ``NEVER``),
-    ``step``.
+    ``rows`` (in the window, or ``DELETED``); (carried, groups) ``carried``: what changes carry.
+    Per key: ``start`` of its heaps, ``size`` (sides, keys), ``tied`` (see ``kernels.ties``), ``first_dirty``, ``next`` (the boundary that
+    shows them, or ``NEVER``), ``step``.
     """
 
     value: F64
@@ -42,6 +44,8 @@ class Board(NamedTuple):
     first_dirty: I64
     next: I64
     step: I64
+    tied: I64
+    carried: I64
 
 
 @inner
@@ -118,3 +122,11 @@ def move(board: Board, side: int, start: int, size: int, i: int, group: int) -> 
         lift(board, side, start, i, group)
     else:
         lower(board, side, start, size, i, group)
+
+
+@inner_inlined
+def soil(board: Board, key: int, group: int) -> None:
+    """Note that a group may differ from what is shown."""
+    if board.dirty[group] == NOT_DIRTY:
+        board.dirty[group] = board.first_dirty[key]
+        board.first_dirty[key] = group

@@ -45,3 +45,17 @@ def leave_list(rows: Rows, groups: Groups, slot: int, group: int, row: int) -> N
         rows.before_in[slot, after] = -1
     else:
         groups.tail[slot, group] = -1
+
+
+@inner
+def leave_whole_list(rows: Rows, groups: Groups, slot: int, group: int, row: int) -> None:
+    """Remove any row from a list that has all rows of its group."""
+    before, after = rows.before_in[slot, row], rows.after_in[slot, row]
+    if before >= 0:
+        rows.after_in[slot, before] = after
+    else:
+        groups.head[slot, group] = after
+    if after >= 0:
+        rows.before_in[slot, after] = before
+    else:
+        groups.tail[slot, group] = before

@@ -5,27 +5,49 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
-from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, better, lower, move, push, remove
+from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
+from skyband.operators.groups.kernels.heaps import (
+    LAST_DIRTY,
+    MEMBERS,
+    NOT_DIRTY,
+    NOWHERE,
+    OTHERS,
+    Board,
+    better,
+    lower,
+    move,
+    push,
+    remove,
+    soil,
+)
+from skyband.operators.groups.kernels.tables import DELETED
+from skyband.operators.groups.kernels.ties import change_tied, is_tied, remove_member, settle_with_ties
 from skyband.operators.jit import inner, inner_inlined, jit
 
-NOT_DIRTY, LAST_DIRTY = -2, -1
 CHANGE_COLUMNS, POINT_COLUMNS = 6, 3
 """key, at, step, sign, cause, group of a change; key, at, group of a point."""
 
 
 class Query(NamedTuple):
-    """``k`` groups; or, with k = 0, those above ``above``, which stay while they are not below ``below``. ``every``: 0 without."""
+    """``k`` groups; or, with k = 0, those above ``above``, which stay while they are not below ``below``. ``every``: 0 without.
+
+    ``ties``: 1 if groups that equal the k-th are in the result; ``room``: the number of free changes and points that an event then needs.
+    """
 
     k: int
     above: float
     below: float
     every: int
     until: int
+    ties: int
+    room: int
 
 
 class Values(NamedTuple):
-    """The records of a call (see ``tables.Events``), with the ``value`` of each group after the event; jobs as in ``tables.Feed``."""
+    """The records of a call (see ``tables.Events``), with the ``value`` of each group after the event; jobs as in ``tables.Feed``.
+
+    ``carried`` (carried, records): what changes carry.
+    """
 
     job: I64
     first_of_key: I64
@@ -35,11 +57,13 @@ class Values(NamedTuple):
     group: I64
     alive: I64
     value: F64
+    carried: I64
 
 
 class Output(NamedTuple):
-    """Changes and points with their values; ``counts``: of changes, points, and groups in ``traced`` since the last point in time.
+    """Changes and points with their values, and ``carried`` (carried, changes).
 
+    ``counts``: of changes, points, groups in ``traced`` since the last point in time, finished keys and events.
     ``waiting``: those groups; ``is_waiting``: 1 for them.
     """
 
@@ -50,24 +74,31 @@ class Output(NamedTuple):
     waiting: I64
     is_waiting: I64
     counts: I64
+    carried: I64
 
 
 @jit
-def rank(board: Board, query: Query, values: Values, out: Output) -> None:
-    """Process all events of a call for one query."""
-    for j in range(len(values.job)):
+def rank(board: Board, query: Query, values: Values, out: Output) -> bool:
+    """Process the events of a call for one query from where ``out.counts`` says; return False if ``out`` has too little room for that."""
+    for j in range(out.counts[3], len(values.job)):
         key = values.job[j]
-        first, end = values.first_of_key[j], values.first_of_key[j + 1]
+        first, end = max(values.first_of_key[j], out.counts[4]), values.first_of_key[j + 1]
         for e in range(first, end):
+            if query.ties > 0 and not has_room(out, query.room, j, e):
+                return False
             at = values.at[e]
             if board.next[key] < at:
                 show_boundary(board, query, key, out)
             for r in range(values.record[e], values.record[e + 1]):
                 group, value = values.group[r], values.value[r]
                 board.rows[group] = values.alive[r]
+                for c in range(len(values.carried)):
+                    board.carried[c, group] = values.carried[c, r]
                 if value == value or board.value[group] == board.value[group]:
                     change(board, query, key, group, value)
-            if query.k > 0:
+            if query.ties > 0:
+                settle_with_ties(board, query.k, key)
+            elif query.k > 0:
                 settle(board, query, key)
             if query.every > 0:
                 if board.first_dirty[key] != LAST_DIRTY and board.next[key] == NEVER:
@@ -77,7 +108,17 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> None:
             if e + 1 == end or values.at[e + 1] != at:
                 trace(board, key, at, out)
         if board.next[key] < query.until:
+            if query.ties > 0 and not has_room(out, query.room, j, end):
+                return False
             show_boundary(board, query, key, out)
+    return True
+
+
+@inner
+def has_room(out: Output, room: int, job: int, event: int) -> bool:
+    """Return True if so many changes and points fit; note where to continue."""
+    out.counts[3], out.counts[4] = job, event
+    return bool(min(len(out.change_value) - out.counts[0], len(out.point_value) - out.counts[1]) >= room)
 
 
 @jit
@@ -89,7 +130,10 @@ def place_all(board: Board, query: Query, key_of: I64) -> None:
             if board.value[group] == board.value[group]:
                 push(board, OTHERS, key_of[group], group)
         for key in range(len(board.start)):
-            settle(board, query, key)
+            if query.ties > 0:
+                settle_with_ties(board, query.k, key)
+            else:
+                settle(board, query, key)
     for group in range(len(key_of)):
         board.dirty[group] = NOT_DIRTY
         board.traced[group] = board.shown_value[group] if board.shown[group] else math.nan
@@ -109,14 +153,6 @@ def is_member(board: Board, group: int) -> bool:
 
 
 @inner_inlined
-def soil(board: Board, key: int, group: int) -> None:
-    """Note that a group may differ from what is shown."""
-    if board.dirty[group] == NOT_DIRTY:
-        board.dirty[group] = board.first_dirty[key]
-        board.first_dirty[key] = group
-
-
-@inner_inlined
 def change(board: Board, query: Query, key: int, group: int, value: float) -> None:
     """Take over the new value of a group."""
     place, known = board.place[group], value == value
@@ -132,9 +168,13 @@ def change(board: Board, query: Query, key: int, group: int, value: float) -> No
             push(board, OTHERS, key, group)
     elif place & 1 == MEMBERS:
         soil(board, key, group)
-        if known:
+        if query.ties > 0 and is_tied(board, key, group):
+            change_tied(board, key, group)
+        elif known:
             board.bound[group] = value
             move(board, MEMBERS, board.start[key], board.size[MEMBERS, key], place >> 1, group)
+        elif query.ties > 0:
+            remove_member(board, key, group)
         else:
             remove(board, MEMBERS, key, group)
     elif known and value > board.bound[group]:
@@ -194,12 +234,14 @@ def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Outpu
             row = out.changes[n]
             row[0], row[1], row[2], row[3], row[5] = key, at, step, 1 if member else -1, group
             if not member:
-                row[4] = EXPIRY if board.rows[group] == 0 else DISPLACED
+                row[4] = EXPIRY if board.rows[group] == 0 else DELETE if board.rows[group] == DELETED else DISPLACED
             elif query.every > 0:
                 row[4] = BOUNDARY
             else:
                 row[4] = ARRIVAL if arrived == group else PROMOTED
             out.change_value[n] = board.value[group] if member else board.shown_value[group]
+            for c in range(len(out.carried)):
+                out.carried[c, n] = board.carried[c, group]
             board.shown[group] = 1 if member else 0
             board.traced[group] = math.nan
         if member:

@@ -6,11 +6,14 @@ from typing import Final, NamedTuple
 
 from skyband.operators.base import F64, I64, AnyArray
 
-COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE = range(7)
-"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last)."""
+COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, NEWEST = range(8)
+"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last); ``NEWEST``: at its tail."""
 
 LEAST, GREATEST, FIRST, LAST = range(4)
 """Rules of lists: what an arriving row removes from the end of its group's list. Of a list by ``LAST`` only the newest row stays."""
+
+DELETED: Final = -1
+"""In place of the number of rows of a group whose last row was deleted."""
 
 NARROW: Final = 6
 """Chunks of a sum around its first value."""
@@ -27,7 +30,7 @@ class Layout(NamedTuple):
     ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
 
     ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``: the argument of
-    each sum, list, set and order; ``rule``: the rule of each list.
+    each sum, list, set and order; ``rule``: the rule of each list. ``cells``: the aggregates whose cells changes carry.
     """
 
     code: I64
@@ -39,6 +42,7 @@ class Layout(NamedTuple):
     rule: I64
     set_of: I64
     order_of: I64
+    cells: I64
 
 
 class Window(NamedTuple):
@@ -53,7 +57,8 @@ class Rows(NamedTuple):
     """Rows of the window that belong to a group: ``time``, ``seq``, ``group``; ``after``: the next row of the key, or -1.
 
     ``cells`` (arguments, room): values as int64, or the bits of float64; ``floats`` the same memory as float64. ``before_in``, ``after_in``
-    (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says.
+    (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says. ``before``: the
+    previous row of the key, or -1; empty unless rows can be deleted.
     """
 
     time: I64
@@ -66,6 +71,7 @@ class Rows(NamedTuple):
     after_in: I64
     free: I64
     spare: I64
+    before: I64
 
 
 class Keys(NamedTuple):
@@ -125,7 +131,7 @@ class Order(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that rows change."""
+    """All that rows change. ``by_seq``: the row of each (key, seq), as ``rows`` of a table; unused unless rows can be deleted."""
 
     layout: Layout
     rows: Rows
@@ -134,10 +140,13 @@ class State(NamedTuple):
     sums: Sums
     sets: Sets
     order: Order
+    by_seq: Sets
 
 
 class Feed(NamedTuple):
     """The arriving rows of one call, by key and seq. ``group`` is -1 for rows of no group; ``cells`` (arguments, rows).
+
+    ``target``: the seq that a row deletes, or ``NULL``; empty unless rows can be deleted.
 
     ``job``: the keys with rows or expiries; the rows of each are [``first``, ``end``).
     """
@@ -146,6 +155,7 @@ class Feed(NamedTuple):
     seq: I64
     group: I64
     cells: I64
+    target: I64
     job: I64
     first: I64
     end: I64
@@ -154,8 +164,10 @@ class Feed(NamedTuple):
 class Events(NamedTuple):
     """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1; their records are those from ``record`` on.
 
-    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows and ``values`` (aggregates, records) after the event.
-    ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and records so far.
+    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows (``DELETED`` if a deletion took the last one) and
+    ``values`` (aggregates, records) after the event.
+    ``cells`` (cells, records): see ``Layout``. ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and
+    records so far.
     """
 
     at: I64
@@ -167,3 +179,4 @@ class Events(NamedTuple):
     values: AnyArray
     touched: I64
     counts: I64
+    cells: AnyArray

@@ -11,7 +11,7 @@ job: small
 source:
   format: csv
   path: in
-  schema: {id: bigint, ts: timestamp, host: string, x: double, price: "decimal(10,2)", score: string}
+  schema: {id: bigint, ts: timestamp, host: string, x: double, price: "decimal(10,2)", score: string, last_x: string}
   id: [id]
   event_time: {column: ts}
 window: {time: 1 hour}
@@ -32,7 +32,15 @@ TOP, ABOVE = "type: topk_groups, k: 3, ", "type: threshold_groups, above: 3, "
         (TOP + "group: host, score: x", "SKY-E130", "x has a value in every row of a group"),
         (TOP + "group: host, score: count(), having: sum(x)", "SKY-E130", "a condition (true or false) is needed"),
         (TOP + "group: host, score: sum(price)", "SKY-E126", "its sums would not be exact"),
-        (TOP + "group: host, score: count(), carry: [x]", "SKY-E117", "there is no row to carry columns from"),
+        (TOP + "group: host, score: count(), carry: [x]", "SKY-E130", "x has a value in every row of a group"),
+        (TOP + "group: host, score: count(), carry: [sum(x) / 2]", "SKY-E130", "groups carry count() and aggregates of columns"),
+        (TOP + "group: host, score: count(), carry: [sum()]", "SKY-E130", "groups carry count() and aggregates of columns"),
+        (TOP + "group: host, score: count(), carry: [last(nobody)]", "SKY-E120", "unknown column 'nobody'"),
+        (TOP + "group: host, score: count(), carry: [max(host)]", "SKY-E126", "max takes numbers, and 'host' is string"),
+        (TOP + "group: host, score: count(), carry: [last(price)]", "SKY-E126", "decimals are read as doubles"),
+        (TOP + "group: host, score: count(), carry: [last(x), last( x )]", "SKY-E125", "carried twice"),
+        (TOP + "group: last_x, score: count(), carry: [last(x)]", "SKY-E124", "result column 'last_x' collides"),
+        (TOP + "group: host, score: count(), ties: first", "SKY-E113", "ties"),
         (TOP + "group: host, score: count(), where: sum(x) > 1", "SKY-E130", "aggregates over many rows"),
         (ABOVE + "group: host, score: count(), below: 4", "SKY-E117", "'below' is greater than 'above'"),
     ],
@@ -43,6 +51,13 @@ def test_mistakes(entry: str, code: str, said: str) -> None:
     assert said in errors[0].message and (errors[0].hint is not None or code == "SKY-E125" or said.startswith("a condition"))
 
 
-@pytest.mark.parametrize("entry", [TOP + "group: [host, price], score: max(price)", ABOVE + "group: host, score: mean(x), below: -1"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        TOP + "group: [host, price], score: max(price)",
+        ABOVE + "group: host, score: mean(x), below: -1",
+        TOP + "group: host, score: count(), ties: include, carry: [last(host), first(ts), count(), count(price), Max(x), distinct(id)]",
+    ],
+)
 def test_good_entries(entry: str) -> None:
     assert validate_text(SPEC.replace("ENTRY", entry), {})[1] == []

@@ -41,6 +41,13 @@ EVERY_TYPE = """\
   twins: {type: topk_similar_sets, tokens: words, k: 3, carry: [side]}
   seen: {type: matches, tokens: words, k: 2}
 """
+GROUPS = """\
+  sums: {type: topk_groups, group: side, score: sum(x), k: 2, carry: [last(side), first(ts), max(id)]}
+  tied: {type: topk_groups, group: side, score: count(), k: 1, ties: include, carry: [mean(x), count()]}
+  ends: {type: topk_groups, group: [side, grp], score: max(x) - first(x), k: 2, every: 4 minutes, window: {count: 3}, carry: [last(side)]}
+  above: {type: threshold_groups, group: side, score: count(), above: 1, below: 1}
+  above_slowly: {type: threshold_groups, group: side, score: count(), above: 1, every: 3 minutes, carry: [last(id)]}
+"""
 MIXED = test_bucket_loyalty.SPEC.replace("queries:\n", f"tokens:\n  words: {{column: side}}\n{PAIRS}queries:\n{EVERY_TYPE}").replace(
     "window: {time: 9 minutes}\n", "window: {time: 9 minutes, count: 9}\n"
 )
@@ -54,11 +61,17 @@ def specs() -> dict[str, str]:
         "skylines": test_bucket_skyline.SPEC.substitute(small),
         "ranked": test_bucket_topk.SPEC.format(window="{count: 4}", small="{count: 2}", deletes=""),
         "deletes": test_bucket_topk.SPEC.format(**small, deletes="deletes: side = 'd'"),
+        "groups": _of_groups(small, ""),
+        "deleted groups": _of_groups(small, "deletes: side = 'd'"),
         "sets": test_bucket_sets.SPEC.substitute(small),
         "loyalty": test_bucket_loyalty.SPEC,
         "mixed": MIXED,
         "assumed": MIXED.replace("  id: [id]\n", "  id: [id]\n  unique: assumed\n"),
     }
+
+
+def _of_groups(windows: dict[str, str], deletes: str) -> str:
+    return test_bucket_topk.SPEC.format(**windows, deletes=deletes).partition("scoring:\n")[0] + f"queries:\n{GROUPS}sink: {{path: out}}\n"
 
 
 def split(text: str) -> tuple[str, list[str], str]:
