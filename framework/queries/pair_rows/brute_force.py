@@ -20,7 +20,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-BLOCK: Final = 1 << 17
+BLOCK: Final = 1 << 13
 """Pairs that are compared in one go: their columns fit into a processor's cache."""
 
 
@@ -223,5 +223,16 @@ def whole(question: Question) -> Objects:
 
 
 def some(objects: Objects, which: I64) -> Objects:
-    """The columns of some objects."""
-    return {n: Values(c.value[which], c.valid[which]) for n, c in objects.items()}
+    """The columns of some objects. A column is taken when it is first asked for: an expression reads few of them."""
+    return _Taken(objects, which)
+
+
+class _Taken(dict[str, Values]):
+    def __init__(self, objects: Objects, which: I64) -> None:
+        super().__init__()
+        self._objects, self._which = objects, which
+
+    def __missing__(self, name: str) -> Values:
+        of = self._objects[name]
+        self[name] = found = Values(of.value[self._which], of.valid[self._which])
+        return found

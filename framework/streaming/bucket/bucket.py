@@ -3,8 +3,8 @@
 Per call: blocks of rows in, blocks for tables out; ``save`` gives what changed in state. A bucket read back from
 state continues byte for byte.
 
-A bucket that holds much and gets little saves its input (``journal``) and defers its rows of ``heads`` and skybands; now and then, or when
-it is told to, it saves its whole state and sends what it has deferred.
+A bucket that holds much and gets little saves its input (``journal``) and defers its rows of ``heads`` and skybands; now and then, and when
+a row of the control source asks for it, it saves its whole state and sends what it has deferred.
 """
 
 from __future__ import annotations

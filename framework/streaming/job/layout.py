@@ -185,8 +185,7 @@ class Layout:
 
     def order_finish(self, at_iso: str, frontier: int) -> None:
         """Put the far-dated row of a finish into the control source; a second call with the same F changes nothing."""
-        if not self.ordered(frontier):
-            _replace(self._finish(frontier), json.dumps({"at": at_iso}) + "\n")
+        _order(self._finish(frontier), at=at_iso)
 
     def ordered(self, frontier: int) -> bool:
         """Whether the finish with this F, which may have been declared only, has been ordered."""
@@ -197,25 +196,18 @@ class Layout:
 
     def order_release(self, at_iso: str, at_ms: int) -> None:
         """Put the row into the control source that advances the watermark by what a backlog held back; once per instant."""
-        target = self.control / f"drop-{at_ms}.json"
-        if not target.exists():
-            _replace(target, json.dumps({"at": at_iso}) + "\n")
+        _order(self.control / f"drop-{at_ms}.json", at=at_iso)
 
     def order_wake(self, token: str) -> None:
         """Puts a row into the control source, so that there is a batch; once for one token. It moves no watermark."""
-        if not self.wake(token).exists():
-            _replace(self.wake(token), json.dumps({"at": "1970-01-01T00:00:00.000+00:00"}) + "\n")
+        _order(self.wake(token), at=_BEFORE_ALL)
 
     def order_flush(self, batch: int) -> None:
-        """Put a row into the control source on which buckets send what they have deferred; once for one last batch. It moves no watermark.
-
-        Removes rows that were read long ago.
-        """
+        """Put a row into the control source on which buckets send what they have deferred; once for a batch. Remove rows read long ago."""
         for path in self.control.glob("flush-*.json"):
             if (earlier := number(path.stem.removeprefix("flush-"))) is not None and earlier < batch - 2:
                 path.unlink(missing_ok=True)
-        if not (target := self.control / f"flush-{batch}.json").exists():
-            _replace(target, json.dumps({"at": "1970-01-01T00:00:00.000+00:00", "flush": True}) + "\n")
+        _order(self.control / f"flush-{batch}.json", at=_BEFORE_ALL, flush=True)
 
     def wake(self, token: str) -> Path:
         """The file of that row."""
@@ -396,6 +388,15 @@ def _of_before(root: Path) -> SkybandError:
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:
     return SkybandError("SKY-E303", f"{layout.root} holds {what}", hint=f"{first}, or {AGAIN}")
+
+
+_BEFORE_ALL: Final = "1970-01-01T00:00:00.000+00:00"
+
+
+def _order(path: Path, **row: str | bool) -> None:
+    """Write a row of the control source, unless it is there."""
+    if not path.exists():
+        _replace(path, json.dumps(row) + "\n")
 
 
 def _replace(path: Path, text: str) -> None:
