@@ -14,7 +14,6 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.base.plain_json import number
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
@@ -30,6 +29,7 @@ from skyband.framework.storage.locations import is_object, location, remove_tree
 from skyband.framework.storage.overlap import overlap
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, InvalidRecord, Name, Text, Whole, read_record
 from skyband.framework.streaming.job.checkpoint import whole
+from skyband.framework.streaming.job.control import BEFORE_ALL, order
 from skyband.framework.tables.delta.ownership import Owner, is_link
 from skyband.framework.tables.schemas import tables
 
@@ -185,7 +185,7 @@ class Layout:
 
     def order_finish(self, at_iso: str, frontier: int) -> None:
         """Put the far-dated row of a finish into the control source; a second call with the same F changes nothing."""
-        _order(self._finish(frontier), at=at_iso)
+        order(self._finish(frontier), at=at_iso)
 
     def ordered(self, frontier: int) -> bool:
         """Whether the finish with this F, which may have been declared only, has been ordered."""
@@ -196,18 +196,11 @@ class Layout:
 
     def order_release(self, at_iso: str, at_ms: int) -> None:
         """Put the row into the control source that advances the watermark by what a backlog held back; once per instant."""
-        _order(self.control / f"drop-{at_ms}.json", at=at_iso)
+        order(self.control / f"drop-{at_ms}.json", at=at_iso)
 
     def order_wake(self, token: str) -> None:
         """Puts a row into the control source, so that there is a batch; once for one token. It moves no watermark."""
-        _order(self.wake(token), at=_BEFORE_ALL)
-
-    def order_flush(self, batch: int) -> None:
-        """Put a row into the control source on which buckets send what they have deferred; once for a batch. Remove rows read long ago."""
-        for path in self.control.glob("flush-*.json"):
-            if (earlier := number(path.stem.removeprefix("flush-"))) is not None and earlier < batch - 2:
-                path.unlink(missing_ok=True)
-        _order(self.control / f"flush-{batch}.json", at=_BEFORE_ALL, flush=True)
+        order(self.wake(token), at=BEFORE_ALL)
 
     def wake(self, token: str) -> Path:
         """The file of that row."""
@@ -388,15 +381,6 @@ def _of_before(root: Path) -> SkybandError:
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:
     return SkybandError("SKY-E303", f"{layout.root} holds {what}", hint=f"{first}, or {AGAIN}")
-
-
-_BEFORE_ALL: Final = "1970-01-01T00:00:00.000+00:00"
-
-
-def _order(path: Path, **row: str | bool) -> None:
-    """Write a row of the control source, unless it is there."""
-    if not path.exists():
-        _replace(path, json.dumps(row) + "\n")
 
 
 def _replace(path: Path, text: str) -> None:

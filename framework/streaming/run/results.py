@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 
+from skyband.framework.streaming.job.control import order_flush
 from skyband.framework.streaming.run.batch import Totals
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.streaming.run.deriving import on_spark
@@ -34,7 +35,7 @@ class Results:
     def ready(self) -> bool:
         """Return True if ``heads`` and skybands have the rows of the last batch. If not, order them: the next batch writes them."""
         if self._totals.behind:
-            self._context.layout.order_flush(self._totals.last_batch)
+            order_flush(self._context.layout.control, self._totals.last_batch)
         return not self._totals.behind
 
 

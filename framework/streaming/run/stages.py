@@ -17,6 +17,7 @@ from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spark_adapter.jvm import delete_objects
 from skyband.framework.streaming.job.consistency import Found, check
+from skyband.framework.streaming.job.control import order_flush
 from skyband.framework.streaming.job.filling import order, taken_up
 from skyband.framework.streaming.job.idle import note
 from skyband.framework.streaming.job.layout import JobFile, fitting_job
@@ -175,7 +176,7 @@ class Flush:
         """Return False if the run was stopped, by a signal before or now; then the next run does it."""
         if not self.completed or not self.totals.behind:
             return self.completed
-        self.context.layout.order_flush(self.totals.last_batch)
+        order_flush(self.context.layout.control, self.totals.last_batch)
         return self.stream.run(once=True, phase=READING)
 
 
