@@ -7,6 +7,7 @@ aggregate, named by its canonical spelling. Null arguments are ignored, as in SQ
     count(x)            rows in which x is not null          min(x)  max(x)             of the rows in the window
     distinct(x)         different values of x                first(x)  last(x)          in order of arrival
     quantile(x, 0.95)   the nearest rank: the least value of the rows that at least 95 % of the values do not exceed
+    var_pop(x)  var_samp(x)  stddev_pop(x)  stddev_samp(x)   from exact sums; variance, stddev and std are those of a sample
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from skyband.operators.spelling import closest
 
 AGGREGATES: Final[Mapping[str, str]] = {
     "count": "count", "sum": "sum", "mean": "mean", "avg": "mean", "min": "min", "max": "max", "distinct": "distinct", "first": "first",
-    "last": "last", "quantile": "quantile",
+    "last": "last", "quantile": "quantile", "var_pop": "var_pop", "var_samp": "var_samp", "variance": "var_samp",
+    "stddev_pop": "stddev_pop", "stddev_samp": "stddev_samp", "stddev": "stddev_samp", "std": "stddev_samp",
 }  # fmt: skip
 """Name of an aggregate in an expression -> its canonical name."""
 
-_KNOWN: Final = ", ".join(a for a in AGGREGATES if a != "avg")
+_KNOWN: Final = ", ".join(a for a in AGGREGATES if a not in ("avg", "std"))
 _SHARE: Final = 11
 """Characters of the share of a quantile."""
 _ANY_TYPE: Final = frozenset({"count", "distinct"})

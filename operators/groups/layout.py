@@ -19,12 +19,17 @@ from skyband.operators.groups.kernels.tables import (
     LEAST,
     MEAN,
     QUANTILE,
+    STDDEV_POP,
+    STDDEV_SAMP,
     SUM,
+    VAR_POP,
+    VAR_SAMP,
     Layout,
 )
 
 _T = TypeVar("_T")
 _RULES: Final = {"min": LEAST, "max": GREATEST, "first": FIRST, "last": LAST}
+_SPREADS: Final = {"var_pop": VAR_POP, "var_samp": VAR_SAMP, "stddev_pop": STDDEV_POP, "stddev_samp": STDDEV_SAMP}
 
 
 def layout_of(configuration: GroupsConfiguration) -> Layout:
@@ -34,6 +39,7 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
     lists: list[tuple[int, int]] = []
     sets: list[int] = []
     orders: list[int] = []
+    moments: list[int] = []
     codes: list[tuple[int, int]] = []
     for aggregate in configuration.aggregates:
         if aggregate.argument is None:
@@ -48,13 +54,15 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
             codes.append((DISTINCT, _slot(sets, argument)))
         elif function == "quantile":
             codes.append((QUANTILE, _slot(orders, argument)))
+        elif function in _SPREADS:
+            codes.append((_SPREADS[function], _slot(moments, argument)))
         else:
             codes.append((END, _slot(lists, (argument, _RULES[function]))))
     columns = np.array(codes, np.int64).reshape(-1, 2)
     shares = [Fraction(repr(a.share)) if a.share is not None else Fraction(0) for a in configuration.aggregates]
     share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
     whole = [int(is_whole(x)) for x in arguments]
-    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders)
+    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders, moments)
     return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept)))
 
 

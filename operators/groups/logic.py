@@ -19,7 +19,7 @@ from skyband.operators.groups.arrays import NONE
 from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
 from skyband.operators.groups.expressions import Expressions
 from skyband.operators.groups.kernels import tables
-from skyband.operators.groups.kernels.advance import DONE, EVENTS, POOL, RECORDS, add_rows, advance, look
+from skyband.operators.groups.kernels.advance import DONE, EVENTS, MOMENTS, POOL, RECORDS, add_rows, advance, look
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
 from skyband.operators.groups.kernels.rank import CHANGE_COLUMNS, POINT_COLUMNS, Output, Query, Values, place_all, rank
 from skyband.operators.groups.kernels.sets import move_sets
@@ -156,6 +156,11 @@ class GroupsLogic:
         if why == POOL:
             self.state = self.state._replace(sums=arrays.more_pool(self.state.sums, len(self.layout.sum_of)))
             return
+        if why == MOMENTS:
+            moments = self.state.moments
+            sums = arrays.more_pool(moments.sums, 2 * len(self.layout.moments_of))
+            self.state = self.state._replace(moments=moments._replace(sums=sums))
+            return
         sets = arrays.empty_sets(2 * len(self.state.sets.owner))
         move_sets(self.state.sets, sets)
         self.state = self.state._replace(sets=sets)
@@ -219,7 +224,9 @@ class GroupsLogic:
             self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
             root = arrays.lengthened(self.state.order.root, size, -1)
-            self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root))
+            moments = self.state.moments
+            moments = moments._replace(sums=arrays.more_sums(moments.sums, size))
+            self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root), moments=moments)
             self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end

@@ -45,6 +45,7 @@ OPERATORS = {
     "first and last": groups("last(x) - first(x)", GroupsQuery(k=2), GroupsQuery(above=0, below=0)),
     "expression": groups("sum(where(ok, x, -1)) / count(x)", GroupsQuery(k=2), having="count() >= 2", where="n >= 0"),
     "quantiles": groups("quantile(x, 0.5) - quantile(x, 0.1) + quantile(n, 0.9)", GroupsQuery(k=2)),
+    "variance": groups("var_samp(x) + stddev_pop(n)", GroupsQuery(k=2)),
     "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
 }
 
@@ -82,6 +83,14 @@ def quantile(values: list[Any], share: Fraction) -> float:
     return float(sorted(values)[math.ceil(share * len(values)) - 1]) if values else math.nan
 
 
+def variance(values: list[Any], sample: int) -> float:
+    n = len(values)
+    if n <= sample or any(isinstance(v, float) and math.isinf(v) for v in values):
+        return math.nan
+    middle = sum(map(Fraction, values), Fraction(0)) / n
+    return nearest(sum(((Fraction(v) - middle) ** 2 for v in values), Fraction(0)) / (n - sample))
+
+
 SCORES: dict[str, Any] = {
     "sum(x)": lambda rows: nearest(exact(known(rows, 3))) if known(rows, 3) else math.nan,
     "mean(x)": lambda rows: nearest(exact(known(rows, 3)) / len(known(rows, 3))) if known(rows, 3) else math.nan,
@@ -98,6 +107,10 @@ SCORES: dict[str, Any] = {
     "quantile(x, 1)": lambda rows: max(known(rows, 3), default=math.nan),
     "first(x)": lambda rows: (known(rows, 3) or [math.nan])[0],
     "last(x)": lambda rows: (known(rows, 3) or [math.nan])[-1],
+    "var_pop(x)": lambda rows: variance(known(rows, 3), 0),
+    "variance(x)": lambda rows: variance(known(rows, 3), 1),
+    "stddev(x)": lambda rows: math.sqrt(variance(known(rows, 3), 1)),
+    "stddev_pop(n)": lambda rows: math.sqrt(variance(known(rows, 4), 0)),
 }
 MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths")
 ADVERSARIAL = (1e16, 1.0, -1e16, 1e-3, 3.0, -1.0, 2.0**-1074, -(2.0**-1074), 1e300, -1e300, 2.0**53, 0.1, -0.0)

@@ -161,11 +161,24 @@ def _exact(values: list[Any], divisor: int = 1) -> float:
     endless = {v for v in values if isinstance(v, float) and math.isinf(v)}
     if endless:
         return endless.pop() if len(endless) == 1 else math.nan
-    total = sum((Fraction(v) for v in values), Fraction(0)) / divisor
+    return _nearest(sum((Fraction(v) for v in values), Fraction(0)) / divisor)
+
+
+def _nearest(x: Fraction) -> float:
     try:
-        return total.numerator / total.denominator  # Python rounds a quotient of whole numbers once, to nearest
+        return x.numerator / x.denominator  # Python rounds a quotient of whole numbers once, to nearest
     except OverflowError:
-        return math.inf if total > 0 else -math.inf
+        return math.inf if x > 0 else -math.inf
+
+
+def _variance(values: list[Any], sample: bool) -> float:
+    """Return the variance, rounded once; NaN for null, and with infinities."""
+    n = len(values)
+    if n < 1 + sample or any(isinstance(v, float) and math.isinf(v) for v in values):
+        return math.nan
+    known = [Fraction(v) for v in values]
+    total, squares = sum(known, Fraction(0)), sum((v * v for v in known), Fraction(0))
+    return _nearest((n * squares - total * total) / (n * (n - sample)))
 
 
 _FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float]]] = {
@@ -175,6 +188,10 @@ _FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float]]] = {
     "max": lambda values: float(max(values)),
     "first": lambda values: float(values[0]),
     "last": lambda values: float(values[-1]),
+    "var_pop": lambda values: _variance(values, False),
+    "var_samp": lambda values: _variance(values, True),
+    "stddev_pop": lambda values: math.sqrt(_variance(values, False)),
+    "stddev_samp": lambda values: math.sqrt(_variance(values, True)),
 }
 
 

@@ -17,18 +17,20 @@ from skyband.operators.groups.kernels.tables import (
     END,
     MEAN,
     QUANTILE,
+    VAR_POP,
     Events,
     Feed,
     State,
     Window,
 )
+from skyband.operators.groups.kernels.variance import change_moments, spread
 from skyband.operators.jit import inner_inlined, jit
 
 KEY, ROW, EVENTS, RECORDS = range(4)
 """``Events.counts``."""
 
-DONE, POOL, PLACES = range(3)
-"""Answers of ``advance``: all is done; the pool of sums has too few rows; the table of sets has too few places."""
+DONE, POOL, PLACES, MOMENTS = range(4)
+"""Answers of ``advance``: all is done; too few rows in the pool of sums, places in the table of sets, rows in the pool of moments."""
 
 NO_ROW: Final = -1
 
@@ -64,10 +66,9 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
         if arrives:
             if arriving >= end:
                 return DONE
-            if state.sums.spare[0] < len(state.layout.sum_of):
-                return POOL
-            if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
-                return PLACES
+            why = lacking(state)
+            if why != DONE:
+                return why
             at, oldest, group = feed.time[arriving], feed.seq[arriving] - window.size + 1, feed.group[arriving]
             state.keys.next_seq[key] = feed.seq[arriving] + 1
             counts[ROW] = arriving + 1
@@ -89,13 +90,22 @@ def add_rows(state: State, feed: Feed, key_of: I64) -> int:
     """Add the rows of the feed from ``state.groups.clock[1]`` on, without events; return why it stops."""
     clock = state.groups.clock
     while clock[1] < len(feed.time):
-        if state.sums.spare[0] < len(state.layout.sum_of):
-            return POOL
-        if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
-            return PLACES
+        why = lacking(state)
+        if why != DONE:
+            return why
         add_row(state, feed, clock[1], key_of[clock[1]])
         clock[1] += 1
     return DONE
+
+
+@inner_inlined
+def lacking(state: State) -> int:
+    """Return what has too little room for another row, or ``DONE``."""
+    if state.sums.spare[0] < len(state.layout.sum_of):
+        return POOL
+    if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
+        return PLACES
+    return MOMENTS if state.moments.sums.spare[0] < 2 * len(state.layout.moments_of) else DONE
 
 
 @jit
@@ -166,6 +176,10 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
         a = layout.order_of[s]
         if is_known(state, a, row):
             enter_order(state.order, rows, s, group, row, a, layout.whole[a])
+    for s in range(len(layout.moments_of)):
+        a = layout.moments_of[s]
+        if is_known(state, a, row):
+            change_moments(state.moments, s, group, rows.cells[a, row], layout.whole[a], 1)
 
 
 @inner_inlined
@@ -193,6 +207,13 @@ def drop_head(state: State, key: int) -> None:
         a = layout.order_of[s]
         if is_known(state, a, row):
             leave_order(state.order, rows, s, group, row, a, layout.whole[a])
+    for s in range(len(layout.moments_of)):
+        a = layout.moments_of[s]
+        if is_known(state, a, row):
+            change_moments(state.moments, s, group, rows.cells[a, row], layout.whole[a], -1)
+            if groups.known[a, group] == 0:
+                clear(state.moments.sums, 2 * s, group)
+                clear(state.moments.sums, 2 * s + 1, group)
     rows.free[rows.spare[0]] = row
     rows.spare[0] += 1
 
@@ -242,6 +263,8 @@ def aggregate(state: State, a: int, group: int) -> float:
             return math.nan
         place = (known * layout.share[a, 0] + layout.share[a, 1] - 1) // layout.share[a, 1] - 1
         return value_of(state, layout.order_of[slot], row_at(state.order, slot, group, place))
+    if code >= VAR_POP:
+        return spread(state.moments, slot, group, state.groups.known[layout.moments_of[slot], group], code, 0)
     known = state.groups.known[layout.sum_of[slot], group]
     if known == 0:
         return math.nan

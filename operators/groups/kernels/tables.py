@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from skyband.operators.base import F64, I64, AnyArray
 
-COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE = range(7)
+COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP = range(11)
 """Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last)."""
 
 LEAST, GREATEST, FIRST, LAST = range(4)
@@ -23,11 +23,11 @@ EXTRA_DIGITS: Final = 4
 
 
 class Layout(NamedTuple):
-    """What is computed. ``code`` and ``slot`` (aggregates,): code, and place among the arguments (counts), sums, lists, sets or orders;
-    ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
+    """What is computed. ``code`` and ``slot`` (aggregates,): code, and place among the arguments (counts), sums, lists, sets, orders or
+    moments; ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
 
-    ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``: the argument of
-    each sum, list, set and order; ``rule``: the rule of each list.
+    ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``, ``moments_of``:
+    the argument of each sum, list, set, order and pair of moments; ``rule``: the rule of each list.
     """
 
     code: I64
@@ -39,6 +39,7 @@ class Layout(NamedTuple):
     rule: I64
     set_of: I64
     order_of: I64
+    moments_of: I64
 
 
 class Window(NamedTuple):
@@ -124,6 +125,17 @@ class Order(NamedTuple):
     root: I64
 
 
+class Moments(NamedTuple):
+    """Exact sums of values and of their squares, in turn: ``sums`` has two slots for each argument. The rest is for computing a variance:
+    16-bit limbs of a sum of values, digits of a sum of squares, limbs and digits of the result."""
+
+    sums: Sums
+    limbs: I64
+    squares: I64
+    difference: I64
+    digits: I64
+
+
 class State(NamedTuple):
     """All that rows change."""
 
@@ -134,6 +146,7 @@ class State(NamedTuple):
     sums: Sums
     sets: Sets
     order: Order
+    moments: Moments
 
 
 class Feed(NamedTuple):
