@@ -43,7 +43,9 @@ def empty_state(layout: Layout) -> State:
     moments = Moments(_empty_sums(2 * len(layout.moments_of), WIDE_SQUARES), *(table(LIMBS) for _ in range(4)))
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
-    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, moments)
+    return State(
+        layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, moments, table(len(layout.total_of), 0, 2)
+    )
 
 
 def _empty_sums(slots: int, wide: int) -> Sums:

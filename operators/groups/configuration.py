@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from skyband.operators.base import Column, Window, object_column
+from skyband.operators.base import Column, Window, object_column, units_column
 from skyband.operators.expressions import RowKernel, attributes, compile_row
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
 from skyband.operators.expressions.ast import Attr, Node
@@ -112,7 +112,13 @@ class GroupsConfiguration:
     def columns(self) -> tuple[Column, ...]:
         """The groups' numbers, and what the expressions read."""
         read = [c for node in (self.where, *self.arguments) if node is not None for c in attributes(node)]
-        return (self.object_column, *dict.fromkeys(read))
+        return (self.object_column, *dict.fromkeys(units_column(c.name) if c.kind == "units" else c for c in read))
+
+    @property
+    def units(self) -> int | None:
+        """Digits after the point of a score that is a decimal, and ranks as the whole number of its smallest units; None for others."""
+        first = self.score.aggregates[0] if isinstance(self.score.node, Attr) else None
+        return first.scale if first is not None and is_decimal(first) else None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "kernels"}
@@ -136,3 +142,8 @@ def is_column(x: Node) -> bool:
 def is_whole(x: Node) -> bool:
     """Return True for an argument with int64 values: numbers, texts, instants, truth values."""
     return isinstance(x, Attr) and x.type != "float"
+
+
+def is_decimal(aggregate: Aggregate) -> bool:
+    """Return True if the values of an aggregate are decimals with as many digits after the point as its column."""
+    return aggregate.scale is not None and aggregate.function in ("sum", "min", "max", "first", "last", "quantile")

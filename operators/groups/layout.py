@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from skyband.operators.groups.configuration import GroupsConfiguration, is_whole
+from skyband.operators.groups.configuration import GroupsConfiguration, is_decimal, is_whole
 from skyband.operators.groups.kernels.tables import (
     COUNT,
     COUNT_ROWS,
@@ -22,6 +22,8 @@ from skyband.operators.groups.kernels.tables import (
     STDDEV_POP,
     STDDEV_SAMP,
     SUM,
+    TOTAL,
+    TOTAL_MEAN,
     VAR_POP,
     VAR_SAMP,
     Layout,
@@ -40,6 +42,7 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
     sets: list[int] = []
     orders: list[int] = []
     moments: list[int] = []
+    totals: list[int] = []
     codes: list[tuple[int, int]] = []
     for aggregate in configuration.aggregates:
         if aggregate.argument is None:
@@ -48,6 +51,8 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
         argument, function = arguments.index(aggregate.argument), aggregate.function
         if function == "count":
             codes.append((COUNT, argument))
+        elif function in ("sum", "mean") and aggregate.scale is not None:
+            codes.append((TOTAL if function == "sum" else TOTAL_MEAN, _slot(totals, argument)))
         elif function in ("sum", "mean"):
             codes.append((SUM if function == "sum" else MEAN, _slot(sums, argument)))
         elif function == "distinct":
@@ -62,8 +67,9 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
     shares = [Fraction(repr(a.share)) if a.share is not None else Fraction(0) for a in configuration.aggregates]
     share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
     whole = [int(is_whole(x)) for x in arguments]
-    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders, moments)
-    return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept)))
+    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders, moments, totals)
+    scale, coded = [a.scale or 0 for a in configuration.aggregates], [int(is_decimal(a)) for a in configuration.aggregates]
+    return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept, scale, coded)))
 
 
 def _slot(slots: list[_T], wanted: _T) -> int:

@@ -71,7 +71,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.sign)
+            return changes_of([], self.number, self.name, self.expressions.shown)
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -80,7 +80,7 @@ class GroupsLogic:
         self._advance(feed, events)
         values = self._values(feed, events)
         outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.sign)
+        return changes_of(outputs, self.number, self.name, self.expressions.shown)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
@@ -141,9 +141,10 @@ class GroupsLogic:
         def table(n: int) -> I64:
             return np.empty(n, np.int64)
 
+        values = np.empty((len(self.layout.code), records))
         return tables.Events(
             table(events), table(events), table(events + 1), np.zeros(jobs + 1, np.int64), table(records), table(records),
-            np.empty((len(self.layout.code), records)), table(self.n + 1), np.array([0, -1, 0, 0]),
+            values, values.view(np.int64), table(self.n + 1), np.array([0, -1, 0, 0]),
         )  # fmt: skip
 
     def _advance(self, feed: tables.Feed, events: tables.Events) -> None:
@@ -199,9 +200,7 @@ class GroupsLogic:
         return out
 
     def _query(self, q: GroupsQuery) -> Query:
-        above = math.inf if q.above is None else q.above
-        below = math.nextafter(above, math.inf) if q.below is None else q.below
-        return Query(q.k or 0, above, below, q.every or 0, self.until)
+        return Query(q.k or 0, *self.expressions.bounds(q), q.every or 0, self.until)
 
     # ---------------------------------------------------------------- groups and keys
 
@@ -224,9 +223,10 @@ class GroupsLogic:
             self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
             root = arrays.lengthened(self.state.order.root, size, -1)
-            moments = self.state.moments
+            moments, totals = self.state.moments, arrays.lengthened(self.state.totals, size, axis=1)
             moments = moments._replace(sums=arrays.more_sums(moments.sums, size))
-            self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root), moments=moments)
+            order = self.state.order._replace(root=root)
+            self.state = self.state._replace(groups=groups, sums=sums, order=order, moments=moments, totals=totals)
             self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end
@@ -361,7 +361,7 @@ class GroupsLogic:
         place = board.place[: self.n]
         mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
         best = mine[np.lexsort((self.name[mine], -board.value[mine]))][:k]
-        score = self.expressions.sign * board.value[best] + 0.0
+        score = self.expressions.shown(board.value[best])
         return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
 
     def skyband(self) -> Items:

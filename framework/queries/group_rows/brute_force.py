@@ -1,4 +1,7 @@
-"""The result by definition: of every group with rows in the window, the aggregates, with whole numbers and fractions."""
+"""The result by definition: of every group with rows in the window, the aggregates, with whole numbers and fractions.
+
+A score that is an aggregate of a decimal column ranks as the exact decimal, a fraction; its double is shown.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,9 @@ def passing(question: Question, every: bool = False) -> Found | None:
         scores = {g: s for g, s in scores.items() if g in members}
     sign = 1 if question.query.direction == "min" else -1
     names, items = _named(question)[0], _items(question)
-    ranked = sorted(scores, key=lambda g: (sign * scores[g], names[g]))
-    return [(items[g], scores[g]) for g in ranked[: None if every else asked.k]]
+    best = sorted(scores, key=lambda g: (sign * scores[g], names[g]))[: None if every else asked.k]
+    shown = {g: _nearest(scores[g]) for g in best}
+    return [(items[g], shown[g]) for g in sorted(best, key=lambda g: (sign * shown[g], names[g]))]
 
 
 def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str:
@@ -94,6 +98,10 @@ def _values(question: Question) -> list[list[Any]]:
         rows = question.data.values(0, n)
         found = []
         for x in _operator(question).arguments:
+            if isinstance(x, Attr) and x.type == "units":
+                decimals = question.data.every.rows[x.name].to_pylist()
+                found.append([None if d is None else Fraction(d) for d in decimals])
+                continue
             v = _argument(x)(rows, rows)
             value, valid = np.broadcast_to(v.value, n), np.broadcast_to(v.valid, n)
             found.append([a if ok else None for a, ok in zip(value.tolist(), valid.tolist(), strict=True)])
@@ -115,7 +123,7 @@ def _argument(x: Node) -> Callable[..., Values]:
     return values
 
 
-def _scores(question: Question, window: range, of_groups: frozenset[Group] | None = None) -> dict[Group, float]:
+def _scores(question: Question, window: range, of_groups: frozenset[Group] | None = None) -> dict[Group, float | Fraction]:
     """Return the scores of the groups that take part, of all or of some."""
     of, op = _group_of(question), _operator(question)
     rows: dict[Group, list[int]] = {}
@@ -127,11 +135,15 @@ def _scores(question: Question, window: range, of_groups: frozenset[Group] | Non
     for aggregate in op.aggregates:
         mine = None if aggregate.argument is None else values[op.arguments.index(aggregate.argument)]
         columns.append([_aggregate(aggregate, mine, r) for r in rows.values()])
-    objects = {a.spelling: _column(c) for a, c in zip(op.aggregates, columns, strict=True)}
+    objects = {a.spelling: _column([_nearest(v) for v in c]) for a, c in zip(op.aggregates, columns, strict=True)}
     n = len(rows)
     score = np.broadcast_to(score_of(op.score.node)(objects, objects), n)
     kept = np.broadcast_to(holds(None if op.having is None else op.having.node)(objects, objects), n)
-    return {g: s for g, s, ok in zip(rows, score.tolist(), kept.tolist(), strict=True) if ok and s == s}
+    known = {g: s for g, s, ok in zip(rows, score.tolist(), kept.tolist(), strict=True) if ok and s == s}
+    if op.units is None:
+        return known
+    exact = dict(zip(rows, columns[op.aggregates.index(op.score.aggregates[0])], strict=True))
+    return {g: exact[g] for g in known}
 
 
 def _column(values: list[float]) -> Values:
@@ -139,8 +151,8 @@ def _column(values: list[float]) -> Values:
     return Values(found, ~np.isnan(found))
 
 
-def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> float:
-    """Return an aggregate of some rows, NaN for null."""
+def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> float | Fraction:
+    """Return an aggregate of some rows, NaN for null; sums and single values of decimals as fractions."""
     function = aggregate.function
     if values is None:
         return float(len(rows))
@@ -152,8 +164,15 @@ def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) 
     if not known:
         return math.nan
     if aggregate.share is not None:
-        return float(sorted(known)[math.ceil(Fraction(repr(aggregate.share)) * len(known)) - 1])
+        return _single(sorted(known)[math.ceil(Fraction(repr(aggregate.share)) * len(known)) - 1])
+    if function == "sum" and isinstance(known[0], Fraction):
+        return sum(known, Fraction(0))
     return _FUNCTIONS[function](known)
+
+
+def _single(value: Any) -> float | Fraction:
+    """Return the value of one row."""
+    return value if isinstance(value, Fraction) else float(value)
 
 
 def _exact(values: list[Any], divisor: int = 1) -> float:
@@ -164,7 +183,9 @@ def _exact(values: list[Any], divisor: int = 1) -> float:
     return _nearest(sum((Fraction(v) for v in values), Fraction(0)) / divisor)
 
 
-def _nearest(x: Fraction) -> float:
+def _nearest(x: Fraction | float) -> float:
+    if isinstance(x, float):
+        return x
     try:
         return x.numerator / x.denominator  # Python rounds a quotient of whole numbers once, to nearest
     except OverflowError:
@@ -181,13 +202,13 @@ def _variance(values: list[Any], sample: bool) -> float:
     return _nearest((n * squares - total * total) / (n * (n - sample)))
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float]]] = {
+_FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float | Fraction]]] = {
     "sum": _exact,
     "mean": lambda values: _exact(values, len(values)),
-    "min": lambda values: float(min(values)),
-    "max": lambda values: float(max(values)),
-    "first": lambda values: float(values[0]),
-    "last": lambda values: float(values[-1]),
+    "min": lambda values: _single(min(values)),
+    "max": lambda values: _single(max(values)),
+    "first": lambda values: _single(values[0]),
+    "last": lambda values: _single(values[-1]),
     "var_pop": lambda values: _variance(values, False),
     "var_samp": lambda values: _variance(values, True),
     "stddev_pop": lambda values: math.sqrt(_variance(values, False)),
@@ -214,6 +235,11 @@ def _members(question: Question, at: int, end: int) -> frozenset[Group] | None:
     return history.members[found] if found >= 0 else frozenset()
 
 
+def _bound(number: float, decimals: int | None) -> Fraction | float:
+    """Return a bound of scores: of decimals the number that a person wrote, such as a tenth for 0.1."""
+    return number if decimals is None else Fraction(repr(number))
+
+
 def _history(question: Question) -> _History:
     """Judge the groups that each event touches, from the first event on. A group that is in may stay where it could not enter."""
     asked, window, time = _asked(question), question.query.window, question.data.every.time.tolist()
@@ -221,6 +247,8 @@ def _history(question: Question) -> _History:
     of = _group_of(question)
     found, members, first, end = _History([], []), frozenset[Group](), 0, 0
     leaving = sorted({t + window.micros for t in time}) if window.micros else []
+    units = _operator(question).units
+    above, below = _bound(asked.above, units), None if asked.below is None else _bound(asked.below, units)
     for at, arrives in sorted([*((t, False) for t in leaving), *((t, True) for t in time)]):
         before, first_before = end, first
         end += arrives
@@ -229,8 +257,7 @@ def _history(question: Question) -> _History:
         touched = frozenset(of[i] for i in (*range(first_before, first), *range(before, end)) if of[i] >= 0)
         if touched:
             scores = _scores(question, range(first, end), touched)
-            stays = math.nextafter(asked.above, math.inf) if asked.below is None else asked.below
-            inside = {g for g, s in scores.items() if s > asked.above or (g in members and s >= stays)}
+            inside = {g for g, s in scores.items() if s > above or (g in members and below is not None and s >= below)}
             members = (members - touched) | inside
         found.after.append((at, end))
         found.members.append(members)

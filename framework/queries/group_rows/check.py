@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from skyband.framework.base.columns import FIXED_COLUMNS
 from skyband.framework.queries.checks import naming_columns, no_carry
 from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
-
-_FRACTIONS: Final = "decimal"
 
 
 def check(s: Scope, path: Path, query: GroupRows) -> None:
@@ -23,18 +21,14 @@ def check(s: Scope, path: Path, query: GroupRows) -> None:
 
 
 def _check_expression(s: Scope, path: Path, text: str, want: Literal["score", "predicate"]) -> None:
-    """Check an expression over aggregates; decimals in sums are refused, since sums of doubles are not those of decimals."""
+    """Check an expression over aggregates, and that decimals in it can be exact."""
+    from skyband.framework.queries.group_rows.decimals import mistake, scales
     from skyband.operators.expressions.aggregates import parse_aggregates
-    from skyband.operators.expressions.canonical import attributes
 
     if not s.expression(path, text, ("",), want, aggregates=True):
         return
-    for aggregate in parse_aggregates(text, s.kinds(), want).aggregates:
-        read = attributes(aggregate.argument) if aggregate.argument is not None else ()
-        decimals = [c.name for c in read if (s.types[c.name] or "").startswith(_FRACTIONS)]
-        if aggregate.function in ("sum", "mean") and decimals:
-            name = decimals[0]
-            message = f"{aggregate.function} adds doubles or whole numbers, and '{name}' is {s.types[name]}: its sums would not be exact"
-            hint = f"derive whole units, such as cast({name} * 100 as bigint), and add those"
-            s.doc.add("SKY-E126", message, s.doc.where_value(path), hint)
+    for aggregate in parse_aggregates(text, s.kinds(), want, scales(s.types)).aggregates:
+        found = mistake(aggregate, s.types)
+        if found is not None:
+            s.doc.add("SKY-E126", found[0], s.doc.where_value(path), found[1])
             return

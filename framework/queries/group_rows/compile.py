@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.row_nodes import predicate, predicate_key, texts_of
+from skyband.framework.queries.group_rows.decimals import scales
 from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.operators.base import Operator, Window
 from skyband.operators.expressions.aggregates import AggregateExpression, parse_aggregates
@@ -50,8 +51,9 @@ def _direction(query: GroupRows) -> Literal["min", "max"]:
 
 def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
     first = cast(GroupRows, group[0].query)
-    score = parse_aggregates(first.score, context.kinds, "score")
-    having = None if first.having is None else parse_aggregates(first.having, context.kinds, "predicate")
+    exact = scales({f.name: f.type for f in context.fields})
+    score = parse_aggregates(first.score, context.kinds, "score", exact)
+    having = None if first.having is None else parse_aggregates(first.having, context.kinds, "predicate", exact)
     where = predicate(context, first.where)
 
     def build(texts: tuple[str, ...]) -> Operator:

@@ -49,10 +49,12 @@ class GroupsType(QueryType):
         return explain.size(plan, node, rate)
 
     def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
-        """Return ``k``, and the next number to ``above``."""
+        """Return ``k``, and the next number to ``above``, which a decimal above it may be rounded to."""
         operator: Any = plan.operators[query.operator].operator
         above = operator.queries[query.index].above
-        return Limits(query.k, ((SCORE, None if above is None else math.nextafter(above, math.inf), None),))
+        if above is not None and operator.units is None:
+            above = math.nextafter(above, math.inf)
+        return Limits(query.k, ((SCORE, above, None),))
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""

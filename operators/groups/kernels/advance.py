@@ -17,14 +17,16 @@ from skyband.operators.groups.kernels.tables import (
     END,
     MEAN,
     QUANTILE,
+    TOTAL_MEAN,
     VAR_POP,
     Events,
     Feed,
     State,
     Window,
 )
+from skyband.operators.groups.kernels.totals import change_total, code_of_total, mean_of_total
 from skyband.operators.groups.kernels.variance import change_moments, spread
-from skyband.operators.jit import inner_inlined, jit
+from skyband.operators.jit import inner, inner_inlined, jit
 
 KEY, ROW, EVENTS, RECORDS = range(4)
 """``Events.counts``."""
@@ -139,7 +141,10 @@ def note(state: State, events: Events, at: int, arrived: int, touched: int) -> N
         group = events.touched[i]
         events.group[r + i], events.alive[r + i] = group, groups.alive[group]
         for a in range(len(state.layout.code)):
-            events.values[a, r + i] = aggregate(state, a, group)
+            if state.layout.coded[a] != 0:
+                events.codes[a, r + i] = decimal_aggregate(state, a, group)
+            else:
+                events.values[a, r + i] = aggregate(state, a, group)
     counts[EVENTS], counts[RECORDS] = e + 1, r + touched
 
 
@@ -180,6 +185,10 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
         a = layout.moments_of[s]
         if is_known(state, a, row):
             change_moments(state.moments, s, group, rows.cells[a, row], layout.whole[a], 1)
+    for s in range(len(layout.total_of)):
+        a = layout.total_of[s]
+        if is_known(state, a, row):
+            change_total(state.totals, s, group, rows.cells[a, row], 1)
 
 
 @inner_inlined
@@ -214,6 +223,10 @@ def drop_head(state: State, key: int) -> None:
             if groups.known[a, group] == 0:
                 clear(state.moments.sums, 2 * s, group)
                 clear(state.moments.sums, 2 * s + 1, group)
+    for s in range(len(layout.total_of)):
+        a = layout.total_of[s]
+        if is_known(state, a, row):
+            change_total(state.totals, s, group, rows.cells[a, row], -1)
     rows.free[rows.spare[0]] = row
     rows.spare[0] += 1
 
@@ -263,9 +276,29 @@ def aggregate(state: State, a: int, group: int) -> float:
             return math.nan
         place = (known * layout.share[a, 0] + layout.share[a, 1] - 1) // layout.share[a, 1] - 1
         return value_of(state, layout.order_of[slot], row_at(state.order, slot, group, place))
+    if code == TOTAL_MEAN:
+        known = state.groups.known[layout.total_of[slot], group]
+        return math.nan if known == 0 else mean_of_total(state.totals, slot, group, known, layout.scale[a], state.moments.digits)
     if code >= VAR_POP:
-        return spread(state.moments, slot, group, state.groups.known[layout.moments_of[slot], group], code, 0)
+        known = state.groups.known[layout.moments_of[slot], group]
+        return spread(state.moments, slot, group, known, code, layout.scale[a])
     known = state.groups.known[layout.sum_of[slot], group]
     if known == 0:
         return math.nan
     return rounded(state.sums, slot, group, known if code == MEAN else 1)
+
+
+@inner
+def decimal_aggregate(state: State, a: int, group: int) -> int:
+    """Return an aggregate of decimals as a code (``totals``), ``NULL`` for null."""
+    layout, code, slot = state.layout, state.layout.code[a], state.layout.slot[a]
+    if code == END:
+        row = state.groups.head[slot, group]
+        return NULL if row < 0 else int(state.rows.cells[layout.list_of[slot], row])
+    if code == QUANTILE:
+        known = state.groups.known[layout.order_of[slot], group]
+        if known == 0:
+            return NULL
+        place = (known * layout.share[a, 0] + layout.share[a, 1] - 1) // layout.share[a, 1] - 1
+        return int(state.rows.cells[layout.order_of[slot], row_at(state.order, slot, group, place)])
+    return NULL if state.groups.known[layout.total_of[slot], group] == 0 else code_of_total(state.totals, slot, group)

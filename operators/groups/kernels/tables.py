@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from skyband.operators.base import F64, I64, AnyArray
 
-COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP = range(11)
-"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last)."""
+COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, TOTAL, TOTAL_MEAN = range(13)
+"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last); ``TOTAL``: of decimals."""
 
 LEAST, GREATEST, FIRST, LAST = range(4)
 """Rules of lists: what an arriving row removes from the end of its group's list. Of a list by ``LAST`` only the newest row stays."""
@@ -27,7 +27,8 @@ class Layout(NamedTuple):
     moments; ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
 
     ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``, ``moments_of``:
-    the argument of each sum, list, set, order and pair of moments; ``rule``: the rule of each list.
+    the argument of each sum, list, set, order and pair of moments; ``rule``: the rule of each list. Of decimals: ``scale`` (aggregates,),
+    digits after the point, else 0; ``coded`` (aggregates,), 1 if the value is written as a code; ``total_of``: the argument of each total.
     """
 
     code: I64
@@ -40,6 +41,9 @@ class Layout(NamedTuple):
     set_of: I64
     order_of: I64
     moments_of: I64
+    total_of: I64
+    scale: I64
+    coded: I64
 
 
 class Window(NamedTuple):
@@ -137,7 +141,7 @@ class Moments(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that rows change."""
+    """All that rows change. ``totals``: see ``totals``."""
 
     layout: Layout
     rows: Rows
@@ -147,6 +151,7 @@ class State(NamedTuple):
     sets: Sets
     order: Order
     moments: Moments
+    totals: I64
 
 
 class Feed(NamedTuple):
@@ -167,7 +172,8 @@ class Feed(NamedTuple):
 class Events(NamedTuple):
     """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1; their records are those from ``record`` on.
 
-    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows and ``values`` (aggregates, records) after the event.
+    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows and ``values`` (aggregates, records) after the event;
+    ``codes`` is the same memory as int64, for decimals.
     ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and records so far.
     """
 
@@ -178,5 +184,6 @@ class Events(NamedTuple):
     group: I64
     alive: I64
     values: AnyArray
+    codes: AnyArray
     touched: I64
     counts: I64

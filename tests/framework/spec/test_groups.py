@@ -11,7 +11,7 @@ job: small
 source:
   format: csv
   path: in
-  schema: {id: bigint, ts: timestamp, host: string, x: double, price: "decimal(10,2)", score: string}
+  schema: {id: bigint, ts: timestamp, host: string, x: double, price: "decimal(10,2)", large: "decimal(38,4)", score: string}
   id: [id]
   event_time: {column: ts}
 window: {time: 1 hour}
@@ -31,7 +31,10 @@ TOP, ABOVE = "type: topk_groups, k: 3, ", "type: threshold_groups, above: 3, "
         (TOP + "group: nobody, score: count()", "SKY-E120", "unknown column 'nobody'"),
         (TOP + "group: host, score: x", "SKY-E130", "x has a value in every row of a group"),
         (TOP + "group: host, score: count(), having: sum(x)", "SKY-E130", "a condition (true or false) is needed"),
-        (TOP + "group: host, score: sum(price)", "SKY-E126", "its sums would not be exact"),
+        (TOP + "group: host, score: sum(price * 2)", "SKY-E126", "sum adds decimals exactly as they are, and calculates with doubles"),
+        (TOP + "group: host, score: var_pop(abs(price))", "SKY-E126", "'price' is decimal(10,2)"),
+        (TOP + "group: host, score: sum(large)", "SKY-E126", "sum takes decimals of at most 18 digits, and 'large' is decimal(38,4)"),
+        (TOP + "group: host, score: count(), having: max(large) > 1", "SKY-E126", "max takes decimals of at most 18 digits"),
         (TOP + "group: host, score: count(), carry: [x]", "SKY-E117", "there is no row to carry columns from"),
         (TOP + "group: host, score: count(), where: sum(x) > 1", "SKY-E130", "aggregates over many rows"),
         (ABOVE + "group: host, score: count(), below: 4", "SKY-E117", "'below' is greater than 'above'"),
@@ -43,6 +46,15 @@ def test_mistakes(entry: str, code: str, said: str) -> None:
     assert said in errors[0].message and (errors[0].hint is not None or code == "SKY-E125" or said.startswith("a condition"))
 
 
-@pytest.mark.parametrize("entry", [TOP + "group: [host, price], score: max(price)", ABOVE + "group: host, score: mean(x), below: -1"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        TOP + "group: [host, price], score: max(price)",
+        TOP + "group: host, score: 'sum(price) / count(large)', having: stddev(price) > 0",
+        TOP + "group: host, score: 'sum(where(price > 2, 1, 0))'",
+        ABOVE + "group: host, score: mean(x), below: -1",
+        ABOVE + "group: host, score: sum(price)",
+    ],
+)
 def test_good_entries(entry: str) -> None:
     assert validate_text(SPEC.replace("ENTRY", entry), {})[1] == []
