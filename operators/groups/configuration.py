@@ -10,6 +10,7 @@ from skyband.operators.base import Column, Window, object_column, units_column
 from skyband.operators.expressions import RowKernel, attributes, compile_row
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
 from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.groups.comparisons import exact
 from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
 
@@ -94,9 +95,14 @@ class GroupsConfiguration:
         return Kernels(
             None if self.where is None else compile_row(None, self.where, False, codes),
             tuple(None if is_column(x) else compile_row(x, None, False, codes) for x in self.arguments),
-            None if isinstance(self.score.node, Attr) else compile_row(self.score.node, None, False, codes),
-            None if self.having is None else compile_row(None, self.having.node, False, codes),
+            None if isinstance(self.score.node, Attr) else compile_row(exact(self.score.node, self.scales), None, False, codes),
+            None if self.having is None else compile_row(None, exact(self.having.node, self.scales), False, codes),
         )
+
+    @property
+    def scales(self) -> dict[str, int]:
+        """Digits after the point of the aggregates that are decimals, by their attributes."""
+        return {a.spelling: a.scale for a in self.aggregates if a.scale is not None and is_decimal(a)}
 
     @property
     def object_column(self) -> Column:

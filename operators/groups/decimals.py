@@ -18,6 +18,8 @@ from skyband.operators.groups.kernels.totals import LARGE, LARGE_BITS
 MOST_DIGITS: Final = 18
 """Decimals of up to so many digits are whole numbers of 64 bits."""
 _NORMAL: Final = 1 << 52
+_MOST: Final = LARGE + (1 << 61)
+"""A code that is larger than that of any sum: 2^94 units, the most of 2^31 rows, are 2^62 + 2^57."""
 _EXACT: Final = 1 << 53
 """Whole numbers up to this one are float64 numbers."""
 
@@ -59,7 +61,13 @@ def bound(number: float, scale: int, up: bool) -> float:
         return number
     exact = Fraction(repr(number)) * 10**scale
     units = math.ceil(exact) if up else math.floor(exact)
+    return float(ranked(np.array([code_of(units)], np.int64))[0])
+
+
+def code_of(units: int) -> int:
+    """Return the code of a whole number; the largest code for one beyond all float64 numbers of units."""
     size = abs(units)
     if size >= LARGE:
-        size = LARGE - LARGE_BITS + int(np.array(float(size)).view(np.int64))
-    return float(ranked(np.array([size if units >= 0 else -size], np.int64))[0])
+        near = float(min(size, 1 << 1000))
+        size = min(LARGE - LARGE_BITS + int(np.array(near).view(np.int64)), _MOST)
+    return size if units >= 0 else -size

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from skyband.operators.base import F64, I64, AnyArray, units_column
 from skyband.operators.expressions.ast import Attr
 from skyband.operators.groups import decimals
-from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery, is_decimal, is_whole
+from skyband.operators.groups.comparisons import code_name
+from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery, is_whole
 
 
 class Expressions:
@@ -73,9 +74,13 @@ class Expressions:
         entry = decimals.bound(above, scale, False)
         return entry, math.nextafter(entry, math.inf) if q.below is None else decimals.bound(q.below, scale, True)
 
-    def _columns(self, aggregates: F64) -> dict[str, F64]:
-        """Return the aggregates as numbers, by their attributes; those of decimals are int64 codes in place of floats."""
-        return {
-            a.spelling: decimals.doubles(aggregates[i].view(np.int64), a.scale) if a.scale is not None and is_decimal(a) else aggregates[i]
-            for i, a in enumerate(self.configuration.aggregates)
-        }
+    def _columns(self, aggregates: F64) -> dict[str, AnyArray]:
+        """Return the aggregates by their attributes; those of decimals, int64 codes in place of floats, as doubles and as codes."""
+        found: dict[str, AnyArray] = {}
+        scales = self.configuration.scales
+        for a, values in zip(self.configuration.aggregates, aggregates, strict=True):
+            name, scale = a.spelling, scales.get(a.spelling)
+            found[name] = values if scale is None else decimals.doubles(values.view(np.int64), scale)
+            if scale is not None:
+                found[code_name(name)] = values.view(np.int64)
+        return found

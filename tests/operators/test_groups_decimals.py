@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from skyband.framework.queries.group_rows.brute_force_decimals import _COMPARE, judged
+from skyband.framework.verify.brute_force.expressions import Values, holds
 from skyband.operators.base import NULL, Arrivals, Kind, Named, Ragged, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.expressions.aggregates import parse_aggregates
@@ -49,14 +52,14 @@ def exact(score: str, units: list[int], scale: int) -> Fraction | None:
             "quantile(p, 0.5)": lambda: sorted(known)[(len(known) - 1) // 2]}[score]()  # fmt: skip
 
 
-def played(operator: Groups, rows: list[Row]) -> dict[int, list[tuple[int, int, int, float]]]:
+def played(operator: Groups, rows: list[Row], until: int = 0) -> dict[int, list[tuple[int, int, int, float]]]:
     """(instant, step, sign, group, score) of the changes of each query."""
     n, logic = len(rows), operator.build(None)
     number = np.array([g for g, _ in rows], np.int64)
     new = np.unique(number)
     named = {"$g": Named(new, Ragged(np.arange(len(new) + 1), new))}
     columns = {"$g": number, "%p": np.array([u for _, u in rows], np.int64)}
-    made = logic.advance(Arrivals(np.zeros(n, np.int64), np.arange(n), np.arange(n), columns, {}, named), n + 1)
+    made = logic.advance(Arrivals(np.zeros(n, np.int64), np.arange(n), np.arange(n), columns, {}, named), until or n + 1)
     found: dict[int, list[tuple[int, int, int, float]]] = {q: [] for q in range(len(operator.queries))}
     for q, at, sign, item, score in zip(made.query, made.at, made.sign, made.items[:, 0], made.score, strict=True):
         found[int(q)].append((int(at), int(sign), int(item), float(score)))
@@ -127,6 +130,29 @@ def test_sums_beyond_64_bits() -> None:
     assert total > 2**63
     ours = [c[2] for c in found if c[1] > 0]
     assert ours == [m for i, m in enumerate(members) if i == 0 or m != members[i - 1]]
+
+
+@pytest.mark.parametrize("op", ["=", "<>", "<", "<=", ">", ">="])
+def test_having_compares_exactly(op: str) -> None:
+    """With numbers as they are written, whole or between two cents, on either side; both by kernels and by the oracle."""
+    units = [-151, -150, 0, 10, 900_719_925_474_099_300, 900_719_925_474_099_301, NULL]
+    compare = _COMPARE[op]
+    turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
+    for number in ("0.1", "-1.5", "-1.505", "9007199254740993", "0", "1e300"):
+        want = {g for g, u in enumerate(units) if u != NULL and compare(Fraction(u, 100), Fraction(number))}
+        for having in (f"sum(p) {op} {number}", f"{number} {turned} sum(p)", f"not (not (max(p) {op} {number}))"):
+            node = parse_aggregates(having, KINDS, "predicate", {"p": 2})
+            operator = groups("count()", GroupsQuery(k=100), window=100, having=node)
+            assert {c[2] for c in played(operator, list(enumerate(units)))[0]} == want
+            name = node.aggregates[0].spelling
+            column = [math.nan if u == NULL else Fraction(u, 100) for u in units]
+            objects: dict[str, Values] = {}
+            found = holds(judged(node.node, {name: column}, {name: 2}, objects))(objects, objects)
+            assert set(np.flatnonzero(found).tolist()) == want
+    both = parse_aggregates(f"sum(p) {op} max(p)", KINDS, "predicate", {"p": 2})
+    rows = [(1, 10), (2, 10), (2, -1), (3, 10), (3, 5)]
+    want = {g for g, x, y in ((1, 10, 10), (2, 9, 10), (3, 15, 10)) if compare(x, y)}
+    assert {c[2] for c in played(groups("count()", GroupsQuery(k=9, every=50), window=9, having=both), rows, 51)[0]} == want
 
 
 def test_codes() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skyband.framework.queries.group_rows.brute_force_decimals import judged
 from skyband.framework.queries.protocol import Question
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
@@ -136,9 +137,12 @@ def _scores(question: Question, window: range, of_groups: frozenset[Group] | Non
         mine = None if aggregate.argument is None else values[op.arguments.index(aggregate.argument)]
         columns.append([_aggregate(aggregate, mine, r) for r in rows.values()])
     objects = {a.spelling: _column([_nearest(v) for v in c]) for a, c in zip(op.aggregates, columns, strict=True)}
+    exact_columns = {a.spelling: c for a, c in zip(op.aggregates, columns, strict=True) if any(isinstance(v, Fraction) for v in c)}
+    scales = {a.spelling: a.scale for a in op.aggregates if a.spelling in exact_columns}
+    nodes = [judged(node, exact_columns, scales, objects) for node in (op.score.node, None if op.having is None else op.having.node)]
     n = len(rows)
-    score = np.broadcast_to(score_of(op.score.node)(objects, objects), n)
-    kept = np.broadcast_to(holds(None if op.having is None else op.having.node)(objects, objects), n)
+    score = np.broadcast_to(score_of(nodes[0] or op.score.node)(objects, objects), n)
+    kept = np.broadcast_to(holds(nodes[1])(objects, objects), n)
     known = {g: s for g, s, ok in zip(rows, score.tolist(), kept.tolist(), strict=True) if ok and s == s}
     if op.units is None:
         return known

@@ -14,8 +14,8 @@ SHARES_STATE: Final = "group, score, having, direction, where and window"
 
 _ROW, _VALUE, _LINKS, _GROUP, _SUM, _SET = 36, 8, 16, 150, 72, 48
 """Bytes of a row, of a value of a row, of a row's place in a list, of a group, of a sum of a group, of a different value of a group."""
-_SUMS: Final = {"sum": 1, "mean": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2}
-"""Sums of each aggregate."""
+_SUMS: Final = {"sum": 1, "mean": 1, **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), 14)}
+"""What each aggregate takes, in sums: one of squares of doubles needs all its chunks."""
 
 
 def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
