@@ -213,9 +213,9 @@ class OperatorHost:
         found = {}
         for named in self.operators[operator].objects:
             column = object_column(named).name
-            met = distinct(columns[column])
-            new = met[(met != NULL) & ~np.isin(met, self.needed[operator])]
-            found[column] = self.objects[named].named(new)
+            met = columns[column]
+            met = met[met != NULL]
+            found[column] = self.objects[named].named(distinct(met[~np.isin(met, self.needed[operator])]))
         return found
 
     def _forget_objects(self) -> None:
