@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from bench.pipeline import tree_cpu
+
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "bench" / "scale"
 ROWS = int(os.environ.get("SKYBAND_BENCH_ROWS", "10000000"))
@@ -119,9 +121,9 @@ def _job(
     plan = load_plan(str(spec))
     batches: list[Batch] = []
     with Memory() as memory:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), tree_cpu()
         Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, tree_cpu() - cpu
     accepted = sum(b.get("accepted") for b in batches)
     assert accepted == rows, f"{accepted} of {rows} rows accepted"
     return {
@@ -131,6 +133,7 @@ def _job(
         "wall_ns_per_event": 1e9 * seconds / rows,
         "peers": {},
         "rows_per_second": rows / seconds,
+        "cpu_us_per_row": 1e6 * cpu / rows,
         "peak_mb": memory.peak,
     }
 
