@@ -1,5 +1,5 @@
-"""Scale: a backlog of ten million rows in Parquet and CSV, pairs and top-k, and a hundred thousand keys against one; with the memory of
-every process.
+"""Scale: a backlog of ten million rows in Parquet and CSV (pairs, top-k, groups), and a hundred thousand keys against one; with the memory
+of every process.
 
 ``python -m bench scale``; SKYBAND_BENCH_ROWS and SKYBAND_BENCH_KEYS make it smaller.
 """
@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from bench.pipeline import tree_cpu
+
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "bench" / "scale"
 ROWS = int(os.environ.get("SKYBAND_BENCH_ROWS", "10000000"))
@@ -27,13 +29,19 @@ FILES = 40
 
 MOST = {"parquet": "32m", "csv": "80m"}
 """Bytes of a batch: about as many rows of the one as of the other."""
-SCORING = {"topk_pairs": "near", "topk": "high"}
+GROUPS = 10_000
+"""Groups of the job with groups, of sizes by Zipf's law."""
+ENTRIES = {
+    "topk_pairs": "type: topk_pairs, scoring: near", "topk": "type: topk, scoring: high",
+    "topk_groups": "type: topk_groups, group: g, score: sum(y)",
+}  # fmt: skip
+"""The query of a job, by its type."""
 SPEC = """\
 job: {job}
 source:
   format: {form}
   path: "{directory}/in"
-  schema: {{id: bigint, ts: timestamp, k: bigint, x: double, y: double}}
+  schema: {{id: bigint, ts: timestamp, k: bigint, x: double, y: double{more}}}
   id: [id]
   unique: {unique}
   event_time: {{column: ts, watermark: 1 second}}
@@ -43,7 +51,7 @@ scoring:
   near: {{expression: "abs(a.x - b.x) + abs(a.y - b.y)", direction: min}}
   high: {{expression: "x + y", direction: max}}
 queries:
-  found: {{type: {query}, scoring: {scoring}, k: {k}}}
+  found: {{{query}, k: {k}}}
 sink: {{path: "{directory}/out"}}
 run: {{max_bytes: {most}}}
 """
@@ -58,6 +66,7 @@ def run() -> Iterator[dict[str, Any]]:
     yield _job(spark, "one drop, top-k", ROWS, 0, "{count: 1000}", 20, "topk")
     yield _job(spark, "one drop of CSV", ROWS, 0, "{count: 1000}", 20, form="csv")
     yield _job(spark, "one drop of CSV, top-k", ROWS, 0, "{count: 1000}", 20, "topk", form="csv")
+    yield _job(spark, "one drop, groups", ROWS, 0, "{count: 100000}", 10, "topk_groups")
     rows = 4 * KEYS
     yield _job(spark, "one key", rows, 1, "{count: 100}", 5)
     yield _job(spark, "many keys", rows, KEYS, "{count: 100}", 5)
@@ -84,7 +93,10 @@ def _job(
         at = pa.array((1_600_000_000_000_000 + 10_000 * np.arange(first, first + n)).astype("datetime64[us]"))
         stamps = at.cast(pa.string()) if form == "csv" else at.cast(pa.timestamp("us", "UTC"))
         columns = {"id": np.arange(first, first + n), "ts": stamps, "k": rng.integers(0, max(keys, 1), n)}
-        table, path = pa.table(columns | {"x": rng.random(n), "y": rng.random(n)}), directory / "in" / f"{i:03}.{form}"
+        columns |= {"x": rng.random(n), "y": rng.random(n)}
+        if query == "topk_groups":
+            columns["g"] = rng.zipf(1.1, n) % GROUPS
+        table, path = pa.table(columns), directory / "in" / f"{i:03}.{form}"
         if form == "csv":
             pc.write_csv(table, path)
         else:
@@ -102,16 +114,16 @@ def _job(
             partition=partition,
             window=window,
             k=k,
-            query=query,
-            scoring=SCORING[query],
+            query=ENTRIES[query],
+            more=", g: bigint" if query == "topk_groups" else "",
         )
     )
     plan = load_plan(str(spec))
     batches: list[Batch] = []
     with Memory() as memory:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), tree_cpu()
         Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, tree_cpu() - cpu
     accepted = sum(b.get("accepted") for b in batches)
     assert accepted == rows, f"{accepted} of {rows} rows accepted"
     return {
@@ -121,6 +133,7 @@ def _job(
         "wall_ns_per_event": 1e9 * seconds / rows,
         "peers": {},
         "rows_per_second": rows / seconds,
+        "cpu_us_per_row": 1e6 * cpu / rows,
         "peak_mb": memory.peak,
     }
 

@@ -94,11 +94,26 @@ class Window:
 class Column:
     """A column that an operator reads: ``float`` as float64, ``tokens`` as ``Ragged``, every other kind as int64 (text as codes).
 
-    A column of kind ``object`` (``object_column``) holds the number of the object that a row reports on.
+    A column of kind ``object`` (``object_column``) holds the number of the object that a row reports on, one of kind ``units``
+    (``units_column``) a decimal as the whole number of its smallest units.
     """
 
     name: str
-    kind: Kind | Literal["object", "tokens"]
+    kind: Kind | Literal["object", "tokens", "units"]
+
+    @property
+    def source(self) -> str:
+        """The column of the stream that it is made of, for those of one column."""
+        return self.name.removeprefix(UNITS) if self.kind == "units" else self.name
+
+
+UNITS: str = "%"
+"""Prefix of the names of columns of kind ``units``."""
+
+
+def units_column(name: str) -> Column:
+    """Return the column with the decimals of ``name`` (up to 18 digits) as whole numbers: 1.25 of a decimal(9,2) is 125."""
+    return Column(UNITS + name, "units")
 
 
 def object_column(columns: Sequence[str]) -> Column:

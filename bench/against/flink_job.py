@@ -36,6 +36,12 @@ where place <= 10"""),
 insert into said select window_end, market, id from (select * from {hops}) a where not exists (
   select * from (select * from {hops}) b where {same} and b.amount >= a.amount and b.fee <= a.fee and b.wait <= a.wait
   and (b.amount > a.amount or b.fee < a.fee or b.wait < a.wait))"""),
+    "topk_groups": ("market bigint, payer bigint", """
+insert into said select window_end, market, payer from (
+  select *, row_number() over (partition by window_start, window_end, market order by total desc, payer) as place from (
+    select window_start, window_end, market, mod(id, 1000) as payer, sum(amount) as total
+    from {hops} group by window_start, window_end, market, mod(id, 1000)))
+where place <= 10"""),
     "topk, of all rows": ("market bigint, place bigint, id bigint", """
 insert into said select market, place, id from (
   select *, row_number() over (partition by market order by amount desc, id desc) as place from payments) where place <= 10"""),

@@ -155,7 +155,7 @@ def _fields(job: Job) -> tuple[Field, ...]:
 
 def _whole(fields: tuple[Field, ...], operators: list[OperatorNode], deletes: Node | None, event_time: str) -> tuple[str, ...]:
     """Return the columns with a value that stands for null, except the event time, whose range is checked anyway."""
-    read = {c.name for o in operators for c in o.attributes} | {c.name for c in (attributes(deletes) if deletes is not None else ())}
+    read = {c.source for o in operators for c in o.attributes} | {c.name for c in (attributes(deletes) if deletes is not None else ())}
     return tuple(f.name for f in fields if f.name in read and f.type in {"bigint", "timestamp", "date"} and f.name != event_time)
 
 

@@ -7,6 +7,7 @@ aggregate, named by its canonical spelling. Null arguments are ignored, as in SQ
     count(x)            rows in which x is not null          min(x)  max(x)             of the rows in the window
     distinct(x)         different values of x                first(x)  last(x)          in order of arrival
     quantile(x, 0.95)   the nearest rank: the least value of the rows that at least 95 % of the values do not exceed
+    var_pop(x)  var_samp(x)  stddev_pop(x)  stddev_samp(x)   from exact sums; variance, stddev and std are those of a sample
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from skyband.operators.spelling import closest
 
 AGGREGATES: Final[Mapping[str, str]] = {
     "count": "count", "sum": "sum", "mean": "mean", "avg": "mean", "min": "min", "max": "max", "distinct": "distinct", "first": "first",
-    "last": "last", "quantile": "quantile",
+    "last": "last", "quantile": "quantile", "var_pop": "var_pop", "var_samp": "var_samp", "variance": "var_samp",
+    "stddev_pop": "stddev_pop", "stddev_samp": "stddev_samp", "stddev": "stddev_samp", "std": "stddev_samp",
 }  # fmt: skip
 """Name of an aggregate in an expression -> its canonical name."""
 
-_KNOWN: Final = ", ".join(a for a in AGGREGATES if a != "avg")
+_KNOWN: Final = ", ".join(a for a in AGGREGATES if a not in ("avg", "std"))
 _SHARE: Final = 11
 """Characters of the share of a quantile."""
 _ANY_TYPE: Final = frozenset({"count", "distinct"})
@@ -38,11 +40,15 @@ _ANY_TYPE: Final = frozenset({"count", "distinct"})
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``function`` of the values of ``argument`` over a group's rows; the argument is None for ``count()``. ``share``: of a quantile."""
+    """``function`` of the values of ``argument`` over a group's rows; the argument is None for ``count()``. ``share``: of a quantile.
+
+    ``scale``: digits after the point, if the argument is a decimal column: an attribute of type ``units``.
+    """
 
     function: str
     argument: Node | None
     share: float | None = None
+    scale: int | None = None
 
     @property
     def spelling(self) -> str:
@@ -67,14 +73,19 @@ class AggregateExpression:
         return text
 
 
-def parse_aggregates(text: str, schema: Mapping[str, Kind], want: Literal["score", "predicate"]) -> AggregateExpression:
-    """Parse and type ``text`` over aggregates of rows with the columns of ``schema``. Raises ``ExpressionErrors`` as ``parse`` does."""
+def parse_aggregates(
+    text: str, schema: Mapping[str, Kind], want: Literal["score", "predicate"], scales: Mapping[str, int] | None = None
+) -> AggregateExpression:
+    """Parse and type ``text`` over aggregates of rows with the columns of ``schema``. Raises ``ExpressionErrors`` as ``parse`` does.
+
+    ``scales``: digits after the point of decimal columns, whose aggregates are exact.
+    """
     errors: list[ExpressionError] = []
     rows = _RowBuilder(schema, ("",), errors.append)
     found: dict[str, Aggregate] = {}
 
     def parser(text: str, tokens: list[Token], build: Builder) -> _Parser:
-        return _AggregateParser(text, tokens, build, rows, found)
+        return _AggregateParser(text, tokens, build, rows, found, scales or {})
 
     node = parsed(text, parser, _GroupBuilder(schema, ("",), errors.append), errors, want)
     used = {n.name for n in walk(node) if isinstance(n, Attr)}
@@ -120,7 +131,7 @@ class _GroupBuilder(Builder):
                 hint: str | None = "to count the rows that satisfy a condition, write sum(where(condition, 1, 0))"
                 self.error(f"{aggregate.function} takes a column, or an expression that gives a number", x.span, hint=hint)
                 return None
-        elif x is not None and x.type not in ("float", "int", "duration"):
+        elif x is not None and x.type not in ("float", "int", "duration", "units"):
             hint = "to add up a condition, write where(condition, 1, 0)" if x.type == "bool" else None
             self.error(f"{aggregate.function} takes numbers", x.span, hint=hint)
             return None
@@ -128,9 +139,11 @@ class _GroupBuilder(Builder):
 
 
 class _AggregateParser(_Parser):
-    def __init__(self, text: str, tokens: list[Token], build: Builder, rows: Builder, found: dict[str, Aggregate]) -> None:
+    def __init__(
+        self, text: str, tokens: list[Token], build: Builder, rows: Builder, found: dict[str, Aggregate], scales: Mapping[str, int]
+    ) -> None:
         super().__init__(text, tokens, build)
-        self.rows, self.found = rows, found
+        self.rows, self.found, self.scales = rows, found, scales
 
     def name(self, token: Token) -> Node | None:
         function = token.value.lower() if token.kind == "name" and self.has("(") else ""
@@ -149,7 +162,10 @@ class _AggregateParser(_Parser):
                 self.build.error(f"{function} takes an argument, such as {function}(x)", span)
             if function != "count" or self.tokens[self.at - 2].value not in ("(", "*"):
                 return None
-        aggregate = Aggregate(AGGREGATES[function], argument, share)
+        scale = self.scales.get(argument.name) if isinstance(argument, Attr) else None
+        if isinstance(argument, Attr) and scale is not None:
+            argument = Attr(side="", name=argument.name, type="units", span=argument.span)
+        aggregate = Aggregate(AGGREGATES[function], argument, share, scale)
         self.found.setdefault(aggregate.spelling, aggregate)
         build = self.build
         assert isinstance(build, _GroupBuilder)

@@ -12,7 +12,8 @@ from typing import Final, Literal, TypeAlias
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Where times begin."""
 
-Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null"]
+Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null", "units"]
+"""``units``: a decimal as the whole number of its smallest units, which only aggregates read."""
 
 
 @dataclass(frozen=True, slots=True)

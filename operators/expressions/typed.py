@@ -35,7 +35,7 @@ COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _INT_LIMIT = 2**63 - 1
 _WORDS: Mapping[Type, str] = {
     "float": "a number", "int": "a number", "text": "a text", "bool": "a condition",
-    "time": "a time", "duration": "a duration", "null": "null",
+    "time": "a time", "duration": "a duration", "null": "null", "units": "a number",
 }  # fmt: skip
 
 

@@ -9,7 +9,21 @@ import numpy as np
 from skyband.operators.base import I64, NEVER, AnyArray
 from skyband.operators.groups.kernels.heaps import LAST_DIRTY, NOT_DIRTY, NOWHERE, Board
 from skyband.operators.groups.kernels.rank import Output
-from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
+from skyband.operators.groups.kernels.tables import (
+    EXTRA_DIGITS,
+    RECORD,
+    WIDE,
+    Groups,
+    Keys,
+    Layout,
+    Moments,
+    Order,
+    Rows,
+    Sets,
+    State,
+    Sums,
+)
+from skyband.operators.groups.kernels.variance import LIMBS, WIDE_SQUARES
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
@@ -25,11 +39,19 @@ def empty_state(layout: Layout) -> State:
     cells = table(arguments, 0)
     rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1), NONE)
     groups = Groups(NONE, NONE, table(arguments, 0), table(lists, 0), table(lists, 0), table(sets, 0), table(2))
-    pool, digits = table(0, WIDE), table(WIDE + EXTRA_DIGITS)
-    exact = Sums(table(sums, 0, RECORD), table(sums, 0, 2), pool, NONE, table(2), digits)
+    exact = _empty_sums(sums, WIDE)
+    moments = Moments(_empty_sums(2 * len(layout.moments_of), WIDE_SQUARES), *(table(LIMBS) for _ in range(4)))
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
-    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, empty_sets(_FIRST_PLACES))
+    totals, by_seq = table(len(layout.total_of), 0, 2), empty_sets(_FIRST_PLACES)
+    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, moments, totals, by_seq)
+
+
+def _empty_sums(slots: int, wide: int) -> Sums:
+    """Return sums without groups, with up to ``wide`` chunks."""
+    shapes = ((slots, 0, RECORD), (slots, 0, 2), (0, wide))
+    narrow, endless, pool = (np.zeros(shape, np.int64) for shape in shapes)
+    return Sums(narrow, endless, pool, NONE, np.zeros(2, np.int64), np.zeros(wide + EXTRA_DIGITS, np.int64))
 
 
 def empty_board(name: I64, carried: int) -> Board:

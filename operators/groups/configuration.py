@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from skyband.operators.base import Column, Window, object_column
+from skyband.operators.base import Column, Window, object_column, units_column
 from skyband.operators.expressions import RowKernel, attributes, compile_row
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
 from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.groups.comparisons import exact
 from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
@@ -39,7 +40,7 @@ class GroupsConfiguration:
     ``deletes``: rows may be deletions. ``carry``: names and aggregates of which every change has the value after its event.
 
     Raises ValueError for no ``group``, a window without bounds, no queries, a query with neither or both of ``k`` and ``above``, k < 1,
-    ``below`` without or greater than ``above``, ``ties`` without ``k``, ``every`` < 1, ``above`` with direction min.
+    ``below`` without or greater than ``above``, ``ties`` without ``k``, ``every`` < 1, ``above`` with direction min, decimals in ``carry``.
     """
 
     group: tuple[str, ...]
@@ -83,6 +84,9 @@ class GroupsConfiguration:
                 raise ValueError(f"query {i}: below needs an above that is at least as large")
             if q.every is not None and q.every < 1:
                 raise ValueError(f"query {i}: every must be at least 1 microsecond")
+        for name, aggregate in self.carry:
+            if is_decimal(aggregate):
+                raise ValueError(f"{name}: decimals are not carried")
         _ = self.kernels  # raises ValueError for expressions of wrong types, and for text constants without a code
 
     @property
@@ -103,9 +107,14 @@ class GroupsConfiguration:
         return Kernels(
             None if self.where is None else compile_row(None, self.where, False, codes),
             tuple(None if is_column(x) else compile_row(x, None, False, codes) for x in self.arguments),
-            None if isinstance(self.score.node, Attr) else compile_row(self.score.node, None, False, codes),
-            None if self.having is None else compile_row(None, self.having.node, False, codes),
+            None if isinstance(self.score.node, Attr) else compile_row(exact(self.score.node, self.scales), None, False, codes),
+            None if self.having is None else compile_row(None, exact(self.having.node, self.scales), False, codes),
         )
+
+    @property
+    def scales(self) -> dict[str, int]:
+        """Digits after the point of the aggregates that are decimals, by their attributes."""
+        return {a.spelling: a.scale for a in self.aggregates if a.scale is not None and is_decimal(a)}
 
     @property
     def object_column(self) -> Column:
@@ -121,7 +130,14 @@ class GroupsConfiguration:
     def columns(self) -> tuple[Column, ...]:
         """The groups' numbers, what the expressions read, and the deletions' targets."""
         read = [c for node in (self.where, *self.arguments) if node is not None for c in attributes(node)]
-        return (self.object_column, *dict.fromkeys(read), *((DELETION_COLUMN,) if self.deletes else ()))
+        given = dict.fromkeys(units_column(c.name) if c.kind == "units" else c for c in read)
+        return (self.object_column, *given, *((DELETION_COLUMN,) if self.deletes else ()))
+
+    @property
+    def units(self) -> int | None:
+        """Digits after the point of a score that is a decimal, and ranks as the whole number of its smallest units; None for others."""
+        first = self.score.aggregates[0] if isinstance(self.score.node, Attr) else None
+        return first.scale if first is not None and is_decimal(first) else None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "kernels"}
@@ -145,3 +161,8 @@ def is_column(x: Node) -> bool:
 def is_whole(x: Node) -> bool:
     """Return True for an argument with int64 values: numbers, texts, instants, truth values."""
     return isinstance(x, Attr) and x.type != "float"
+
+
+def is_decimal(aggregate: Aggregate) -> bool:
+    """Return True if the values of an aggregate are decimals with as many digits after the point as its column."""
+    return aggregate.scale is not None and aggregate.function in ("sum", "min", "max", "first", "last", "quantile")

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from skyband.operators.base import F64, I64, AnyArray
+from skyband.operators.base import F64, I64, AnyArray, units_column
 from skyband.operators.expressions.ast import Attr
-from skyband.operators.groups.configuration import GroupsConfiguration, is_whole
+from skyband.operators.groups import decimals
+from skyband.operators.groups.comparisons import code_name
+from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery, is_whole
 
 
 class Expressions:
@@ -35,7 +37,8 @@ class Expressions:
             if kernel is not None:
                 floats[i] = kernel.evaluate(columns, n)
             elif isinstance(x, Attr):
-                (cells if is_whole(x) else floats)[i] = columns[x.name] if is_whole(x) else columns[x.name] + 0.0
+                column = columns[units_column(x.name).name if x.type == "units" else x.name]
+                (cells if is_whole(x) else floats)[i] = column if is_whole(x) else column + 0.0
         return cells
 
     def scores(self, aggregates: F64) -> F64:
@@ -51,8 +54,33 @@ class Expressions:
         kept = alive > 0
         if self.kernels.having is not None:
             kept &= self.kernels.having.passes(self._columns(aggregates), len(score))
+        if self.configuration.units is not None:
+            place = self.configuration.aggregates.index(self.configuration.score.aggregates[0])
+            score = decimals.ranked(aggregates[place].view(np.int64))
         found: F64 = np.where(kept, self.sign * score + 0.0, math.nan)
         return found
 
-    def _columns(self, aggregates: F64) -> dict[str, F64]:
-        return {a.spelling: aggregates[i] for i, a in enumerate(self.configuration.aggregates)}
+    def shown(self, internal: F64) -> F64:
+        """Return the scores, as the user wrote them, of groups that take part with these internal values."""
+        value = self.sign * internal + 0.0
+        return value if self.configuration.units is None else decimals.doubles(decimals.codes(value), self.configuration.units)
+
+    def bounds(self, q: GroupsQuery) -> tuple[float, float]:
+        """Return the internal values above which a group enters, and at which one that is in still stays."""
+        above = math.inf if q.above is None else q.above
+        scale = self.configuration.units
+        if scale is None:
+            return above, math.nextafter(above, math.inf) if q.below is None else q.below
+        entry = decimals.bound(above, scale, False)
+        return entry, math.nextafter(entry, math.inf) if q.below is None else decimals.bound(q.below, scale, True)
+
+    def _columns(self, aggregates: F64) -> dict[str, AnyArray]:
+        """Return the aggregates by their attributes; those of decimals, int64 codes in place of floats, as doubles and as codes."""
+        found: dict[str, AnyArray] = {}
+        scales = self.configuration.scales
+        for a, values in zip(self.configuration.aggregates, aggregates, strict=True):
+            name, scale = a.spelling, scales.get(a.spelling)
+            found[name] = values if scale is None else decimals.doubles(values.view(np.int64), scale)
+            if scale is not None:
+                found[code_name(name)] = values.view(np.int64)
+        return found

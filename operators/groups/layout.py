@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.groups.carry import cells_of
-from skyband.operators.groups.configuration import GroupsConfiguration, is_whole
+from skyband.operators.groups.configuration import GroupsConfiguration, is_decimal, is_whole
 from skyband.operators.groups.kernels.tables import (
     COUNT,
     COUNT_ROWS,
@@ -22,7 +22,13 @@ from skyband.operators.groups.kernels.tables import (
     MEAN,
     NEWEST,
     QUANTILE,
+    STDDEV_POP,
+    STDDEV_SAMP,
     SUM,
+    TOTAL,
+    TOTAL_MEAN,
+    VAR_POP,
+    VAR_SAMP,
     Layout,
 )
 
@@ -30,6 +36,7 @@ _T = TypeVar("_T")
 _RULES: Final = {"min": LEAST, "max": GREATEST, "first": FIRST, "last": LAST}
 _LEAST_SHARE: Final = Fraction(1, 2**62)
 """The share of the quantile that is the least value, of any number of values."""
+_SPREADS: Final = {"var_pop": VAR_POP, "var_samp": VAR_SAMP, "stddev_pop": STDDEV_POP, "stddev_samp": STDDEV_SAMP}
 
 
 def layout_of(configuration: GroupsConfiguration) -> Layout:
@@ -43,6 +50,8 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
     lists: list[tuple[int, int]] = []
     sets: list[int] = []
     orders: list[int] = []
+    moments: list[int] = []
+    totals: list[int] = []
     codes: list[tuple[int, int]] = []
     for aggregate in configuration.aggregates:
         if aggregate.argument is None:
@@ -51,12 +60,16 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
         argument, function = arguments.index(aggregate.argument), aggregate.function
         if function == "count":
             codes.append((COUNT, argument))
+        elif function in ("sum", "mean") and aggregate.scale is not None:
+            codes.append((TOTAL if function == "sum" else TOTAL_MEAN, _slot(totals, argument)))
         elif function in ("sum", "mean"):
             codes.append((SUM if function == "sum" else MEAN, _slot(sums, argument)))
         elif function == "distinct":
             codes.append((DISTINCT, _slot(sets, argument)))
         elif function == "quantile" or (configuration.deletes and function in ("min", "max")):
             codes.append((QUANTILE, _slot(orders, argument)))
+        elif function in _SPREADS:
+            codes.append((_SPREADS[function], _slot(moments, argument)))
         elif configuration.deletes:
             codes.append((END if function == "first" else NEWEST, _slot(lists, (argument, FIRST))))
         else:
@@ -65,10 +78,9 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
     shares = [_share(a) for a in configuration.aggregates]
     share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
     whole = [int(is_whole(x)) for x in arguments]
-    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders)
-    return Layout(
-        columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept, cells_of(configuration)))
-    )
+    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders, cells_of(configuration), moments, totals)
+    scale, coded = [a.scale or 0 for a in configuration.aggregates], [int(is_decimal(a)) for a in configuration.aggregates]
+    return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept, scale, coded)))
 
 
 def _share(aggregate: Aggregate) -> Fraction:

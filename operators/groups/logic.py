@@ -21,7 +21,7 @@ from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQu
 from skyband.operators.groups.deletions import Deletions
 from skyband.operators.groups.expressions import Expressions
 from skyband.operators.groups.kernels import tables
-from skyband.operators.groups.kernels.advance import DONE, EVENTS, POOL, RECORDS, add_rows, advance, look
+from skyband.operators.groups.kernels.advance import DONE, EVENTS, MOMENTS, POOL, RECORDS, add_rows, advance, look
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
 from skyband.operators.groups.kernels.rank import CHANGE_COLUMNS, POINT_COLUMNS, Output, Query, Values, place_all, rank
 from skyband.operators.groups.kernels.sets import move_sets
@@ -76,7 +76,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.sign, self.carry)
+            return changes_of([], self.number, self.name, self.expressions.shown, self.carry)
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -85,7 +85,7 @@ class GroupsLogic:
         self._advance(feed, events)
         values = self._values(feed, events)
         outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.sign, self.carry)
+        return changes_of(outputs, self.number, self.name, self.expressions.shown, self.carry)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
@@ -154,9 +154,10 @@ class GroupsLogic:
         def table(n: int) -> I64:
             return np.empty(n, np.int64)
 
+        values = np.empty((len(self.layout.code), records))
         return tables.Events(
             table(events), table(events), table(events + 1), np.zeros(jobs + 1, np.int64), table(records), table(records),
-            np.empty((len(self.layout.code), records)), table(self.n + 1), np.array([0, -1, 0, 0]),
+            values, values.view(np.int64), table(self.n + 1), np.array([0, -1, 0, 0]),
             np.empty((len(self.layout.cells), records), np.int64),
         )  # fmt: skip
 
@@ -169,6 +170,11 @@ class GroupsLogic:
     def _make_room_for(self, why: int) -> None:
         if why == POOL:
             self.state = self.state._replace(sums=arrays.more_pool(self.state.sums, len(self.layout.sum_of)))
+            return
+        if why == MOMENTS:
+            moments = self.state.moments
+            sums = arrays.more_pool(moments.sums, 2 * len(self.layout.moments_of))
+            self.state = self.state._replace(moments=moments._replace(sums=sums))
             return
         sets = arrays.empty_sets(2 * len(self.state.sets.owner))
         move_sets(self.state.sets, sets)
@@ -210,9 +216,7 @@ class GroupsLogic:
         return out
 
     def _query(self, q: GroupsQuery) -> Query:
-        above = math.inf if q.above is None else q.above
-        below = math.nextafter(above, math.inf) if q.below is None else q.below
-        return Query(q.k or 0, above, below, q.every or 0, self.until, int(q.ties), 2 * self.n)
+        return Query(q.k or 0, *self.expressions.bounds(q), q.every or 0, self.until, int(q.ties), 2 * self.n)
 
     # ---------------------------------------------------------------- groups and keys
 
@@ -235,7 +239,10 @@ class GroupsLogic:
             self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
             root = arrays.lengthened(self.state.order.root, size, -1)
-            self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root))
+            moments, totals = self.state.moments, arrays.lengthened(self.state.totals, size, axis=1)
+            moments = moments._replace(sums=arrays.more_sums(moments.sums, size))
+            order = self.state.order._replace(root=root)
+            self.state = self.state._replace(groups=groups, sums=sums, order=order, moments=moments, totals=totals)
             self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end
@@ -380,7 +387,7 @@ class GroupsLogic:
         mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
         best = mine[np.lexsort((self.name[mine], -board.value[mine]))]
         best = best[(np.arange(len(best)) < k) | (asked.ties & (board.value[best] == board.value[best[:k][-1:]]))]
-        score = self.expressions.sign * board.value[best] + 0.0
+        score = self.expressions.shown(board.value[best])
         return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
 
     def skyband(self) -> Items:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from skyband.operators.base import I64, AnyArray, Changes, Traces
+from skyband.operators.base import F64, I64, AnyArray, Changes, Traces
 from skyband.operators.groups.carry import Carry
 from skyband.operators.groups.kernels.rank import Output
 
@@ -15,16 +15,16 @@ VALUE = "score"
 """The time-varying value of ``Traces``."""
 
 
-def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float, carry: Carry) -> Changes:
-    """Return changes by (query, key, step, pos) and points by (query, key, at, name); ``sign`` is -1 for direction min."""
-    changes, points = [_changes(q, out, number, name, sign) for q, out in enumerate(outputs)], []
+def changes_of(outputs: Sequence[Output], number: I64, name: I64, shown: Callable[[F64], F64], carry: Carry) -> Changes:
+    """Return changes by (query, key, step, pos) and points by (query, key, at, name); ``shown`` gives the scores of internal values."""
+    changes, points = [_changes(q, out, number, name, shown) for q, out in enumerate(outputs)], []
     for q, out in enumerate(outputs):
         n = out.counts[1]
         row, value = out.points[:n], out.point_value[:n]
         if not ascending(row[:, 0], row[:, 1]):
             order = np.lexsort((name[row[:, 2]], row[:, 1], row[:, 0]))
             row, value = row[order], value[order]
-        points.append((np.full(n, q, np.int16), row[:, 0], row[:, 1], number[row[:, 2]], sign * value + 0.0))
+        points.append((np.full(n, q, np.int16), row[:, 0], row[:, 1], number[row[:, 2]], shown(value)))
     if not changes:
         return replace(Changes.empty(1), values=carry.columns(np.empty((len(carry.names), 0), np.int64)))
     query, key, at, items, value = (np.concatenate(parts) for parts in zip(*points, strict=True))
@@ -42,7 +42,7 @@ def ascending(key: I64, at: I64) -> bool:
     return bool(np.all((key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (at[1:] > at[:-1]))))
 
 
-def _changes(q: int, out: Output, number: I64, name: I64, sign: float) -> tuple[AnyArray, ...]:
+def _changes(q: int, out: Output, number: I64, name: I64, shown: Callable[[F64], F64]) -> tuple[AnyArray, ...]:
     """Return the columns of one query's changes: of a step first those that leave, then those that enter, each in rank order."""
     n = int(out.counts[0])
     row, value = out.changes[:n], out.change_value[:n]
@@ -53,6 +53,6 @@ def _changes(q: int, out: Output, number: I64, name: I64, sign: float) -> tuple[
     pos = np.arange(n) - np.maximum.accumulate(np.where(first, np.arange(n), 0))
     return (
         np.full(n, q, np.int16), row[:, 0], row[:, 1], row[:, 2], pos.astype(np.int32), row[:, 3].astype(np.int8),
-        row[:, 4].astype(np.int8), sign * value + 0.0, number[row[:, 5]],
+        row[:, 4].astype(np.int8), shown(value), number[row[:, 5]],
         out.carried[:, :n][:, order],
     )  # fmt: skip

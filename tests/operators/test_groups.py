@@ -23,6 +23,8 @@ from tests.seeds import seeds
 
 COLUMNS: dict[str, Kind] = {"g": "int", "x": "float", "n": "int", "s": "text", "ok": "bool"}
 KEYS = 2
+Score = float | Fraction
+"""A fraction if it is a decimal: it ranks as that, and its nearest double is shown."""
 Row = tuple[Any, ...]
 """time, key, group, x, n, s; of a deletion, at the end, the seq of the row that it deletes."""
 TARGET = 6
@@ -40,11 +42,15 @@ CARRY = (
 )  # fmt: skip
 
 
-def groups(score: str, *queries: GroupsQuery, having: str | None = None, where: str | None = None, **given: Any) -> Groups:
+def groups(
+    score: str, *queries: GroupsQuery, having: str | None = None, where: str | None = None, scale: int | None = None, **given: Any
+) -> Groups:
+    """``scale``: n is a decimal with so many digits after the point."""
     given = {"window": Window(count=6, micros=20), **given}
+    scales = {} if scale is None else {"n": scale}
     return Groups(
-        group=("g",), score=parse_aggregates(score, COLUMNS, "score"), queries=queries,
-        having=None if having is None else parse_aggregates(having, COLUMNS, "predicate"),
+        group=("g",), score=parse_aggregates(score, COLUMNS, "score", scales), queries=queries,
+        having=None if having is None else parse_aggregates(having, COLUMNS, "predicate", scales),
         where=None if where is None else parse(where, COLUMNS, ("",), "predicate"), **given,
     )  # fmt: skip
 
@@ -63,6 +69,7 @@ OPERATORS = {
     "carry": groups("sum(x)", GroupsQuery(k=2), GroupsQuery(k=1, every=7), carry=CARRY[1:]),  # codes are not those of texts
     "ties": groups("count()", GroupsQuery(k=1, ties=True), GroupsQuery(k=3, ties=True, every=7), GroupsQuery(k=2)),
     "tied sums": groups("sum(where(x > 0, 1, 0))", GroupsQuery(k=2, ties=True), direction="min", window=TIME),
+    "variance": groups("var_samp(x) + stddev_pop(n)", GroupsQuery(k=2)),
     "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
 }
 
@@ -92,12 +99,24 @@ def nearest(x: float | Fraction) -> float:
         return math.inf if x > 0 else -math.inf
 
 
+def text_of(x: Score) -> str:
+    return (nearest(x) + 0.0).hex()
+
+
 def known(rows: list[Row], column: int) -> list[Any]:
     return [r[column] for r in rows if r[column] == r[column] and r[column] != NULL]
 
 
 def quantile(values: list[Any], share: Fraction) -> float:
     return float(sorted(values)[math.ceil(share * len(values)) - 1]) if values else math.nan
+
+
+def variance(values: list[Any], sample: int) -> float:
+    n = len(values)
+    if n <= sample or any(isinstance(v, float) and math.isinf(v) for v in values):
+        return math.nan
+    middle = sum(map(Fraction, values), Fraction(0)) / n
+    return nearest(sum(((Fraction(v) - middle) ** 2 for v in values), Fraction(0)) / (n - sample))
 
 
 SCORES: dict[str, Any] = {
@@ -116,11 +135,16 @@ SCORES: dict[str, Any] = {
     "quantile(x, 1)": lambda rows: max(known(rows, 3), default=math.nan),
     "first(x)": lambda rows: (known(rows, 3) or [math.nan])[0],
     "last(x)": lambda rows: (known(rows, 3) or [math.nan])[-1],
+    "var_pop(x)": lambda rows: variance(known(rows, 3), 0),
+    "variance(x)": lambda rows: variance(known(rows, 3), 1),
+    "stddev(x)": lambda rows: math.sqrt(variance(known(rows, 3), 1)),
+    "stddev_pop(n)": lambda rows: math.sqrt(variance(known(rows, 4), 0)),
 }
 CARRIED: dict[str, Any] = {
     "first": lambda values: values[0] if values else NULL, "last": lambda values: values[-1] if values else NULL,
     "max": lambda values: max(values, default=NULL), "min": lambda values: min(values, default=math.nan),
     "sum": lambda values: nearest(exact(values)) if values else math.nan, "distinct": lambda values: len(set(values)),
+    "count": len,
 }  # fmt: skip
 NO_DELETIONS: Mapping[int, str] = {}
 MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths")
@@ -151,17 +175,17 @@ class Expected:
     operator: Groups
     query: GroupsQuery
     score: Any
-    shown: dict[int, float] = field(default_factory=dict)
+    shown: dict[int, Score] = field(default_factory=dict)
     members: set[int] = field(default_factory=set)
     step: int = 0
     changes: list[Any] = field(default_factory=list)
     points: dict[tuple[int, int], float] = field(default_factory=dict)
-    traced: dict[int, float] = field(default_factory=dict)
+    traced: dict[int, Score] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
 
-    def result(self, alive: list[Row]) -> dict[int, float]:
+    def result(self, alive: list[Row]) -> dict[int, Score]:
         groups = {r[2] for r in alive if r[2] != NULL}
-        scores = {g: self.score([r for r in alive if r[2] == g]) + 0.0 for g in groups}
+        scores = {g: self.score([r for r in alive if r[2] == g]) for g in groups}
         scores = {g: s for g, s in scores.items() if s == s}
         q = self.query
         if q.k is not None:
@@ -188,11 +212,11 @@ class Expected:
         carried = {g: self.carried([r for r in alive if r[2] == g]) for g in [*left, *came]}
         for g in left:
             self.changes.append(
-                (at, self.step, -1, "displaced" if g in here else took.get(g, "expiry"), g, self.shown[g].hex(), *carried[g])
+                (at, self.step, -1, "displaced" if g in here else took.get(g, "expiry"), g, text_of(self.shown[g]), *carried[g])
             )
         for g in came:
             cause = "boundary" if self.query.every else "arrival" if g == arrived else "promoted"
-            self.changes.append((at, self.step, 1, cause, g, now[g].hex(), *carried[g]))
+            self.changes.append((at, self.step, 1, cause, g, text_of(now[g]), *carried[g]))
         for g in [*left, *came]:
             self.traced.pop(g, None)
         self.shown = now
@@ -210,7 +234,7 @@ class Expected:
         """After all events of an instant."""
         for g, s in self.shown.items():
             if self.traced.get(g) != s:
-                self.points[at, g] = self.traced[g] = s
+                self.traced[g], self.points[at, g] = s, nearest(s) + 0.0
 
 
 def expected(operator: Groups, q: int, score: Any, stream: list[Row], key: int, end: int) -> Expected:
@@ -252,6 +276,7 @@ class Player:
             "ok": [r[5] % 2 for *_, r in rows]
         }
         arrays = {name: np.array(c, np.float64 if name == "x" else np.int64) for name, c in columns.items()}
+        arrays["%n"] = arrays["n"]
         if self.operator.deletes:
             arrays["$target"] = np.array([r[TARGET] if len(r) > TARGET else NULL for *_, r in rows], np.int64)
         key, seq, time = (np.array(a, np.int64) for a in ([r[0] for r in rows], [r[1] for r in rows], [r[2][0] for r in rows]))

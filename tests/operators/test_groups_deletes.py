@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,25 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import NULL, Window
 from skyband.operators.contract import check_operator
+from skyband.operators.expressions.aggregates import Aggregate
+from skyband.operators.expressions.ast import Attr
 from skyband.operators.groups import Groups, GroupsQuery
-from tests.operators.test_groups import COUNT, KEYS, SCORES, TARGET, TIME, Expected, Player, Row, groups
+from tests.operators.test_groups import (
+    CARRY,
+    COUNT,
+    KEYS,
+    SCORES,
+    TARGET,
+    TIES,
+    TIME,
+    Expected,
+    Player,
+    Row,
+    groups,
+    known,
+    nearest,
+    variance,
+)
 from tests.seeds import seeds
 
 QUERIES = (
@@ -26,6 +45,9 @@ OPERATORS = {
     "sum": groups("sum(x)", *QUERIES, deletes=True),
     "ends": groups("max(x) - min(n) + min(x)", GroupsQuery(k=2), GroupsQuery(above=1, below=0), deletes=True, window=COUNT),
     "first and last": groups("last(x) - first(n) + last(n)", GroupsQuery(k=2, every=5), GroupsQuery(k=2), deletes=True, window=TIME),
+    "variance": groups("stddev(x) + var_pop(n)", *QUERIES, deletes=True),
+    "decimals": groups("sum(n)", *QUERIES, scale=2, deletes=True, having="last(n) >= 0.01"),
+    "ends of decimals": groups("max(n) - min(n) + first(n)", *QUERIES, scale=2, deletes=True, having="mean(n) < 1e9"),
     "quantile": groups("quantile(x, 0.5) + distinct(s)", *QUERIES, deletes=True, having="count(x) > 1", where="n >= 0"),
 }
 
@@ -46,6 +68,30 @@ EVENTS = st.lists(
     min_size=1, max_size=40,
 )  # fmt: skip
 """Gap, key, group, x, n, s; how far back the row is that it deletes, if any."""
+
+
+WIDE = (0.0, 1.0, -1.0, 0.1, 1e16, 1e300, -1e300, 2.0**-1074, 2.0**511, float("inf"), float("nan"))
+UNITS = (0, 1, -1, 10, 10, 90_071_992_547_409_930, 90_071_992_547_409_931, -90_071_992_547_409_930, NULL)
+"""Of decimals with two digits after the point; two of them are equal as doubles."""
+assert UNITS[5] / 100 == UNITS[6] / 100
+
+
+def decimal(function: Any) -> Any:
+    """The score that is a function of the fractions of n."""
+
+    def score(rows: list[Row]) -> Any:
+        found = [Fraction(u, 100) for u in known(rows, 4)]
+        return function(found) if found else math.nan
+
+    return score
+
+
+DECIMALS = {
+    "sum(n)": decimal(sum), "min(n)": decimal(min), "max(n)": decimal(max), "first(n)": decimal(lambda values: values[0]),
+    "last(n)": decimal(lambda values: values[-1]), "quantile(n, 0.5)": decimal(lambda values: sorted(values)[(len(values) - 1) // 2]),
+    "mean(n)": decimal(lambda values: nearest(sum(values) / len(values))), "var_pop(n)": decimal(lambda values: variance(values, 0)),
+    "stddev(n)": decimal(lambda values: math.sqrt(variance(values, 1))),
+}  # fmt: skip
 
 
 def stream_of(events: list[tuple[Any, ...]]) -> list[Row]:
@@ -96,13 +142,13 @@ def expected(operator: Groups, q: int, score: Any, stream: list[Row], key: int, 
     return found
 
 
-def check(operator: Groups, score: str, stream: list[Row], seed: int) -> None:
+def check(operator: Groups, score: Any, stream: list[Row], seed: int) -> None:
     end = stream[-1][0] + 25
     player = Player(operator, np.random.default_rng(seed))
     player.play(stream, end, 0.3)
     for q in range(len(operator.queries)):
         for key in range(KEYS):
-            want = expected(operator, q, SCORES[score], stream, key, end)
+            want = expected(operator, q, score, stream, key, end)
             assert player.changes.get((q, key), []) == want.changes
             assert player.points.get((q, key), {}) == want.points
 
@@ -112,7 +158,35 @@ def check(operator: Groups, score: str, stream: list[Row], seed: int) -> None:
 def test_every_event_is_as_defined(score: str, events: list[tuple[Any, ...]], window: Window, seed: int) -> None:
     stream = stream_of(events)
     if stream:
-        check(groups(score, *QUERIES, window=window, deletes=True), score, stream, seed)
+        check(groups(score, *QUERIES, window=window, deletes=True), SCORES[score], stream, seed)
+
+
+@pytest.mark.parametrize("score", ["var_pop(x)", "variance(x)", "stddev(x)"])
+@given(events=EVENTS, values=st.lists(st.sampled_from(WIDE), min_size=1, max_size=9), seed=st.integers(0, 9))
+def test_variances_forget_deleted_rows(score: str, events: list[tuple[Any, ...]], values: list[float], seed: int) -> None:
+    """Values of all magnitudes, whose sums of squares need all their chunks, or none again; infinities leave, too."""
+    events = [(*e[:3], values[i % len(values)], *e[4:]) for i, e in enumerate(events)]
+    stream = stream_of(events)
+    if stream:
+        check(groups(score, *QUERIES, window=Window(count=6, micros=9), deletes=True), SCORES[score], stream, seed)
+
+
+@pytest.mark.parametrize("direction", ["max", "min"])
+@pytest.mark.parametrize("score", DECIMALS)
+@given(events=EVENTS, units=st.lists(st.sampled_from(UNITS), min_size=1, max_size=9), deletes=st.booleans(), seed=st.integers(0, 9))
+def test_decimals_are_exact(score: str, direction: Any, events: list[tuple[Any, ...]], units: list[int], deletes: bool, seed: int) -> None:
+    """With deletions, ties and carried aggregates: some decimals are equal as doubles, and only equal decimals tie."""
+    events = [(*e[:4], units[i % len(units)], e[5], e[6] if deletes else None) for i, e in enumerate(events)]
+    stream = stream_of(events)
+    if stream:
+        queries = (*TIES, *QUERIES) if direction == "max" else TIES
+        carry = (*CARRY[3:], ("count_n", counted("count")), ("distinct_n", counted("distinct")))
+        operator = groups(score, *queries, scale=2, direction=direction, window=Window(count=5, micros=9), deletes=deletes, carry=carry)
+        check(operator, DECIMALS[score], stream, seed)
+
+
+def counted(function: str) -> Aggregate:
+    return Aggregate(function, Attr(side="", name="n", type="units"), scale=2)
 
 
 def test_a_row_in_the_middle_is_forgotten() -> None:

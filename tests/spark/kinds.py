@@ -68,10 +68,14 @@ DELETED = """\
     carry: [last(grp), max(id), distinct(x), mean(y)]}
   busy: {type: threshold_groups, group: who, score: count(), above: 3, below: 2, window: {time: 90 minutes}}
   varied: {type: threshold_groups, group: grp, score: "distinct(y) + quantile(x, 0.5)", above: 6, every: 30 minutes, window: {count: 8}}
+  cents: {type: topk_groups, group: who, score: sum(price), having: sum(price) >= 0.1, k: 1, ties: include, carry: [distinct(price)]}
+  paid: {type: threshold_groups, group: who, score: max(price), above: 0.7, below: 0.4, window: {count: 9}}
+  spread: {type: topk_groups, group: who, score: stddev(x) + var_pop(price), k: 2, window: {count: 20}}
 """
 WHO = """\
 transform:
   - derive: {who: "if(y = 3 and x < 1, null, concat(side, cast(y as string)))", busy: "if(x = 11, null, x > 5)"}
+  - derive: {price: {sql: "if(y = 1, null, x / 10)", type: "decimal(10,2)"}}
 """
 
 

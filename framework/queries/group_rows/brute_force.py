@@ -1,4 +1,7 @@
-"""The result by definition: of every group with rows in the window, the aggregates, with whole numbers and fractions."""
+"""The result by definition: of every group with rows in the window, the aggregates, with whole numbers and fractions.
+
+A score that is an aggregate of a decimal column ranks as the exact decimal, a fraction; its double is shown.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.base.items import ItemColumn
+from skyband.framework.queries.group_rows.brute_force_decimals import judged
 from skyband.framework.queries.protocol import Makeup, Question
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
@@ -45,7 +49,8 @@ def passing(question: Question, every: bool = False) -> Found | None:
     most = len(ranked) if every or asked.k is None else asked.k
     if asked.ties and most < len(ranked):
         most = max(i for i, g in enumerate(ranked, 1) if scores[g] == scores[ranked[most - 1]])
-    return [(items[g], scores[g]) for g in ranked[:most]]
+    shown = {g: _nearest(scores[g]) for g in ranked[:most]}
+    return [(items[g], shown[g]) for g in sorted(shown, key=lambda g: (sign * shown[g], names[g]))]
 
 
 def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str:
@@ -72,7 +77,7 @@ def makeup(question: Question, item: tuple[Any, ...], most: int) -> Makeup:
     mine, op, values = _rows_of(question, item), _operator(question), _values(question)
     found: dict[str, Any] = {}
     for a in (*op.score.aggregates, *(op.having.aggregates if op.having is not None else ())):
-        number = _aggregate(a, None if a.argument is None else values[op.arguments.index(a.argument)], mine)
+        number = _nearest(_aggregate(a, None if a.argument is None else values[op.arguments.index(a.argument)], mine))
         found[a.spelling] = None if math.isnan(number) else number
     found |= {c.name: _carried(question, c, mine) for c in question.query.item.carried}
     columns = tuple(dict.fromkeys(c.name for x in op.arguments for c in attributes(x)))
@@ -167,6 +172,10 @@ def _values(question: Question) -> list[list[Any]]:
         rows = question.data.values(0, n)
         found = []
         for x in _operator(question).arguments:
+            if isinstance(x, Attr) and x.type == "units":
+                decimals = question.data.every.rows[x.name].to_pylist()
+                found.append([None if d is None else Fraction(d) for d in decimals])
+                continue
             v = _argument(x)(rows, rows)
             value, valid = np.broadcast_to(v.value, n), np.broadcast_to(v.valid, n)
             found.append([a if ok else None for a, ok in zip(value.tolist(), valid.tolist(), strict=True)])
@@ -188,7 +197,7 @@ def _argument(x: Node) -> Callable[..., Values]:
     return values
 
 
-def _scores(question: Question, window: Iterable[int], of_groups: frozenset[Group] | None = None) -> dict[Group, float]:
+def _scores(question: Question, window: Iterable[int], of_groups: frozenset[Group] | None = None) -> dict[Group, float | Fraction]:
     """Return the scores of the groups that take part, of all or of some."""
     of, op = _group_of(question), _operator(question)
     rows: dict[Group, list[int]] = {}
@@ -200,11 +209,18 @@ def _scores(question: Question, window: Iterable[int], of_groups: frozenset[Grou
     for aggregate in op.aggregates:
         mine = None if aggregate.argument is None else values[op.arguments.index(aggregate.argument)]
         columns.append([_aggregate(aggregate, mine, r) for r in rows.values()])
-    objects = {a.spelling: _column(c) for a, c in zip(op.aggregates, columns, strict=True)}
+    objects = {a.spelling: _column([_nearest(v) for v in c]) for a, c in zip(op.aggregates, columns, strict=True)}
+    exact_columns = {a.spelling: c for a, c in zip(op.aggregates, columns, strict=True) if any(isinstance(v, Fraction) for v in c)}
+    scales = {a.spelling: a.scale for a in op.aggregates if a.spelling in exact_columns}
+    nodes = [judged(node, exact_columns, scales, objects) for node in (op.score.node, None if op.having is None else op.having.node)]
     n = len(rows)
-    score = np.broadcast_to(score_of(op.score.node)(objects, objects), n)
-    kept = np.broadcast_to(holds(None if op.having is None else op.having.node)(objects, objects), n)
-    return {g: s for g, s, ok in zip(rows, score.tolist(), kept.tolist(), strict=True) if ok and s == s}
+    score = np.broadcast_to(score_of(nodes[0] or op.score.node)(objects, objects), n)
+    kept = np.broadcast_to(holds(nodes[1])(objects, objects), n)
+    known = {g: s for g, s, ok in zip(rows, score.tolist(), kept.tolist(), strict=True) if ok and s == s}
+    if op.units is None:
+        return known
+    exact = dict(zip(rows, columns[op.aggregates.index(op.score.aggregates[0])], strict=True))
+    return {g: exact[g] for g in known}
 
 
 def _column(values: list[float]) -> Values:
@@ -212,8 +228,8 @@ def _column(values: list[float]) -> Values:
     return Values(found, ~np.isnan(found))
 
 
-def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> float:
-    """Return an aggregate of some rows, NaN for null."""
+def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> float | Fraction:
+    """Return an aggregate of some rows, NaN for null; sums and single values of decimals as fractions."""
     function = aggregate.function
     if values is None:
         return float(len(rows))
@@ -225,8 +241,15 @@ def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) 
     if not known:
         return math.nan
     if aggregate.share is not None:
-        return float(sorted(known)[math.ceil(Fraction(repr(aggregate.share)) * len(known)) - 1])
+        return _single(sorted(known)[math.ceil(Fraction(repr(aggregate.share)) * len(known)) - 1])
+    if function == "sum" and isinstance(known[0], Fraction):
+        return sum(known, Fraction(0))
     return _FUNCTIONS[function](known)
+
+
+def _single(value: Any) -> float | Fraction:
+    """Return the value of one row."""
+    return value if isinstance(value, Fraction) else float(value)
 
 
 def _exact(values: list[Any], divisor: int = 1) -> float:
@@ -234,20 +257,39 @@ def _exact(values: list[Any], divisor: int = 1) -> float:
     endless = {v for v in values if isinstance(v, float) and math.isinf(v)}
     if endless:
         return endless.pop() if len(endless) == 1 else math.nan
-    total = sum((Fraction(v) for v in values), Fraction(0)) / divisor
+    return _nearest(sum((Fraction(v) for v in values), Fraction(0)) / divisor)
+
+
+def _nearest(x: Fraction | float) -> float:
+    if isinstance(x, float):
+        return x
     try:
-        return total.numerator / total.denominator  # Python rounds a quotient of whole numbers once, to nearest
+        return x.numerator / x.denominator  # Python rounds a quotient of whole numbers once, to nearest
     except OverflowError:
-        return math.inf if total > 0 else -math.inf
+        return math.inf if x > 0 else -math.inf
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float]]] = {
+def _variance(values: list[Any], sample: bool) -> float:
+    """Return the variance, rounded once; NaN for null, and with infinities."""
+    n = len(values)
+    if n < 1 + sample or any(isinstance(v, float) and math.isinf(v) for v in values):
+        return math.nan
+    known = [Fraction(v) for v in values]
+    total, squares = sum(known, Fraction(0)), sum((v * v for v in known), Fraction(0))
+    return _nearest((n * squares - total * total) / (n * (n - sample)))
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float | Fraction]]] = {
     "sum": _exact,
     "mean": lambda values: _exact(values, len(values)),
-    "min": lambda values: float(min(values)),
-    "max": lambda values: float(max(values)),
-    "first": lambda values: float(values[0]),
-    "last": lambda values: float(values[-1]),
+    "min": lambda values: _single(min(values)),
+    "max": lambda values: _single(max(values)),
+    "first": lambda values: _single(values[0]),
+    "last": lambda values: _single(values[-1]),
+    "var_pop": lambda values: _variance(values, False),
+    "var_samp": lambda values: _variance(values, True),
+    "stddev_pop": lambda values: math.sqrt(_variance(values, False)),
+    "stddev_samp": lambda values: math.sqrt(_variance(values, True)),
 }
 
 
@@ -271,12 +313,19 @@ def _members(question: Question, at: int, end: int) -> frozenset[Group] | None:
     return history.members[found] if found >= 0 else frozenset()
 
 
+def _bound(number: float, decimals: int | None) -> Fraction | float:
+    """Return a bound of scores: of decimals the number that a person wrote, such as a tenth for 0.1."""
+    return number if decimals is None else Fraction(repr(number))
+
+
 def _history(question: Question) -> _History:
     """Judge the groups that each event touches, from the first event on. A group that is in may stay where it could not enter."""
     asked, window, time = _asked(question), question.query.window, question.data.every.time.tolist()
     life, most = window.micros or math.inf, window.count or math.inf
     of = _group_of(question)
     found, members, first, end = _History([], []), frozenset[Group](), 0, 0
+    units = _operator(question).units
+    above, below = _bound(asked.above, units), None if asked.below is None else _bound(asked.below, units)
     gone = set[int]()
     for (at, _, arrives), deleted in _moments(question):
         before, first_before = end, first
@@ -290,8 +339,7 @@ def _history(question: Question) -> _History:
         touched = frozenset(of[i] for i in touching if of[i] >= 0)
         if touched:
             scores = _scores(question, [i for i in range(first, end) if i not in gone], touched)
-            stays = math.nextafter(asked.above, math.inf) if asked.below is None else asked.below
-            inside = {g for g, s in scores.items() if s > asked.above or (g in members and s >= stays)}
+            inside = {g for g, s in scores.items() if s > above or (g in members and below is not None and s >= below)}
             members = (members - touched) | inside
         found.after.append((at, end, len(gone)))
         found.members.append(members)

@@ -38,13 +38,13 @@ class Carried:
         said = f"{self.function}({self.column}) of the group's rows in the window, as of the change"
         return ItemColumn(self.name, self.column, 0, "carry", TYPES[self.function], said)
 
-    def aggregate(self, kinds: Mapping[str, Kind]) -> Aggregate:
-        """Return the aggregate of columns of these kinds."""
+    def aggregate(self, kinds: Mapping[str, Kind], scales: Mapping[str, int]) -> Aggregate:
+        """Return the aggregate of columns of these kinds; ``scales``: digits after the point of decimal columns."""
         if not self.column:
             return Aggregate(self.function, None)
-        kind = kinds[self.column]
+        kind, scale = kinds[self.column], scales.get(self.column)
         assert kind != "list"
-        return Aggregate(self.function, Attr(side="", name=self.column, type=kind))
+        return Aggregate(self.function, Attr(side="", name=self.column, type=kind if scale is None else "units"), scale=scale)
 
 
 def carried(text: str) -> Carried | None:

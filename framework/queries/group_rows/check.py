@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Literal
 
 from skyband.framework.base.columns import FIXED_COLUMNS
 from skyband.framework.base.errors import one_of
@@ -13,8 +13,6 @@ from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.models.job import kind_of
 from skyband.framework.spec.parsing.document import Path
-
-_FRACTIONS: Final = "decimal"
 
 
 def check(s: Scope, path: Path, query: GroupRows) -> None:
@@ -29,6 +27,8 @@ def check(s: Scope, path: Path, query: GroupRows) -> None:
 
 def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequence[str]) -> None:
     """Check that ``text`` is an aggregate of a column, of a type that it takes, whose name no other column of the tables has."""
+    from skyband.framework.queries.group_rows.decimals import mistake, scales
+
     if s.doc.bad(at):
         return
     found, where = carried(text), s.doc.where_value(at)
@@ -45,9 +45,11 @@ def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequ
     type_ = s.types[found.column] if found.column else None
     if type_ is not None and found.function in OF_NUMBERS and kind_of(type_) not in ("int", "float"):
         s.doc.add("SKY-E126", f"{found.function} takes numbers, and '{found.column}' is {type_}", where, f"such as last({found.column})")
-    elif type_ is not None and type_.startswith(_FRACTIONS) and TYPES[found.function] != "bigint":
+    elif type_ is not None and type_.startswith("decimal") and TYPES[found.function] != "bigint":
         hint = f"derive whole units, such as cast({found.column} * 100 as bigint), and carry those"
-        s.doc.add("SKY-E126", f"decimals are read as doubles, and '{found.column}' is {type_}", where, hint)
+        s.doc.add("SKY-E126", f"groups do not carry decimals, and '{found.column}' is {type_}", where, hint)
+    elif (wrong := mistake(found.aggregate(s.kinds(), scales(s.types)), s.types)) is not None:
+        s.doc.add("SKY-E126", wrong[0], where, wrong[1])
     elif any((c := carried(t)) is not None and c.name == found.name for t in before):
         s.doc.add("SKY-E125", f"'{text}' is carried twice", where)
     elif found.name.lower() in {c.lower() for c in (*FIXED_COLUMNS, *query.groups, *s.job.source.partition_by)}:
@@ -55,18 +57,14 @@ def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequ
 
 
 def _check_expression(s: Scope, path: Path, text: str, want: Literal["score", "predicate"]) -> None:
-    """Check an expression over aggregates; decimals in sums are refused, since sums of doubles are not those of decimals."""
+    """Check an expression over aggregates, and that decimals in it can be exact."""
+    from skyband.framework.queries.group_rows.decimals import mistake, scales
     from skyband.operators.expressions.aggregates import parse_aggregates
-    from skyband.operators.expressions.canonical import attributes
 
     if not s.expression(path, text, ("",), want, aggregates=True):
         return
-    for aggregate in parse_aggregates(text, s.kinds(), want).aggregates:
-        read = attributes(aggregate.argument) if aggregate.argument is not None else ()
-        decimals = [c.name for c in read if (s.types[c.name] or "").startswith(_FRACTIONS)]
-        if aggregate.function in ("sum", "mean") and decimals:
-            name = decimals[0]
-            message = f"{aggregate.function} adds doubles or whole numbers, and '{name}' is {s.types[name]}: its sums would not be exact"
-            hint = f"derive whole units, such as cast({name} * 100 as bigint), and add those"
-            s.doc.add("SKY-E126", message, s.doc.where_value(path), hint)
+    for aggregate in parse_aggregates(text, s.kinds(), want, scales(s.types)).aggregates:
+        found = mistake(aggregate, s.types)
+        if found is not None:
+            s.doc.add("SKY-E126", found[0], s.doc.where_value(path), found[1])
             return

@@ -12,6 +12,7 @@ from typing import Literal, cast
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.row_nodes import predicate, predicate_key, texts_of
 from skyband.framework.queries.group_rows.carry import carried
+from skyband.framework.queries.group_rows.decimals import scales
 from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.operators.base import Operator, Window
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression, parse_aggregates
@@ -51,8 +52,9 @@ def _direction(query: GroupRows) -> Literal["min", "max"]:
 
 def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
     first = cast(GroupRows, group[0].query)
-    score = parse_aggregates(first.score, context.kinds, "score")
-    having = None if first.having is None else parse_aggregates(first.having, context.kinds, "predicate")
+    exact = scales({f.name: f.type for f in context.fields})
+    score = parse_aggregates(first.score, context.kinds, "score", exact)
+    having = None if first.having is None else parse_aggregates(first.having, context.kinds, "predicate", exact)
     where = predicate(context, first.where)
 
     def build(texts: tuple[str, ...]) -> Operator:
@@ -76,8 +78,9 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
 
 def _carry(context: Context, group: tuple[QueryEntry, ...]) -> tuple[tuple[str, Aggregate], ...]:
     """Return what any of the queries carries."""
+    exact = scales({f.name: f.type for f in context.fields})
     found = [carried(text) for m in group for text in m.query.carry]
-    return tuple({c.name: c.aggregate(context.kinds) for c in found if c is not None}.items())
+    return tuple({c.name: c.aggregate(context.kinds, exact) for c in found if c is not None}.items())
 
 
 def _nodes(expression: AggregateExpression | None) -> list[Node]:

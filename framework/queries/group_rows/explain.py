@@ -16,6 +16,8 @@ _ROW, _VALUE, _LINKS, _GROUP, _SUM, _SET = 36, 8, 16, 150, 72, 48
 """Bytes of a row, of a value of a row, of a row's place in a list, of a group, of a sum of a group, of a different value of a group."""
 _FOUND = 80
 """Bytes with which a row is found when it is deleted."""
+_SUMS: Final = {"sum": 1, "mean": 1, **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), 14)}
+"""What each aggregate takes, in sums: one of squares of doubles needs all its chunks."""
 
 
 def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
@@ -41,7 +43,7 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     functions = [a.function for a in op.aggregates]
     row = _ROW + _VALUE * len(op.arguments) + _LINKS * sum(f in ("min", "max", "first", "last", "quantile") for f in functions)
     row += _FOUND if op.deletes else 0
-    group = _GROUP * len(op.queries) + _SUM * sum(f in ("sum", "mean") for f in functions)
+    group = _GROUP * len(op.queries) + _SUM * sum(_SUMS.get(f, 0) for f in functions)
     sets = f", {_SET} a different value of a group" if "distinct" in functions else ""
     per_key = " of a key" if plan.intake.partition_by else ""
     lines = [f"    keeps     the rows{per_key} in the window and their groups: about {row} bytes a row and {group} a group{sets}"]

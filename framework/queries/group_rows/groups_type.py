@@ -50,10 +50,15 @@ class GroupsType(QueryType):
         return explain.size(plan, node, rate)
 
     def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
-        """Return ``k``, unless more groups may equal the k-th, and the next number to ``above``."""
+        """Return ``k``, unless more groups may equal the k-th, and the next number to ``above``.
+
+        A decimal above it may be rounded to it.
+        """
         operator: Any = plan.operators[query.operator].operator
         asked = operator.queries[query.index]
-        least = None if asked.above is None else math.nextafter(asked.above, math.inf)
+        least = asked.above
+        if least is not None and operator.units is None:
+            least = math.nextafter(least, math.inf)
         return Limits(None if asked.ties else query.k, ((SCORE, least, None),))
 
     def brute_force(self, question: Question) -> Found | None:

@@ -16,7 +16,8 @@ class GroupRows(QueryModel):
 
     group: Columns = Field(description="Column(s) that name the group of a row.", json_schema_extra={"type": ["string", "array"]})
     score: Text = Field(
-        description="A number over aggregates, such as sum(bytes) / count(): count, sum, mean, min, max, distinct, first, last, quantile."
+        description="A number over aggregates, such as sum(bytes) / count(): count, sum, mean, min, max, distinct, first, last, quantile, "
+        "variance, stddev, var_pop, stddev_pop."
     )
     having: Text | None = Field(default=None, description="Only groups for which this holds take part, such as count() >= 20.")
 

@@ -36,6 +36,8 @@ def load_kernels(config: HostConfig) -> int:
 
 def _made_up(config: HostConfig) -> pa.Table:
     """Return distinct rows, the last one late enough that the rows before it are processed."""
+    from decimal import Decimal
+
     import pyarrow as pa
 
     late = (config.intake.delay_ms + 2) * 1000
@@ -47,6 +49,8 @@ def _made_up(config: HostConfig) -> pa.Table:
             columns[field.name] = numbers.cast(field.type)
         elif pa.types.is_date32(field.type):
             columns[field.name] = values.cast(pa.int32()).cast(field.type)
+        elif pa.types.is_decimal(field.type):  # smallest units: whole numbers may have too many digits
+            columns[field.name] = pa.array([Decimal(i).scaleb(-field.type.scale) for i in range(_ROWS)], field.type)
         else:
             columns[field.name] = values.cast(field.type)
     return pa.table(columns)

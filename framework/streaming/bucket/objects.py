@@ -33,26 +33,28 @@ class ObjectNumbers:
         self.next = 0
 
     def number(self, key: I64, rows: pa.Table) -> I64:
-        """The object's number for each of ``rows`` (of keys ``key``, n); ``NULL`` where a naming column is null. O((n + known) log)."""
+        """Return the object's number for each of ``rows`` (of keys ``key``, n); ``NULL`` where a naming column is null.
+
+        O(n + known), by a table of the codes of names; O((n + known) log) to make codes small where they are not.
+        """
         named = rows.select(list(self.columns)).append_column(OBJECT_KEY, pa.array(key))
         held, mine = key_numbers([self.known, named], [OBJECT_KEY, *self.columns])
         null = np.zeros(len(key), bool)
         for c in self.columns:
             null |= rows[c].is_null().to_numpy()
-        code, first = np.unique(mine[~null], return_index=True)
-        new = np.nonzero(~np.isin(code, held))[0]
-        rows_of = np.nonzero(~null)[0][first[new]]
-        order = np.argsort(rows_of)
-        given = self.next + np.arange(len(new))
-        added = named.take(pa.array(rows_of[order])).append_column(_NUMBER, pa.array(given))
-        codes = np.concatenate([held, code[new][order]])
-        numbers = np.concatenate([self.known[_NUMBER].to_numpy(), given])
-        self.known = pa.concat_tables([self.known, added.select(self.known.column_names).cast(self.known.schema)])
-        self.next += len(new)
-        by_code = np.argsort(codes)
-        out = np.full(len(key), NULL)
-        out[~null] = numbers[by_code[np.searchsorted(codes, mine[~null], sorter=by_code)]]
-        return out
+        held, mine = _small(held, mine)
+        number_of = np.full(max(int(held.max(initial=-1)), int(mine.max(initial=-1))) + 1, NULL)
+        number_of[held] = self.known[_NUMBER].to_numpy()
+        fresh = np.flatnonzero((number_of[mine] == NULL) & ~null)
+        code, first = np.unique(mine[fresh], return_index=True)
+        if len(code):
+            order = np.argsort(first)
+            given = self.next + np.arange(len(code))
+            number_of[code[order]] = given
+            added = named.take(pa.array(fresh[first[order]])).append_column(_NUMBER, pa.array(given))
+            self.known = pa.concat_tables([self.known, added.select(self.known.column_names).cast(self.known.schema)])
+            self.next += len(code)
+        return np.where(null, NULL, number_of[mine]) if null.any() else number_of[mine]
 
     def named(self, numbers: I64) -> Named:
         """Objects with their names as words (see ``words``). Raise KeyError if one has been removed."""
@@ -87,3 +89,12 @@ class ObjectNumbers:
         """Restore the result of ``saved``."""
         self.known = saved.slice(0, saved.num_rows - 1).select(self.known.column_names).cast(self.known.schema)
         self.next = int(pc.max(saved[_NUMBER]).as_py())
+
+
+def _small(held: I64, mine: I64) -> tuple[I64, I64]:
+    """Return codes that are not much larger than there are rows: equal if and only if the given ones are."""
+    n = len(held) + len(mine)
+    if max(int(held.max(initial=0)), int(mine.max(initial=0))) <= 4 * n + 1024:
+        return held, mine
+    _, codes = np.unique(np.concatenate([held, mine]), return_inverse=True)
+    return codes[: len(held)], codes[len(held) :]

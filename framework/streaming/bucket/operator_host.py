@@ -207,7 +207,7 @@ class OperatorHost:
     def _arrivals(self, node: OperatorNode, rows: Segment) -> Arrivals:
         """Stored rows as the operator of ``node`` takes them. What names objects, and sets, are stored only for those that keep rows."""
         key, seq = split_address(rows.at)
-        columns: dict[str, AnyArray] = {c.name: operator_column(rows.rows[c.name], c.kind, self.codes) for c in node.attributes}
+        columns: dict[str, AnyArray] = {c.name: operator_column(rows.rows[c.source], c.kind, self.codes) for c in node.attributes}
         stored = node.operator.keeps != "none"
         for named in node.objects if stored else ():
             columns[object_column(named).name] = self.objects[named].number(key, rows.rows)
@@ -216,8 +216,8 @@ class OperatorHost:
         return Arrivals(key, seq, rows.time, columns, {name: ragged(rows.rows[name]) for name in node.tokens if stored})
 
     def _columns(self, key: I64, rows: pa.Table) -> dict[str, AnyArray]:
-        wanted = {c.name: c.kind for node in self.operators for c in node.attributes}
-        columns = {name: operator_column(rows[name], kind, self.codes) for name, kind in wanted.items()}
+        wanted = {c.name: c for node in self.operators for c in node.attributes}
+        columns = {name: operator_column(rows[c.source], c.kind, self.codes) for name, c in wanted.items()}
         return columns | {object_column(named).name: numbers.number(key, rows) for named, numbers in self.objects.items()}
 
     def _ragged(self, rows: pa.Table) -> dict[str, Ragged]:
@@ -228,9 +228,9 @@ class OperatorHost:
         found = {}
         for named in self.operators[operator].objects:
             column = object_column(named).name
-            met = distinct(columns[column])
-            new = met[(met != NULL) & ~np.isin(met, self.needed[operator])]
-            found[column] = self.objects[named].named(new)
+            met = columns[column]
+            met = met[met != NULL]
+            found[column] = self.objects[named].named(distinct(met[~np.isin(met, self.needed[operator])]))
         return found
 
     def _forget_objects(self) -> None:

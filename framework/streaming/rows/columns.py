@@ -31,6 +31,16 @@ def floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
     return _own(column)
 
 
+def units(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return decimals of up to 18 digits as int64 numbers of their smallest units, null as ``NULL``. O(n)."""
+    parts = [np.empty(0, np.int64)]
+    for chunk in column.chunks:
+        n, first = len(chunk), chunk.offset
+        low = np.frombuffer(chunk.buffers()[1], np.int64)[2 * first : 2 * (first + n) : 2]  # the low words of numbers of 128 bits
+        parts.append(np.where(chunk.is_null().to_numpy(zero_copy_only=False), NULL, low) if chunk.null_count else low)
+    return np.concatenate(parts)
+
+
 def _own(column: pa.ChunkedArray) -> AnyArray:
     """Return the values as a writable array: kernels are compiled for those, and Arrow's memory is read-only."""
     return np.require(column.to_numpy(), requirements=["C", "W"])
@@ -97,4 +107,6 @@ def operator_column(column: pa.ChunkedArray, kind: str, codes: TextCodes) -> Any
         return codes.encode(column)
     if kind == "time":
         return micros(column)
+    if kind == "units":
+        return units(column)
     return ints(column)

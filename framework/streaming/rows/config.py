@@ -84,7 +84,7 @@ class HostConfig:
         for q in self.queries:
             names += q.carry if q.written is None else q.written
         for node in self.operators:
-            names += [c.name for c in node.attributes]
+            names += [c.source for c in node.attributes]
             if node.operator.keeps != "none":
                 names += [c for named in node.objects for c in named]
                 names += node.tokens

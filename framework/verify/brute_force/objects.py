@@ -131,7 +131,7 @@ class Work:
 def objects(plan: Plan, mine: Accepted, room: Room | None = None) -> Objects:
     """Return the objects of one key with the columns that the plan's operators read. All keys share ``room``."""
     codes = TextCodes(plan.texts)
-    kinds = {c.name: c.kind for node in plan.operators for c in node.attributes}
+    kinds = {c.name: c.kind for node in plan.operators for c in node.attributes if c.kind != "units"}
     deleted = np.full(len(mine.time), NEVER)
     deleted[list(mine.deleted)] = list(mine.deleted.values())
     columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in kinds.items()}

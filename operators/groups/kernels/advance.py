@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from skyband.operators.base import I64, NEVER, NULL
-from skyband.operators.groups.kernels.carried import note_cells
+from skyband.operators.groups.kernels.carried import cell_of, note_cells
 from skyband.operators.groups.kernels.deletions import add_to_index, drop_from_index, find_row, unlink
 from skyband.operators.groups.kernels.lists import enter_list, leave_list, leave_whole_list
 from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
@@ -21,18 +21,22 @@ from skyband.operators.groups.kernels.tables import (
     MEAN,
     NEWEST,
     QUANTILE,
+    TOTAL_MEAN,
+    VAR_POP,
     Events,
     Feed,
     State,
     Window,
 )
-from skyband.operators.jit import inner_inlined, jit
+from skyband.operators.groups.kernels.totals import change_total, code_of_total, mean_of_total
+from skyband.operators.groups.kernels.variance import change_moments, spread
+from skyband.operators.jit import inner, inner_inlined, jit
 
 KEY, ROW, EVENTS, RECORDS = range(4)
 """``Events.counts``."""
 
-DONE, POOL, PLACES = range(3)
-"""Answers of ``advance``: all is done; the pool of sums has too few rows; the table of sets has too few places."""
+DONE, POOL, PLACES, MOMENTS = range(4)
+"""Answers of ``advance``: all is done; too few rows in the pool of sums, places in the table of sets, rows in the pool of moments."""
 
 NO_ROW: Final = -1
 
@@ -68,10 +72,9 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
         if arrives:
             if arriving >= end:
                 return DONE
-            if state.sums.spare[0] < len(state.layout.sum_of):
-                return POOL
-            if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
-                return PLACES
+            why = lacking(state)
+            if why != DONE:
+                return why
             at = feed.time[arriving]
             counts[ROW] = arriving + 1
             if len(feed.target) > 0 and feed.target[arriving] != NULL:
@@ -106,13 +109,22 @@ def add_rows(state: State, feed: Feed, key_of: I64) -> int:
     """Add the rows of the feed from ``state.groups.clock[1]`` on, without events; return why it stops."""
     clock = state.groups.clock
     while clock[1] < len(feed.time):
-        if state.sums.spare[0] < len(state.layout.sum_of):
-            return POOL
-        if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
-            return PLACES
+        why = lacking(state)
+        if why != DONE:
+            return why
         add_row(state, feed, clock[1], key_of[clock[1]])
         clock[1] += 1
     return DONE
+
+
+@inner_inlined
+def lacking(state: State) -> int:
+    """Return what has too little room for another row, or ``DONE``."""
+    if state.sums.spare[0] < len(state.layout.sum_of):
+        return POOL
+    if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
+        return PLACES
+    return MOMENTS if state.moments.sums.spare[0] < 2 * len(state.layout.moments_of) else DONE
 
 
 @jit
@@ -146,7 +158,10 @@ def note(state: State, events: Events, at: int, arrived: int, touched: int) -> N
         group = events.touched[i]
         events.group[r + i], events.alive[r + i] = group, groups.alive[group]
         for a in range(len(state.layout.code)):
-            events.values[a, r + i] = aggregate(state, a, group)
+            if state.layout.coded[a] != 0:
+                events.codes[a, r + i] = decimal_aggregate(state, a, group)
+            else:
+                events.values[a, r + i] = aggregate(state, a, group)
         note_cells(state, events, r + i, group)
     counts[EVENTS], counts[RECORDS] = e + 1, r + touched
 
@@ -185,6 +200,14 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
         a = layout.order_of[s]
         if is_known(state, a, row):
             enter_order(state.order, rows, s, group, row, a, layout.whole[a])
+    for s in range(len(layout.moments_of)):
+        a = layout.moments_of[s]
+        if is_known(state, a, row):
+            change_moments(state.moments, s, group, rows.cells[a, row], layout.whole[a], 1)
+    for s in range(len(layout.total_of)):
+        a = layout.total_of[s]
+        if is_known(state, a, row):
+            change_total(state.totals, s, group, rows.cells[a, row], 1)
 
 
 @inner_inlined
@@ -223,6 +246,17 @@ def leave_group(state: State, row: int) -> None:
         a = layout.order_of[s]
         if is_known(state, a, row):
             leave_order(state.order, rows, s, group, row, a, layout.whole[a])
+    for s in range(len(layout.moments_of)):
+        a = layout.moments_of[s]
+        if is_known(state, a, row):
+            change_moments(state.moments, s, group, rows.cells[a, row], layout.whole[a], -1)
+            if groups.known[a, group] == 0:
+                clear(state.moments.sums, 2 * s, group)
+                clear(state.moments.sums, 2 * s + 1, group)
+    for s in range(len(layout.total_of)):
+        a = layout.total_of[s]
+        if is_known(state, a, row):
+            change_total(state.totals, s, group, rows.cells[a, row], -1)
     rows.free[rows.spare[0]] = row
     rows.spare[0] += 1
 
@@ -275,7 +309,22 @@ def aggregate(state: State, a: int, group: int) -> float:
             return math.nan
         place = (known * layout.share[a, 0] + layout.share[a, 1] - 1) // layout.share[a, 1] - 1
         return value_of(state, layout.order_of[slot], row_at(state.order, slot, group, place))
+    if code == TOTAL_MEAN:
+        known = state.groups.known[layout.total_of[slot], group]
+        return math.nan if known == 0 else mean_of_total(state.totals, slot, group, known, layout.scale[a], state.moments.digits)
+    if code >= VAR_POP:
+        known = state.groups.known[layout.moments_of[slot], group]
+        return spread(state.moments, slot, group, known, code, layout.scale[a])
     known = state.groups.known[layout.sum_of[slot], group]
     if known == 0:
         return math.nan
     return rounded(state.sums, slot, group, known if code == MEAN else 1)
+
+
+@inner
+def decimal_aggregate(state: State, a: int, group: int) -> int:
+    """Return an aggregate of decimals as a code (``totals``), ``NULL`` for null."""
+    layout, code, slot = state.layout, state.layout.code[a], state.layout.slot[a]
+    if code in (END, NEWEST, QUANTILE):
+        return cell_of(state, a, group)
+    return NULL if state.groups.known[layout.total_of[slot], group] == 0 else code_of_total(state.totals, slot, group)

@@ -76,7 +76,7 @@ def widen(sums: Sums, slot: int, group: int) -> int:
     row = sums.free[sums.spare[0]]
     sums.narrow[slot, group, PLACE] = row + 1
     base = sums.narrow[slot, group, BASE] - 1
-    for i in range(WIDE):
+    for i in range(sums.pool.shape[1]):
         sums.pool[row, i] = 0
     for i in range(NARROW):
         sums.pool[row, base + i] = sums.narrow[slot, group, i]

@@ -7,7 +7,9 @@ from typing import Final, NamedTuple
 from skyband.operators.base import F64, I64, AnyArray
 
 COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, NEWEST = range(8)
-"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last); ``NEWEST``: at its tail."""
+VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, TOTAL, TOTAL_MEAN = range(8, 14)
+"""Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last); ``NEWEST``: at its tail; ``TOTAL``: of
+decimals."""
 
 LEAST, GREATEST, FIRST, LAST = range(4)
 """Rules of lists: what an arriving row removes from the end of its group's list. Of a list by ``LAST`` only the newest row stays."""
@@ -26,11 +28,13 @@ EXTRA_DIGITS: Final = 4
 
 
 class Layout(NamedTuple):
-    """What is computed. ``code`` and ``slot`` (aggregates,): code, and place among the arguments (counts), sums, lists, sets or orders;
-    ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
+    """What is computed. ``code`` and ``slot`` (aggregates,): code, and place among the arguments (counts), sums, lists, sets, orders or
+    moments; ``share`` (aggregates, 2): numerator and denominator of the share of a quantile.
 
-    ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``: the argument of
-    each sum, list, set and order; ``rule``: the rule of each list. ``cells``: the aggregates whose cells changes carry.
+    ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``, ``moments_of``:
+    the argument of each sum, list, set, order and pair of moments; ``rule``: the rule of each list. ``cells``: the aggregates whose cells
+    changes carry. Of decimals: ``scale`` (aggregates,), digits after the point, else 0; ``coded`` (aggregates,), 1 if the value is written
+    as a code; ``total_of``: the argument of each total.
     """
 
     code: I64
@@ -43,6 +47,10 @@ class Layout(NamedTuple):
     set_of: I64
     order_of: I64
     cells: I64
+    moments_of: I64
+    total_of: I64
+    scale: I64
+    coded: I64
 
 
 class Window(NamedTuple):
@@ -130,8 +138,20 @@ class Order(NamedTuple):
     root: I64
 
 
+class Moments(NamedTuple):
+    """Exact sums of values and of their squares, in turn: ``sums`` has two slots for each argument. The rest is for computing a variance:
+    16-bit limbs of a sum of values, digits of a sum of squares, limbs and digits of the result."""
+
+    sums: Sums
+    limbs: I64
+    squares: I64
+    difference: I64
+    digits: I64
+
+
 class State(NamedTuple):
-    """All that rows change. ``by_seq``: the row of each (key, seq), as ``rows`` of a table; unused unless rows can be deleted."""
+    """All that rows change. ``totals``: see ``totals``. ``by_seq``: the row of each (key, seq), as ``rows`` of a table; unused unless rows
+    can be deleted."""
 
     layout: Layout
     rows: Rows
@@ -140,6 +160,8 @@ class State(NamedTuple):
     sums: Sums
     sets: Sets
     order: Order
+    moments: Moments
+    totals: I64
     by_seq: Sets
 
 
@@ -165,7 +187,7 @@ class Events(NamedTuple):
     """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1; their records are those from ``record`` on.
 
     ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows (``DELETED`` if a deletion took the last one) and
-    ``values`` (aggregates, records) after the event.
+    ``values`` (aggregates, records) after the event; ``codes`` is the same memory as int64, for decimals.
     ``cells`` (cells, records): see ``Layout``. ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and
     records so far.
     """
@@ -177,6 +199,7 @@ class Events(NamedTuple):
     group: I64
     alive: I64
     values: AnyArray
+    codes: AnyArray
     touched: I64
     counts: I64
     cells: AnyArray

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,8 @@ def _rows(plan: Plan, rows: list[list[object]]) -> pa.Table:
         three = list(zip(*(made[n].to_pylist() for n in ("side", "x", "y")), strict=True))
         made["who"] = pa.array([None if y == 3 and x is not None and x < 1 else f"{s}{y}" for s, x, y in three], pa.string())
         made["busy"] = pa.array([None if x is None or x == 11 else x > 5 for _, x, _ in three], pa.bool_())
+        tenths = [None if x is None or y == 1 else Decimal(repr(x / 10)).quantize(Decimal("0.01"), ROUND_HALF_UP) for _, x, y in three]
+        made["price"] = pa.array(tenths, pa.decimal128(10, 2))
     made |= {"__h1": made["id"], "__h2": made["id"], "__k1": key, "__k2": key, "__origin": pa.nulls(len(rows), pa.string())}
     table = pa.table({n: made[n] for n in schema.names}).cast(schema)
     for node in plan.intake.tokens:  # rows without a usable set do not get to the host

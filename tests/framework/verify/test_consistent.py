@@ -19,7 +19,7 @@ QUERIES = [
     (kind, name)
     for kind, names in {
         "pairs": ("far3", "near4", "hourly"),
-        "deletions": ("best20", "hot", "totals", "ends", "busy", "varied"),
+        "deletions": ("best20", "hot", "totals", "ends", "busy", "varied", "cents", "paid", "spread"),
         "keyed": ("far5", "parted", "best", "many", "limits", "sky"),
         "skylines": ("hourly", "band"),
         "sets": ("twins", "angles", "alike", "seen"),
@@ -71,7 +71,7 @@ def test_everything_of_a_good_job_is_proven(jobs: Jobs, tmp_path: Path, kind: st
 
 
 MOVING = [("loyalty", name) for kind, name in QUERIES if kind == "loyalty"]
-DELETED = [("deletions", name) for name in ("totals", "ends", "busy", "varied")]
+DELETED = [("deletions", name) for name in ("totals", "ends", "busy", "varied", "cents", "paid", "spread")]
 GROUPS = [*DELETED, *(("groups", name) for kind, name in QUERIES if kind == "groups")]
 UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band")]
 CARRYING = [
