@@ -56,20 +56,35 @@ class Misfit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Calendar:
+    """Tumbling windows of ``micros`` in the local time of ``zone``, moved by ``offset`` microseconds (``calendar``)."""
+
+    micros: int
+    zone: str = "UTC"
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """A sliding window: the ``count`` most recent objects, ``micros`` of time (half open), or both (whichever ends first).
 
-    A query's window must fit into its state's window (``misfits``) and inherits the bounds that it lacks (``within``).
+    ``tumbling``: of these the objects of the calendar window that contains the instant. ``session``: of these the objects of groups that
+    have not been silent for so many microseconds. A query's window must fit into its state's window (``misfits``) and inherits the bounds
+    that it lacks (``within``).
     """
 
     count: int | None = None
     micros: int | None = None
+    tumbling: Calendar | None = None
+    session: int | None = None
 
     def within(self, largest: Window) -> Window:
         """Return the window with the bounds of ``largest`` where it has none."""
         return Window(
             largest.count if self.count is None else self.count,
             largest.micros if self.micros is None else self.micros,
+            self.tumbling,
+            self.session,
         )
 
     def misfits(self, largest: Window) -> list[Misfit]:
