@@ -55,11 +55,11 @@ def more_rows(rows: Rows, needed: int) -> Rows:
     """Return the rows with at least ``needed`` free ones."""
     if rows.spare[0] >= needed:
         return rows
-    have = len(rows.time)
+    have = len(rows.expiry)
     size = 2 * (have - int(rows.spare[0])) + 2 * needed + 64
     free = np.concatenate([rows.free[: rows.spare[0]], np.arange(size - 1, have - 1, -1)])
     cells = lengthened(rows.cells, size)
-    one = {name: lengthened(getattr(rows, name), size) for name in ("time", "seq", "group", "after", "before_in", "after_in")}
+    one = {name: lengthened(getattr(rows, name), size) for name in ("expiry", "seq", "group", "after", "before_in", "after_in")}
     return rows._replace(
         **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64)
     )

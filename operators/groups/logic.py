@@ -26,15 +26,15 @@ from skyband.operators.groups.kernels.sets import move_sets
 from skyband.operators.groups.layout import layout_of
 from skyband.operators.groups.output import changes_of
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
-from skyband.operators.windows import count_of, micros_of
+from skyband.operators.windows import count_of, expiries
 
 
 class Kept(NamedTuple):
-    """Rows by key and seq, with the ``number`` of their group and ``cells`` (arguments, rows)."""
+    """Rows by key and seq, with their ``expiry``, the ``number`` of their group and ``cells`` (arguments, rows)."""
 
     key: I64
     seq: I64
-    time: I64
+    expiry: I64
     number: I64
     cells: I64
 
@@ -45,7 +45,7 @@ class GroupsLogic:
     def __init__(self, configuration: GroupsConfiguration, state: State | None) -> None:
         self.configuration = configuration
         self.layout = layout_of(configuration)
-        self.count, self.micros = count_of(configuration.window), micros_of(configuration.window)
+        self.window, self.count = configuration.window, count_of(configuration.window)
         self.expressions = Expressions(configuration)
         self.until = NULL
         self.rows = 0
@@ -71,7 +71,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.sign)
+            return changes_of([], self.number, self.name, self.expressions.sign, self.window.tumbling)
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -80,7 +80,7 @@ class GroupsLogic:
         self._advance(feed, events)
         values = self._values(feed, events)
         outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.sign)
+        return changes_of(outputs, self.number, self.name, self.expressions.sign, self.window.tumbling)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
@@ -115,27 +115,28 @@ class GroupsLogic:
     def _feed(self, arrivals: Arrivals, place: I64, cells: I64) -> tables.Feed:
         """Return the rows of the call, and the keys with rows, expiries or boundaries."""
         due = np.zeros(len(self.of_key), bool)
-        if self.configuration.window.micros is not None and len(self.state.rows.time):
+        if self._timed and len(self.state.rows.expiry):
             head = self.state.keys.head
-            due |= (head >= 0) & (self.state.rows.time[np.maximum(head, 0)] + self.micros < self.until)
+            due |= (head >= 0) & (self.state.rows.expiry[np.maximum(head, 0)] < self.until)
         for board in self.boards:
             due |= board.next < self.until
         due[arrivals.key] = True
         job = np.flatnonzero(due)
         first, end = np.searchsorted(arrivals.key, job), np.searchsorted(arrivals.key, job, "right")
-        return tables.Feed(np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq), place, cells, job, first, end)
+        time, seq = np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq)
+        return tables.Feed(time, expiries(self.window, time), seq, place, cells, job, first, end)
 
     def _events(self, feed: tables.Feed) -> tables.Events:
         """Return room for the events and records of a call."""
         rows, n = self.state.rows, len(feed.time)
-        expiring = len(rows.time) - int(rows.spare[0]) + n if self.configuration.window.micros is not None and len(feed.job) else 0
+        expiring = len(rows.expiry) - int(rows.spare[0]) + n if self._timed and len(feed.job) else 0
         self._make_rows(int(np.count_nonzero(feed.group >= 0)))
         return self._room(n + expiring, 2 * n + expiring, len(feed.job))
 
     def _make_rows(self, needed: int) -> None:
         """Make room for so many more rows."""
         rows = arrays.more_rows(self.state.rows, needed)
-        self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.time)))
+        self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.expiry)))
 
     def _room(self, events: int, records: int, jobs: int) -> tables.Events:
         def table(n: int) -> I64:
@@ -148,7 +149,7 @@ class GroupsLogic:
 
     def _advance(self, feed: tables.Feed, events: tables.Events) -> None:
         """Process the rows and expiries of a call; sums and sets get more room as needed."""
-        window = tables.Window(self.count, self.micros, self.until)
+        window = tables.Window(self.count, self.until)
         while (why := advance(self.state, feed, window, events)) != DONE:
             self._make_room_for(why)
 
@@ -159,6 +160,11 @@ class GroupsLogic:
         sets = arrays.empty_sets(2 * len(self.state.sets.owner))
         move_sets(self.state.sets, sets)
         self.state = self.state._replace(sets=sets)
+
+    @property
+    def _timed(self) -> bool:
+        """Whether rows leave at instants, not only as others arrive."""
+        return self.window.micros is not None or self.window.tumbling is not None
 
     # ---------------------------------------------------------------- values of groups
 
@@ -185,10 +191,10 @@ class GroupsLogic:
         """Return the changes and points of a query."""
         asked, board = self.configuration.queries[q], self.boards[q]
         records = len(values.group)
-        room = 4 * records + (self.n if asked.every else 0) + 1
+        room, closing = 4 * records + (self.n if asked.every else 0) + 1, records if self.window.tumbling is not None else 0
         out = Output(
             np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
-            self.waiting, self.is_waiting, np.zeros(3, np.int64),
+            self.waiting, self.is_waiting, np.empty((closing, POINT_COLUMNS), np.int64), np.empty(closing), np.zeros(4, np.int64),
         )  # fmt: skip
         rank(board, self._query(asked), values, out)
         return out
@@ -196,7 +202,7 @@ class GroupsLogic:
     def _query(self, q: GroupsQuery) -> Query:
         above = math.inf if q.above is None else q.above
         below = math.nextafter(above, math.inf) if q.below is None else q.below
-        return Query(q.k or 0, above, below, q.every or 0, self.until)
+        return Query(q.k or 0, above, below, q.every or 0, int(self.window.tumbling is not None), self.until)
 
     # ---------------------------------------------------------------- groups and keys
 
@@ -250,7 +256,7 @@ class GroupsLogic:
         gone = self.n - len(needed)
         rows = self.state.rows
         number = self.number[needed].copy()
-        if gone > len(needed) + 64 and 4 * gone > len(rows.time) - int(rows.spare[0]):
+        if gone > len(needed) + 64 and 4 * gone > len(rows.expiry) - int(rows.spare[0]):
             saved, kept = self.checkpoint(), self._held()
             self._clear()
             self._load(saved, kept)
@@ -267,20 +273,21 @@ class GroupsLogic:
     def _held(self) -> Kept:
         """Return the rows of the state."""
         rows = self.state.rows
-        used = np.ones(len(rows.time), bool)
+        used = np.ones(len(rows.expiry), bool)
         used[rows.free[: rows.spare[0]]] = False
         which = np.flatnonzero(used)
         key = self.key[rows.group[which]]
         order = np.lexsort((rows.seq[which], key))
         which = which[order]
-        return Kept(key[order], rows.seq[which], rows.time[which], self.number[rows.group[which]], rows.cells[:, which])
+        return Kept(key[order], rows.seq[which], rows.expiry[which], self.number[rows.group[which]], rows.cells[:, which])
 
     def _kept(self, rows: Arrivals) -> Kept:
         """Return the host's rows that belong to a group."""
         number = rows.columns[self.configuration.object_column.name]
         mine = (number != NULL) & self.expressions.selected(rows.columns, len(rows))
         cells = self.expressions.cells(rows.columns, len(rows))
-        return Kept(rows.key[mine], rows.seq[mine], rows.time[mine], number[mine], np.ascontiguousarray(cells[:, mine]))
+        expiry = expiries(self.window, rows.time[mine])
+        return Kept(rows.key[mine], rows.seq[mine], expiry, number[mine], np.ascontiguousarray(cells[:, mine]))
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """See ``Logic.checkpoint``: groups with their names, what is shown of them, and steps. O(groups + keys)."""
@@ -323,21 +330,20 @@ class GroupsLogic:
     def _add(self, kept: Kept) -> None:
         """Add the rows that are in the window."""
         place = self.numbers.places(kept.number)
-        alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.time + self.micros >= self.until)
+        alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.expiry >= self.until)
         mine = np.flatnonzero(alive & (place != NOBODY))
         self._make_rows(len(mine))
         cells = np.ascontiguousarray(kept.cells[:, mine])
-        feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE)
+        feed = tables.Feed(NONE, kept.expiry[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE)
         while (why := add_rows(self.state, feed, kept.key[mine])) != DONE:
             self._make_room_for(why)
 
     def wake(self) -> Instant | None:
         """Return the next expiry or boundary."""
         first = min((int(b.next.min(initial=NEVER)) for b in self.boards), default=NEVER)
-        if self.configuration.window.micros is not None:
+        if self._timed:
             head = self.state.keys.head
-            times = self.state.rows.time[head[head >= 0]]
-            first = min(first, int(times.min()) + self.micros if len(times) else NEVER)
+            first = min(first, int(self.state.rows.expiry[head[head >= 0]].min(initial=NEVER)))
         return None if first == NEVER else first
 
     def retained(self) -> tuple[I64, I64]:
@@ -364,7 +370,7 @@ class GroupsLogic:
     def counters(self) -> dict[str, int]:
         """Return the rows and unusable rows since the last call, the groups, and the rows in the window that belong to one."""
         rows = self.state.rows
-        found = {"rows": self.rows, "groups": self.n, "window_rows": len(rows.time) - int(rows.spare[0])}
+        found = {"rows": self.rows, "groups": self.n, "window_rows": len(rows.expiry) - int(rows.spare[0])}
         for i in range(len(self.boards)):
             found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.eligible}
         self.rows = self.unusable = self.eligible = 0

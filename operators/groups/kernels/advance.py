@@ -15,6 +15,7 @@ from skyband.operators.groups.kernels.tables import (
     COUNT_ROWS,
     DISTINCT,
     END,
+    EXPIRED,
     MEAN,
     QUANTILE,
     Events,
@@ -58,9 +59,9 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
     counts, rows = events.counts, state.rows
     while True:
         head, arriving = state.keys.head[key], counts[ROW]
-        expiry = rows.time[head] + window.micros if head >= 0 else NEVER
+        expiry = rows.expiry[head] if head >= 0 else NEVER
         arrives = expiry >= window.until or (arriving < end and expiry > feed.time[arriving])
-        at, oldest, group = expiry, 0, NO_ROW
+        at, oldest, group = expiry, 0, EXPIRED
         if arrives:
             if arriving >= end:
                 return DONE
@@ -73,7 +74,7 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
             counts[ROW] = arriving + 1
         state.groups.clock[0] += 1
         touched = 0
-        while head >= 0 and (rows.seq[head] < oldest if arrives else rows.time[head] + window.micros == expiry):
+        while head >= 0 and (rows.seq[head] < oldest if arrives else rows.expiry[head] == expiry):
             touched = touch(state, events, rows.group[head], touched)
             drop_head(state, key)
             head = state.keys.head[key]
@@ -88,7 +89,7 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
 def add_rows(state: State, feed: Feed, key_of: I64) -> int:
     """Add the rows of the feed from ``state.groups.clock[1]`` on, without events; return why it stops."""
     clock = state.groups.clock
-    while clock[1] < len(feed.time):
+    while clock[1] < len(feed.seq):
         if state.sums.spare[0] < len(state.layout.sum_of):
             return POOL
         if 2 * (state.sets.used[0] + len(state.layout.set_of)) > len(state.sets.owner):
@@ -139,7 +140,7 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
     layout, rows, groups, group = state.layout, state.rows, state.groups, feed.group[arriving]
     rows.spare[0] -= 1
     row = rows.free[rows.spare[0]]
-    rows.time[row], rows.seq[row], rows.group[row], rows.after[row] = feed.time[arriving], feed.seq[arriving], group, -1
+    rows.expiry[row], rows.seq[row], rows.group[row], rows.after[row] = feed.expiry[arriving], feed.seq[arriving], group, -1
     for a in range(len(layout.whole)):
         rows.cells[a, row] = feed.cells[a, arriving]
     if state.keys.head[key] < 0:

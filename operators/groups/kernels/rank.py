@@ -7,20 +7,25 @@ from typing import NamedTuple
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, better, lower, move, push, remove
+from skyband.operators.groups.kernels.tables import EXPIRED
 from skyband.operators.jit import inner, inner_inlined, jit
 
 NOT_DIRTY, LAST_DIRTY = -2, -1
 CHANGE_COLUMNS, POINT_COLUMNS = 6, 3
-"""key, at, step, sign, cause, group of a change; key, at, group of a point."""
+"""key, at, step, sign, cause, group of a change; key, at, group of a point, and of a member of a final result."""
 
 
 class Query(NamedTuple):
-    """``k`` groups; or, with k = 0, those above ``above``, which stay while they are not below ``below``. ``every``: 0 without."""
+    """``k`` groups; or, with k = 0, those above ``above``, which stay while they are not below ``below``. ``every``: 0 without.
+
+    ``closes``: 1 if the members are wanted whenever rows expire.
+    """
 
     k: int
     above: float
     below: float
     every: int
+    closes: int
     until: int
 
 
@@ -38,9 +43,9 @@ class Values(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Changes and points with their values; ``counts``: of changes, points, and groups in ``traced`` since the last point in time.
+    """Changes and points with their values; ``counts``: of changes, points, groups in ``traced`` since the last point in time, and finals.
 
-    ``waiting``: those groups; ``is_waiting``: 1 for them.
+    ``waiting``: those groups; ``is_waiting``: 1 for them. ``finals``: members as rows expire, with their values.
     """
 
     changes: I64
@@ -49,6 +54,8 @@ class Output(NamedTuple):
     point_value: F64
     waiting: I64
     is_waiting: I64
+    finals: I64
+    final_value: F64
     counts: I64
 
 
@@ -62,6 +69,8 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> None:
             at = values.at[e]
             if board.next[key] < at:
                 show_boundary(board, query, key, out)
+            if query.closes > 0 and values.arrived[e] == EXPIRED:
+                close(board, values, e, key, out)
             for r in range(values.record[e], values.record[e + 1]):
                 group, value = values.group[r], values.value[r]
                 board.rows[group] = values.alive[r]
@@ -78,6 +87,19 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> None:
                 trace(board, key, at, out)
         if board.next[key] < query.until:
             show_boundary(board, query, key, out)
+
+
+@inner
+def close(board: Board, values: Values, event: int, key: int, out: Output) -> None:
+    """Write the members whose rows expire in an event, as they are before it."""
+    for r in range(values.record[event], values.record[event + 1]):
+        group = values.group[r]
+        if is_member(board, group):
+            n = out.counts[3]
+            out.counts[3] = n + 1
+            row = out.finals[n]
+            row[0], row[1], row[2] = key, values.at[event], group
+            out.final_value[n] = board.value[group]
 
 
 @jit

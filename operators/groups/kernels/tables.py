@@ -12,6 +12,9 @@ COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE = range(7)
 LEAST, GREATEST, FIRST, LAST = range(4)
 """Rules of lists: what an arriving row removes from the end of its group's list. Of a list by ``LAST`` only the newest row stays."""
 
+EXPIRED: Final = -2
+"""What stands for the group of an arriving row in an event without one."""
+
 NARROW: Final = 6
 """Chunks of a sum around its first value."""
 BASE, PLACE, RECORD = NARROW, NARROW + 1, NARROW + 2
@@ -42,21 +45,21 @@ class Layout(NamedTuple):
 
 
 class Window(NamedTuple):
-    """``size`` rows and ``micros``, or ``UNBOUNDED``; ``until``: events before it are processed."""
+    """``size`` rows, or ``UNBOUNDED``; ``until``: events before it are processed."""
 
     size: int
-    micros: int
     until: int
 
 
 class Rows(NamedTuple):
-    """Rows of the window that belong to a group: ``time``, ``seq``, ``group``; ``after``: the next row of the key, or -1.
+    """Rows of the window that belong to a group: ``expiry`` (the instant at which it leaves), ``seq``, ``group``; ``after``: the next row of
+    the key, or -1.
 
     ``cells`` (arguments, room): values as int64, or the bits of float64; ``floats`` the same memory as float64. ``before_in``, ``after_in``
     (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says.
     """
 
-    time: I64
+    expiry: I64
     seq: I64
     group: I64
     after: I64
@@ -137,12 +140,14 @@ class State(NamedTuple):
 
 
 class Feed(NamedTuple):
-    """The arriving rows of one call, by key and seq. ``group`` is -1 for rows of no group; ``cells`` (arguments, rows).
+    """The arriving rows of one call, by key and seq. ``expiry``: as in ``Rows``. ``group`` is -1 for rows of no group; ``cells`` (arguments,
+    rows).
 
     ``job``: the keys with rows or expiries; the rows of each are [``first``, ``end``).
     """
 
     time: I64
+    expiry: I64
     seq: I64
     group: I64
     cells: I64
@@ -152,7 +157,8 @@ class Feed(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1; their records are those from ``record`` on.
+    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1, or ``EXPIRED`` if rows left without an arrival;
+    their records are those from ``record`` on.
 
     ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows and ``values`` (aggregates, records) after the event.
     ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and records so far.
