@@ -7,9 +7,9 @@ show twice count twice; otherwise the window there is longer. Where clocks are s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -55,7 +55,7 @@ def longest(calendar: Calendar) -> int:
     if calendar.zone == "UTC":
         return calendar.micros
     offsets = [offset for year in _COMMON_YEARS for _, offset in _offsets(calendar.zone, year)]
-    back = max((a - b for a, b in zip(offsets[:-1], offsets[1:], strict=True)), default=0)
+    back = max((a - b for a, b in pairwise(offsets)), default=0)
     return calendar.micros + max(0, min(back, calendar.micros))
 
 

@@ -52,7 +52,9 @@ def finals_of(outputs: Sequence[Output], number: I64, name: I64, sign: float, ca
         first = np.ones(len(row), bool)
         first[1:] = (key[1:] != key[:-1]) | (end[1:] != end[:-1])
         rank = np.arange(1, len(row) + 1) - np.maximum.accumulate(np.where(first, np.arange(len(row)), 0))
-        parts.append((np.full(len(row), q, np.int16), key, window_starts(calendar, end - 1), end, rank, number[row[:, 2]], sign * value + 0.0))
+        parts.append(
+            (np.full(len(row), q, np.int16), key, window_starts(calendar, end - 1), end, rank, number[row[:, 2]], sign * value + 0.0)
+        )
     query, key, start, end, rank, items, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Finals(query, key, start, end, rank, items.reshape(-1, 1), {VALUE: value})
 

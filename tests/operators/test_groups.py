@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators.base import CAUSES, NULL, Arrivals, Kind, State, Window
+from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, Kind, State, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.contract_rows import Numbers
 from skyband.operators.expressions import parse
@@ -206,6 +206,7 @@ class Player:
         self.numbers, self.seq, self.rows = Numbers(["$g"]), [0] * KEYS, list[tuple[int, int, Row]]()
         self.changes: dict[tuple[int, int], list[Any]] = {}
         self.points: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
+        self.made: list[Changes] = []
 
     def block(self, rows: list[tuple[int, int, Row]]) -> Arrivals:
         rows = sorted(rows, key=lambda r: r[:2])
@@ -235,6 +236,7 @@ class Player:
             self.seq[r[1]] += 1
         self.rows += new
         made = self.logic.advance(self.block(new), until)
+        self.made.append(made)
         value_of = self.numbers.value_of
         for i in range(len(made)):
             row = (

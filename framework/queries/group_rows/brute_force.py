@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.queries.protocol import Question
+from skyband.framework.verify.brute_force.calendars import leaving, window_around
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
 from skyband.operators.expressions.aggregates import Aggregate
@@ -203,11 +204,12 @@ def _history(question: Question) -> _History:
     life, most = window.micros or math.inf, window.count or math.inf
     of = _group_of(question)
     found, members, first, end = _History([], []), frozenset[Group](), 0, 0
-    leaving = sorted({t + window.micros for t in time}) if window.micros else []
-    for at, arrives in sorted([*((t, False) for t in leaving), *((t, True) for t in time)]):
+    leaves = {t for part in leaving(window, question.data.every.time) for t in part.tolist()}
+    for at, arrives in sorted([*((t, False) for t in leaves), *((t, True) for t in time)]):
         before, first_before = end, first
         end += arrives
-        while first < end and (time[first] + life <= at or end - first > most):
+        since = -math.inf if window.tumbling is None else window_around(window.tumbling, at)[0]
+        while first < end and (time[first] + life <= at or time[first] < since or end - first > most):
             first += 1
         touched = frozenset(of[i] for i in (*range(first_before, first), *range(before, end)) if of[i] >= 0)
         if touched:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from skyband.framework.base.columns import FIXED_COLUMNS
+from skyband.framework.base.columns import FINAL_COLUMNS, FIXED_COLUMNS
 from skyband.framework.queries.checks import naming_columns, no_carry
 from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.framework.spec.checks.scope import Scope
@@ -15,7 +15,8 @@ _FRACTIONS: Final = "decimal"
 
 def check(s: Scope, path: Path, query: GroupRows) -> None:
     """Note everything that is wrong with the entry at ``path``."""
-    naming_columns(s, (*path, "group"), query, query.group, FIXED_COLUMNS)
+    reserved = FIXED_COLUMNS + tuple(FINAL_COLUMNS) if query.window is not None and query.window.tumbling is not None else FIXED_COLUMNS
+    naming_columns(s, (*path, "group"), query, query.group, reserved)
     _check_expression(s, (*path, "score"), query.score, "score")
     if query.having is not None:
         _check_expression(s, (*path, "having"), query.having, "predicate")

@@ -25,10 +25,11 @@ class GroupsType(QueryType):
 
     family = "groups"
     shares = explain.SHARES_STATE
+    windows = frozenset({"tumbling"})
 
     def item(self, query: Any) -> ItemShape:
         """Return the group, by the columns that name it."""
-        return scored_group(query.groups)
+        return scored_group(query.groups, query.window is not None and query.window.tumbling is not None)
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
         """See ``check``."""

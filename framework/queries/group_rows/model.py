@@ -25,7 +25,7 @@ class GroupRows(QueryModel):
         return (self.group,) if isinstance(self.group, str) else tuple(self.group)
 
 
-def scored_group(columns: tuple[str, ...]) -> ItemShape:
-    """Return the group that ``columns`` name: by its score, of equal ones by name."""
+def scored_group(columns: tuple[str, ...], closes: bool) -> ItemShape:
+    """Return the group that ``columns`` name: by its score, of equal ones by name. ``closes``: in tumbling windows."""
     rank = (RankTerm((SCORE,), "query"), *(RankTerm((c,), "asc") for c in columns))
-    return ItemShape((Part("", "the group", columns),), rank, (SCORE_VALUE,), time_varying=TimeVarying(SCORE, None))
+    return ItemShape((Part("", "the group", columns),), rank, (SCORE_VALUE,), time_varying=TimeVarying(SCORE, None), closes=closes)

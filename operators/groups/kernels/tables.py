@@ -52,8 +52,8 @@ class Window(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of the window that belong to a group: ``expiry`` (the instant at which it leaves), ``seq``, ``group``; ``after``: the next row of
-    the key, or -1.
+    """Rows of the window that belong to a group: ``expiry``, the instant at which it leaves, ``seq``, ``group``; ``after``: the next row
+    of the key, or -1.
 
     ``cells`` (arguments, room): values as int64, or the bits of float64; ``floats`` the same memory as float64. ``before_in``, ``after_in``
     (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says.
@@ -140,8 +140,8 @@ class State(NamedTuple):
 
 
 class Feed(NamedTuple):
-    """The arriving rows of one call, by key and seq. ``expiry``: as in ``Rows``. ``group`` is -1 for rows of no group; ``cells`` (arguments,
-    rows).
+    """The arriving rows of one call, by key and seq. ``expiry``: as in ``Rows``. ``group`` is -1 for rows of no group; ``cells``
+    (arguments, rows).
 
     ``job``: the keys with rows or expiries; the rows of each are [``first``, ``end``).
     """
@@ -157,10 +157,10 @@ class Feed(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1, or ``EXPIRED`` if rows left without an arrival;
-    their records are those from ``record`` on.
+    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, -1, or ``EXPIRED`` if no row arrived.
 
-    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows and ``values`` (aggregates, records) after the event.
+    Their records are those from ``record`` on. ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows and
+    ``values`` (aggregates, records) after the event.
     ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and records so far.
     """
 
