@@ -10,13 +10,14 @@ from skyband.operators.base import I64, NEVER, AnyArray
 from skyband.operators.groups.kernels.heaps import NOWHERE, Board
 from skyband.operators.groups.kernels.rank import LAST_DIRTY, NOT_DIRTY
 from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
+from skyband.operators.groups.sessions import empty_sessions
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
 
 
-def empty_state(layout: Layout) -> State:
-    """Return a state without rows, groups and keys."""
+def empty_state(layout: Layout, silence: int | None) -> State:
+    """Return a state without rows, groups and keys. ``silence``: what ends a session, if any."""
 
     def table(*shape: int) -> I64:
         return np.zeros(shape, np.int64)
@@ -29,7 +30,7 @@ def empty_state(layout: Layout) -> State:
     exact = Sums(table(sums, 0, RECORD), table(sums, 0, 2), pool, NONE, table(2), digits)
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
-    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order)
+    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, empty_sessions(silence))
 
 
 def empty_board(name: I64) -> Board:

@@ -25,6 +25,7 @@ from skyband.operators.groups.kernels.rank import CHANGE_COLUMNS, POINT_COLUMNS,
 from skyband.operators.groups.kernels.sets import move_sets
 from skyband.operators.groups.layout import layout_of
 from skyband.operators.groups.output import changes_of
+from skyband.operators.groups.sessions import in_session, next_ends, with_room
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
 from skyband.operators.windows import count_of, expiries
 
@@ -57,7 +58,7 @@ class GroupsLogic:
     def _clear(self) -> None:
         """Begin without groups."""
         self.n = 0
-        self.state = arrays.empty_state(self.layout)
+        self.state = arrays.empty_state(self.layout, self.window.session)
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
         self.number, self.key, self.name = NONE, NONE, NONE
         self.boards = [arrays.empty_board(self.name) for _ in self.configuration.queries]
@@ -118,6 +119,8 @@ class GroupsLogic:
         if self._timed and len(self.state.rows.expiry):
             head = self.state.keys.head
             due |= (head >= 0) & (self.state.rows.expiry[np.maximum(head, 0)] < self.until)
+        if self.window.session is not None:
+            due |= next_ends(self.state.sessions) < self.until
         for board in self.boards:
             due |= board.next < self.until
         due[arrivals.key] = True
@@ -136,7 +139,8 @@ class GroupsLogic:
     def _make_rows(self, needed: int) -> None:
         """Make room for so many more rows."""
         rows = arrays.more_rows(self.state.rows, needed)
-        self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.expiry)))
+        order, sessions = arrays.more_nodes(self.state.order, len(rows.expiry)), with_room(self.state.sessions, rows=len(rows.expiry))
+        self.state = self.state._replace(rows=rows, order=order, sessions=sessions)
 
     def _room(self, events: int, records: int, jobs: int) -> tables.Events:
         def table(n: int) -> I64:
@@ -212,7 +216,8 @@ class GroupsLogic:
             return
         k = self.state.keys
         head, tail = arrays.lengthened(k.head, keys, -1), arrays.lengthened(k.tail, keys, -1)
-        self.state = self.state._replace(keys=tables.Keys(head, tail, arrays.lengthened(k.next_seq, keys)))
+        new = tables.Keys(head, tail, arrays.lengthened(k.next_seq, keys))
+        self.state = self.state._replace(keys=new, sessions=with_room(self.state.sessions, keys=keys))
         self.boards = [arrays.more_keys_of_board(b, keys) for b in self.boards]
         self.of_key, self.heap_room = arrays.lengthened(self.of_key, keys), arrays.lengthened(self.heap_room, keys)
 
@@ -225,7 +230,8 @@ class GroupsLogic:
             self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
             root = arrays.lengthened(self.state.order.root, size, -1)
-            self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root))
+            order, sessions = self.state.order._replace(root=root), with_room(self.state.sessions, groups=size)
+            self.state = self.state._replace(groups=groups, sums=sums, order=order, sessions=sessions)
             self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end
@@ -331,10 +337,14 @@ class GroupsLogic:
         """Add the rows that are in the window."""
         place = self.numbers.places(kept.number)
         alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.expiry >= self.until)
-        mine = np.flatnonzero(alive & (place != NOBODY))
+        mine, time = np.flatnonzero(alive & (place != NOBODY)), NONE
+        if self.window.session is not None:
+            time = kept.expiry[mine] - (self.window.micros or 0)
+            alive = in_session(place[mine], time, self.window.session, self.until)
+            mine, time = mine[alive], time[alive]
         self._make_rows(len(mine))
         cells = np.ascontiguousarray(kept.cells[:, mine])
-        feed = tables.Feed(NONE, kept.expiry[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE)
+        feed = tables.Feed(time, kept.expiry[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE)
         while (why := add_rows(self.state, feed, kept.key[mine])) != DONE:
             self._make_room_for(why)
 
@@ -344,6 +354,8 @@ class GroupsLogic:
         if self._timed:
             head = self.state.keys.head
             first = min(first, int(self.state.rows.expiry[head[head >= 0]].min(initial=NEVER)))
+        if self.window.session is not None:
+            first = min(first, int(next_ends(self.state.sessions).min(initial=NEVER)))
         return None if first == NEVER else first
 
     def retained(self) -> tuple[I64, I64]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -32,7 +32,7 @@ def passing(question: Question, every: bool = False) -> Found | None:
     asked, (first, end, at) = _asked(question), window_of(question.query, question.query.window, question.data, question.at)
     if not question.work.take(SLOW * (end - first)):
         return None
-    scores = _scores(question, range(first, end))
+    scores = _scores(question, _counting(question, first, end, at))
     if asked.above is not None and not every:
         members = _members(question, at, end)
         if members is None:
@@ -46,10 +46,11 @@ def passing(question: Question, every: bool = False) -> Found | None:
 
 def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str:
     """Return the cause of a change after an event in which the row ``arriving`` came."""
-    first, end, _ = window_of(question.query, question.query.window, question.data, question.at)
+    first, end, at = window_of(question.query, question.query.window, question.data, question.at)
     items, of = _items(question), _group_of(question)
     if change == "-":
-        return "displaced" if any(of[i] >= 0 and items[of[i]] == item for i in range(first, end)) else "expiry"
+        counting = _counting(question, first, end, at)
+        return "displaced" if any(of[i] >= 0 and items[of[i]] == item for i in counting) else "expiry"
     if question.query.every_micros:
         return "boundary"
     return "arrival" if arriving is not None and of[arriving] >= 0 and items[of[arriving]] == item else "promoted"
@@ -116,7 +117,27 @@ def _argument(x: Node) -> Callable[..., Values]:
     return values
 
 
-def _scores(question: Question, window: range, of_groups: frozenset[Group] | None = None) -> dict[Group, float]:
+def _counting(question: Question, first: int, end: int, at: int) -> Sequence[int]:
+    """Return the rows with ``first`` <= seq < ``end`` that count at an instant: of sessions, those after the group's last silence."""
+    silence = question.query.window.session
+    if silence is None:
+        return range(first, end)
+    of, time = _group_of(question), question.data.every.time
+    until: dict[Group, int] = {}
+    ended: set[Group] = set()
+    found = []
+    for i in range(end - 1, first - 1, -1):
+        if of[i] in ended or of[i] < 0:
+            continue
+        if until.get(of[i], at) - time[i] >= silence:
+            ended.add(of[i])
+        else:
+            found.append(i)
+            until[of[i]] = int(time[i])
+    return found[::-1]
+
+
+def _scores(question: Question, window: Sequence[int], of_groups: frozenset[Group] | None = None) -> dict[Group, float]:
     """Return the scores of the groups that take part, of all or of some."""
     of, op = _group_of(question), _operator(question)
     rows: dict[Group, list[int]] = {}
@@ -211,9 +232,12 @@ def _history(question: Question) -> _History:
         since = -math.inf if window.tumbling is None else window_around(window.tumbling, at)[0]
         while first < end and (time[first] + life <= at or time[first] < since or end - first > most):
             first += 1
-        touched = frozenset(of[i] for i in (*range(first_before, first), *range(before, end)) if of[i] >= 0)
+        silent = (
+            range(0) if window.session is None else range(bisect_left(time, at - window.session), bisect_right(time, at - window.session))
+        )
+        touched = frozenset(of[i] for i in (*range(first_before, first), *silent, *range(before, end)) if of[i] >= 0)
         if touched:
-            scores = _scores(question, range(first, end), touched)
+            scores = _scores(question, _counting(question, first, end, at), touched)
             stays = math.nextafter(asked.above, math.inf) if asked.below is None else asked.below
             inside = {g for g, s in scores.items() if s > asked.above or (g in members and s >= stays)}
             members = (members - touched) | inside

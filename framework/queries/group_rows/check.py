@@ -23,6 +23,14 @@ def check(s: Scope, path: Path, query: GroupRows) -> None:
     no_carry(s, path, query, "group", "groups of many rows")
 
 
+def no_session_with_deletes(s: Scope, path: Path, query: GroupRows) -> None:
+    """Check that a job with deletions has no sessions."""
+    at = (*path, "window", "session")
+    if s.job.deletes is not None and query.window is not None and query.window.session is not None and not s.doc.bad_below(at):
+        message = "sessions cannot be used with deletes: a silence is counted from rows, which may be deleted"
+        s.doc.add("SKY-E117", message, s.doc.where_key(at), "use time or tumbling")
+
+
 def _check_expression(s: Scope, path: Path, text: str, want: Literal["score", "predicate"]) -> None:
     """Check an expression over aggregates; decimals in sums are refused, since sums of doubles are not those of decimals."""
     from skyband.operators.expressions.aggregates import parse_aggregates

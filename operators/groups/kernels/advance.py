@@ -8,6 +8,7 @@ from typing import Final
 from skyband.operators.base import I64, NEVER, NULL
 from skyband.operators.groups.kernels.lists import enter_list, leave_list
 from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
+from skyband.operators.groups.kernels.sessions import enter_session, leave_session, next_end
 from skyband.operators.groups.kernels.sets import enter_set, leave_set
 from skyband.operators.groups.kernels.sums import add_number, add_whole, clear, rounded
 from skyband.operators.groups.kernels.tables import (
@@ -23,7 +24,7 @@ from skyband.operators.groups.kernels.tables import (
     State,
     Window,
 )
-from skyband.operators.jit import inner_inlined, jit
+from skyband.operators.jit import inner, inner_inlined, jit
 
 KEY, ROW, EVENTS, RECORDS = range(4)
 """``Events.counts``."""
@@ -60,6 +61,8 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
     while True:
         head, arriving = state.keys.head[key], counts[ROW]
         expiry = rows.expiry[head] if head >= 0 else NEVER
+        if state.sessions.silence[0] > 0:
+            expiry = min(expiry, next_end(state.sessions, key))
         arrives = expiry >= window.until or (arriving < end and expiry > feed.time[arriving])
         at, oldest, group = expiry, 0, EXPIRED
         if arrives:
@@ -78,11 +81,29 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
             touched = touch(state, events, rows.group[head], touched)
             drop_head(state, key)
             head = state.keys.head[key]
+        if state.sessions.silence[0] > 0 and not arrives:
+            touched = end_sessions(state, events, key, expiry, touched)
         if group >= 0:
             touched = touch(state, events, group, touched)
             add_row(state, feed, arriving, key)
         if touched > 0:
             note(state, events, at, group, touched)
+
+
+@inner
+def end_sessions(state: State, events: Events, key: int, at: int, touched: int) -> int:
+    """Remove the rows of the groups of a key whose sessions end at an instant; return the number of touched groups."""
+    sessions = state.sessions
+    group = sessions.soonest[key]
+    while group >= 0 and sessions.deadline[group] == at:
+        touched = touch(state, events, group, touched)
+        row = sessions.first[group]
+        while row >= 0:
+            following = sessions.following[row]
+            drop_row(state, key, row)
+            row = following
+        group = sessions.soonest[key]
+    return touched
 
 
 @jit
@@ -143,6 +164,9 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
     rows.expiry[row], rows.seq[row], rows.group[row], rows.after[row] = feed.expiry[arriving], feed.seq[arriving], group, -1
     for a in range(len(layout.whole)):
         rows.cells[a, row] = feed.cells[a, arriving]
+    if state.sessions.silence[0] > 0:
+        before = state.keys.tail[key] if state.keys.head[key] >= 0 else -1
+        enter_session(state.sessions, key, group, row, before, feed.time[arriving])
     if state.keys.head[key] < 0:
         state.keys.head[key] = row
     else:
@@ -172,9 +196,18 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
 @inner_inlined
 def drop_head(state: State, key: int) -> None:
     """Remove the first row of a key from the key and its group."""
-    layout, rows, groups, row = state.layout, state.rows, state.groups, state.keys.head[key]
+    drop_row(state, key, state.keys.head[key])
+
+
+@inner_inlined
+def drop_row(state: State, key: int, row: int) -> None:
+    """Remove a row from its key and group. Without sessions it is the first of the key, with them the first of its group."""
+    layout, rows, groups = state.layout, state.rows, state.groups
     group = rows.group[row]
-    state.keys.head[key] = rows.after[row]
+    if state.sessions.silence[0] > 0:
+        leave_session(state.sessions, rows, state.keys, key, row)
+    else:
+        state.keys.head[key] = rows.after[row]
     groups.alive[group] -= 1
     for a in range(len(layout.whole)):
         if is_known(state, a, row):

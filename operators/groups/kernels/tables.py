@@ -127,6 +127,26 @@ class Order(NamedTuple):
     root: I64
 
 
+class Sessions(NamedTuple):
+    """``silence[0]``: the microseconds after which a group loses all of its rows; 0: no sessions, and no other array is used.
+
+    Per row: ``before``, the row of the key before it, and ``following``, the next row of its group, or -1. Per group: its ``first`` and
+    ``last`` row, the ``deadline`` at which its session ends if no row comes, and in the queue of the key its neighbours ``earlier`` and
+    ``later``. Per key: the ``soonest`` and ``latest`` group of the queue, or -1.
+    """
+
+    silence: I64
+    before: I64
+    following: I64
+    first: I64
+    last: I64
+    deadline: I64
+    earlier: I64
+    later: I64
+    soonest: I64
+    latest: I64
+
+
 class State(NamedTuple):
     """All that rows change."""
 
@@ -137,6 +157,7 @@ class State(NamedTuple):
     sums: Sums
     sets: Sets
     order: Order
+    sessions: Sessions
 
 
 class Feed(NamedTuple):
