@@ -60,6 +60,9 @@ GROUPS = """\
   busy: {type: threshold_groups, group: who, score: count(), above: 5, below: 3}
   varied: {type: threshold_groups, group: side, score: distinct(who), above: 2, every: 20 minutes, window: {count: 12}}
   widest: {type: topk_groups, group: who, score: max(x) - min(id) / 1000 + last(y) - first(y), k: 2, every: 30 minutes, window: {count: 12}}
+  hours: {type: topk_groups, group: who, score: sum(x), k: 3, window: {tumbling: 2 hours, zone: Asia/Kolkata, offset: 10 minutes}}
+  quarters: {type: threshold_groups, group: side, score: count(), above: 3, every: 10 minutes, window: {tumbling: 15 minutes}}
+  visits: {type: threshold_groups, group: who, score: count(), above: 2, below: 2, window: {session: 16 minutes}}
 """
 WHO = """\
 transform:

@@ -29,7 +29,7 @@ def leaving(window: Window, time: I64) -> list[I64]:
     """Return the instants at which rows of these times may leave the window without an arrival."""
     found = [] if window.micros is None else [time + window.micros]
     if window.tumbling is not None and len(time):
-        found.append(np.array(_ends(window.tumbling, time.tolist()), np.int64))
+        found.append(np.array(list(_ends(window.tumbling, time.tolist())), np.int64))
     return found if window.session is None else [*found, time + window.session]
 
 

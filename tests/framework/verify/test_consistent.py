@@ -24,7 +24,7 @@ QUERIES = [
         "skylines": ("hourly", "band"),
         "sets": ("twins", "angles", "alike", "seen"),
         "loyalty": ("loyal", "fresh", "steady", "slowly"),
-        "groups": ("totals", "means", "busy", "varied", "widest"),
+        "groups": ("totals", "means", "busy", "varied", "widest", "hours", "quarters", "visits"),
     }.items()
     for name in names
 ]
