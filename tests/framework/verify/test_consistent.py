@@ -74,7 +74,7 @@ MOVING = [("loyalty", name) for kind, name in QUERIES if kind == "loyalty"]
 GROUPS = [("groups", name) for kind, name in QUERIES if kind == "groups"]
 UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band")]
 CARRYING = [("deletions", "hot"), ("keyed", "far5"), ("keyed", "best"), ("keyed", "many"), ("sets", "seen")]
-OF_ONE_SCORE = [("pairs", "hourly"), ("sets", "alike"), ("groups", "busy"), ("groups", "varied")]
+OF_ONE_SCORE = [("pairs", "hourly"), ("sets", "alike"), ("groups", "busy"), ("groups", "varied"), ("groups", "visits")]
 CHANGING_ALWAYS = [
     ("pairs", "hourly"),
     ("keyed", "parted"),

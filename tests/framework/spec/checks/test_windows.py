@@ -99,7 +99,13 @@ def test_good_windows(window: str, expected: Window) -> None:
 def test_another_window_is_another_state() -> None:
     """An edit of any field of a window is named; a job without the new fields has the fingerprint it had."""
     prints = {}
-    for window in ("{time: 1 hour}", "{tumbling: 1 hour}", "{tumbling: 1 hour, offset: 5 minutes}", "{session: 1 hour}", "{session: 2 hours}"):
+    for window in (
+        "{time: 1 hour}",
+        "{tumbling: 1 hour}",
+        "{tumbling: 1 hour, offset: 5 minutes}",
+        "{session: 1 hour}",
+        "{session: 2 hours}",
+    ):
         job, _ = validate_text(SPEC.replace("ENTRY", GROUPS + window), {})
         assert job is not None
         prints[window] = fingerprint(compile_job(job))
