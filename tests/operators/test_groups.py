@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, Kind, State, Window
+from skyband.operators.base import CAUSES, NULL, Arrivals, Calendar, Changes, Kind, State, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.contract_rows import Numbers
 from skyband.operators.expressions import parse
@@ -46,6 +46,10 @@ OPERATORS = {
     "expression": groups("sum(where(ok, x, -1)) / count(x)", GroupsQuery(k=2), having="count() >= 2", where="n >= 0"),
     "quantiles": groups("quantile(x, 0.5) - quantile(x, 0.1) + quantile(n, 0.9)", GroupsQuery(k=2)),
     "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
+    "tumbling": groups(
+        "sum(x)", GroupsQuery(k=2), GroupsQuery(above=1, below=0, every=7), window=Window(micros=20, tumbling=Calendar(10, offset=3))
+    ),
+    "sessions": groups("sum(x) + max(n)", GroupsQuery(k=2), GroupsQuery(above=1, below=0), window=Window(micros=40, session=6)),
 }
 
 

@@ -22,7 +22,7 @@ QUERIES = """\
   hours: {type: topk_groups, group: who, score: sum(x), k: 3, window: KOLKATA}
   looked: {type: topk_groups, group: who, score: sum(x), k: 3, every: 45 minutes, window: KOLKATA}
   often: {type: threshold_groups, group: who, score: count(), above: 2, window: {tumbling: 1 hour}}
-  visits: {type: threshold_groups, group: who, score: count(), above: 2, window: {session: 9 minutes}}
+  visits: {type: threshold_groups, group: who, score: count(), above: 1, window: {session: 13 minutes}}
   longest: {type: topk_groups, group: [side, who], score: max(x) - min(x), k: 2, window: {session: 20 minutes}}
 """.replace("KOLKATA", "{tumbling: 2 hours, zone: Asia/Kolkata, offset: 10 minutes}")
 FINALS = ("hours", "looked", "often")
@@ -80,10 +80,10 @@ def assert_duckdb_finds_the_same(directory: Path, rows: list[list[object]], keye
     assert sql.execute(f"{final} often_final order by all").fetchall() == often
     sql.register("visits", table(directory, "visits"))
     stays = sql.execute(
-        "with g as (select *, coalesce(ts - lag(ts) over w >= interval '9 minutes', true)::int b from r window w as (partition by grp, who "
-        "order by ts, side, id)), s as (select *, sum(b) over (partition by grp, who order by ts, side, id) s from g), "
+        "with g as (select *, coalesce(ts - lag(ts) over w >= interval '13 minutes', true)::int b from r window w as (partition by grp, "
+        "who order by ts, side, id)), s as (select *, sum(b) over (partition by grp, who order by ts, side, id) s from g), "
         "n as (select *, row_number() over (partition by grp, who, s order by ts, side, id) n from s), "
-        "v as (select grp, who, max(case when n = 3 then ts end) since, max(ts) + interval '9 minutes' until from n group by grp, who, s) "
+        "v as (select grp, who, max(case when n = 2 then ts end) since, max(ts) + interval '13 minutes' until from n group by grp, who, s) "
         "select grp, who, since, case when until <= (select max(ts) from r) then until end from v where since is not null order by all"
     ).fetchall()
     assert len(stays) > 10
