@@ -67,7 +67,13 @@ def test_windows_without_a_time_in_the_job() -> None:
 
 def test_tumbling_windows_of_the_job() -> None:
     _, errors = validate_text(SPEC.replace("{time: 1 day}", "{tumbling: 1 day}").replace("ENTRY", GROUPS + "{session: 1 hour}"), {})
-    assert "SKY-E110" in {e.code for e in errors}
+    assert [(e.code, e.hint) for e in errors if e.code == "SKY-E110"] == [("SKY-E110", "'tumbling' belongs under the window of a query")]
+
+
+def test_a_test_cannot_expect_final_results_of_other_windows() -> None:
+    tests = "tests: [{name: t, rows: [{id: 1, ts: 2020-01-01 00:00}], expect: {q_final: []}}]\n"
+    for window, codes in (("{tumbling: 1 hour}", []), ("{session: 1 hour}", ["SKY-E122"])):
+        assert [e.code for e in validate_text(SPEC.replace("ENTRY", GROUPS + window) + tests, {})[1]] == codes
 
 
 def test_names_of_final_tables_are_reserved() -> None:
