@@ -10,13 +10,14 @@ from skyband.operators.base import I64, NEVER, AnyArray
 from skyband.operators.groups.kernels.heaps import LAST_DIRTY, NOT_DIRTY, NOWHERE, Board
 from skyband.operators.groups.kernels.rank import Output
 from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
+from skyband.operators.groups.sessions import empty_sessions
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
 
 
-def empty_state(layout: Layout) -> State:
-    """Return a state without rows, groups and keys."""
+def empty_state(layout: Layout, silence: int | None) -> State:
+    """Return a state without rows, groups and keys. ``silence``: what ends a session, if any."""
 
     def table(*shape: int) -> I64:
         return np.zeros(shape, np.int64)
@@ -29,7 +30,8 @@ def empty_state(layout: Layout) -> State:
     exact = Sums(table(sums, 0, RECORD), table(sums, 0, 2), pool, NONE, table(2), digits)
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
-    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, empty_sets(_FIRST_PLACES))
+    by_seq, sessions = empty_sets(_FIRST_PLACES), empty_sessions(silence)
+    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, by_seq, sessions)
 
 
 def empty_board(name: I64, carried: int) -> Board:
@@ -57,11 +59,11 @@ def more_rows(rows: Rows, needed: int, deletes: bool) -> Rows:
     """Return the rows with at least ``needed`` free ones; ``deletes``: rows can be deleted."""
     if rows.spare[0] >= needed:
         return rows
-    have = len(rows.time)
+    have = len(rows.expiry)
     size = 2 * (have - int(rows.spare[0])) + 2 * needed + 64
     free = np.concatenate([rows.free[: rows.spare[0]], np.arange(size - 1, have - 1, -1)])
     cells = lengthened(rows.cells, size)
-    one = {name: lengthened(getattr(rows, name), size) for name in ("time", "seq", "group", "after", "before_in", "after_in")}
+    one = {name: lengthened(getattr(rows, name), size) for name in ("expiry", "seq", "group", "after", "before_in", "after_in")}
     before = lengthened(rows.before, size) if deletes else rows.before
     return rows._replace(
         **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64), before=before

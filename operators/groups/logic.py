@@ -27,16 +27,17 @@ from skyband.operators.groups.kernels.rank import CHANGE_COLUMNS, POINT_COLUMNS,
 from skyband.operators.groups.kernels.sets import move_sets
 from skyband.operators.groups.layout import layout_of
 from skyband.operators.groups.output import changes_of
+from skyband.operators.groups.sessions import in_session, next_ends, with_room
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
-from skyband.operators.windows import count_of, micros_of
+from skyband.operators.windows import count_of, expiries
 
 
 class Kept(NamedTuple):
-    """Rows by key and seq, with the ``number`` of their group and ``cells`` (arguments, rows)."""
+    """Rows by key and seq, with their ``expiry``, the ``number`` of their group and ``cells`` (arguments, rows)."""
 
     key: I64
     seq: I64
-    time: I64
+    expiry: I64
     number: I64
     cells: I64
 
@@ -47,7 +48,7 @@ class GroupsLogic:
     def __init__(self, configuration: GroupsConfiguration, state: State | None) -> None:
         self.configuration = configuration
         self.layout = layout_of(configuration)
-        self.count, self.micros = count_of(configuration.window), micros_of(configuration.window)
+        self.window, self.count = configuration.window, count_of(configuration.window)
         self.expressions = Expressions(configuration)
         self.carry = Carry(configuration)
         self.until = NULL
@@ -62,7 +63,7 @@ class GroupsLogic:
     def _clear(self) -> None:
         """Begin without groups."""
         self.n = 0
-        self.state = arrays.empty_state(self.layout)
+        self.state = arrays.empty_state(self.layout, self.window.session)
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
         self.number, self.key, self.name = NONE, NONE, NONE
         self.boards = [arrays.empty_board(self.name, len(self.carry.names)) for _ in self.configuration.queries]
@@ -76,7 +77,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.sign, self.carry)
+            return changes_of([], self.number, self.name, self.expressions.sign, self.carry, self.window.tumbling)
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -85,7 +86,7 @@ class GroupsLogic:
         self._advance(feed, events)
         values = self._values(feed, events)
         outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.sign, self.carry)
+        return changes_of(outputs, self.number, self.name, self.expressions.sign, self.carry, self.window.tumbling)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
@@ -123,28 +124,32 @@ class GroupsLogic:
     def _feed(self, arrivals: Arrivals, place: I64, cells: I64) -> tables.Feed:
         """Return the rows of the call, and the keys with rows, expiries or boundaries."""
         due = np.zeros(len(self.of_key), bool)
-        if self.configuration.window.micros is not None and len(self.state.rows.time):
+        if self._timed and len(self.state.rows.expiry):
             head = self.state.keys.head
-            due |= (head >= 0) & (self.state.rows.time[np.maximum(head, 0)] + self.micros < self.until)
+            due |= (head >= 0) & (self.state.rows.expiry[np.maximum(head, 0)] < self.until)
+        if self.window.session is not None:
+            due |= next_ends(self.state.sessions) < self.until
         for board in self.boards:
             due |= board.next < self.until
         due[arrivals.key] = True
         job = np.flatnonzero(due)
         first, end = np.searchsorted(arrivals.key, job), np.searchsorted(arrivals.key, job, "right")
         target = self.deletions.targets(arrivals)
-        return tables.Feed(np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq), place, cells, target, job, first, end)
+        time, seq = np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq)
+        return tables.Feed(time, expiries(self.window, time), seq, place, cells, target, job, first, end)
 
     def _events(self, feed: tables.Feed) -> tables.Events:
         """Return room for the events and records of a call."""
         rows, n = self.state.rows, len(feed.time)
-        expiring = len(rows.time) - int(rows.spare[0]) + n if self.configuration.window.micros is not None and len(feed.job) else 0
+        expiring = len(rows.expiry) - int(rows.spare[0]) + n if self._timed and len(feed.job) else 0
         self._make_rows(int(np.count_nonzero(feed.group >= 0)))
         return self._room(n + expiring, 2 * n + expiring, len(feed.job))
 
     def _make_rows(self, needed: int) -> None:
         """Make room for so many more rows."""
         rows = arrays.more_rows(self.state.rows, needed, self.deletions.active)
-        self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.time)))
+        order, sessions = arrays.more_nodes(self.state.order, len(rows.expiry)), with_room(self.state.sessions, rows=len(rows.expiry))
+        self.state = self.state._replace(rows=rows, order=order, sessions=sessions)
         if self.deletions.active and 2 * (self.state.by_seq.used[0] + needed) > len(self.state.by_seq.owner):
             by_seq = arrays.empty_sets(1 << (4 * (int(self.state.by_seq.used[0]) + needed)).bit_length())
             move_sets(self.state.by_seq, by_seq)
@@ -162,7 +167,7 @@ class GroupsLogic:
 
     def _advance(self, feed: tables.Feed, events: tables.Events) -> None:
         """Process the rows and expiries of a call; sums and sets get more room as needed."""
-        window = tables.Window(self.count, self.micros, self.until)
+        window = tables.Window(self.count, self.until)
         while (why := advance(self.state, feed, window, events)) != DONE:
             self._make_room_for(why)
 
@@ -173,6 +178,11 @@ class GroupsLogic:
         sets = arrays.empty_sets(2 * len(self.state.sets.owner))
         move_sets(self.state.sets, sets)
         self.state = self.state._replace(sets=sets)
+
+    @property
+    def _timed(self) -> bool:
+        """Whether rows leave at instants, not only as others arrive."""
+        return self.window.micros is not None or self.window.tumbling is not None
 
     # ---------------------------------------------------------------- values of groups
 
@@ -199,11 +209,13 @@ class GroupsLogic:
         """Return the changes and points of a query."""
         asked, board = self.configuration.queries[q], self.boards[q]
         records = len(values.group)
-        room = 4 * records + (self.n if asked.every else 0) + 1
+        room, closing = 4 * records + (self.n if asked.every else 0) + 1, records if self.window.tumbling is not None else 0
         query = self._query(asked)
         out = Output(
             np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
-            self.waiting, self.is_waiting, np.zeros(5, np.int64), np.empty((len(self.carry.names), room), np.int64),
+            self.waiting, self.is_waiting, np.empty((closing, POINT_COLUMNS), np.int64), np.empty(closing),
+            np.empty((len(self.carry.names), closing), np.int64), np.zeros(6, np.int64),
+            np.empty((len(self.carry.names), room), np.int64),
         )  # fmt: skip
         while not rank(board, query, values, out):
             out = arrays.more_output(out, 2 * len(out.point_value) + query.room)
@@ -212,7 +224,8 @@ class GroupsLogic:
     def _query(self, q: GroupsQuery) -> Query:
         above = math.inf if q.above is None else q.above
         below = math.nextafter(above, math.inf) if q.below is None else q.below
-        return Query(q.k or 0, above, below, q.every or 0, self.until, int(q.ties), 2 * self.n)
+        closes = int(self.window.tumbling is not None)
+        return Query(q.k or 0, above, below, q.every or 0, closes, self.until, int(q.ties), 2 * self.n)
 
     # ---------------------------------------------------------------- groups and keys
 
@@ -222,7 +235,8 @@ class GroupsLogic:
             return
         k = self.state.keys
         head, tail = arrays.lengthened(k.head, keys, -1), arrays.lengthened(k.tail, keys, -1)
-        self.state = self.state._replace(keys=tables.Keys(head, tail, arrays.lengthened(k.next_seq, keys)))
+        new = tables.Keys(head, tail, arrays.lengthened(k.next_seq, keys))
+        self.state = self.state._replace(keys=new, sessions=with_room(self.state.sessions, keys=keys))
         self.boards = [arrays.more_keys_of_board(b, keys) for b in self.boards]
         self.of_key, self.heap_room = arrays.lengthened(self.of_key, keys), arrays.lengthened(self.heap_room, keys)
 
@@ -235,7 +249,8 @@ class GroupsLogic:
             self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
             root = arrays.lengthened(self.state.order.root, size, -1)
-            self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root))
+            order, sessions = self.state.order._replace(root=root), with_room(self.state.sessions, groups=size)
+            self.state = self.state._replace(groups=groups, sums=sums, order=order, sessions=sessions)
             self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end
@@ -266,7 +281,7 @@ class GroupsLogic:
         gone = self.n - len(needed)
         rows = self.state.rows
         number = self.number[needed].copy()
-        if gone > len(needed) + 64 and 4 * gone > len(rows.time) - int(rows.spare[0]):
+        if gone > len(needed) + 64 and 4 * gone > len(rows.expiry) - int(rows.spare[0]):
             saved, kept = self.checkpoint(), self._held()
             self._clear()
             self._load(saved, kept)
@@ -283,13 +298,13 @@ class GroupsLogic:
     def _held(self) -> Kept:
         """Return the rows of the state."""
         rows = self.state.rows
-        used = np.ones(len(rows.time), bool)
+        used = np.ones(len(rows.expiry), bool)
         used[rows.free[: rows.spare[0]]] = False
         which = np.flatnonzero(used)
         key = self.key[rows.group[which]]
         order = np.lexsort((rows.seq[which], key))
         which = which[order]
-        return Kept(key[order], rows.seq[which], rows.time[which], self.number[rows.group[which]], rows.cells[:, which])
+        return Kept(key[order], rows.seq[which], rows.expiry[which], self.number[rows.group[which]], rows.cells[:, which])
 
     def _kept(self, rows: Arrivals) -> Kept:
         """Return the host's rows that belong to a group."""
@@ -297,7 +312,8 @@ class GroupsLogic:
         mine = (number != NULL) & self.expressions.selected(rows.columns, len(rows))
         cells = self.expressions.cells(rows.columns, len(rows))
         mine &= self.deletions.alive(rows.key, rows.seq)
-        return Kept(rows.key[mine], rows.seq[mine], rows.time[mine], number[mine], np.ascontiguousarray(cells[:, mine]))
+        expiry = expiries(self.window, rows.time[mine])
+        return Kept(rows.key[mine], rows.seq[mine], expiry, number[mine], np.ascontiguousarray(cells[:, mine]))
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """See ``Logic.checkpoint``: groups with their names, what is shown of them, and steps. O(groups + keys)."""
@@ -348,21 +364,26 @@ class GroupsLogic:
     def _add(self, kept: Kept) -> None:
         """Add the rows that are in the window."""
         place = self.numbers.places(kept.number)
-        alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.time + self.micros >= self.until)
-        mine = np.flatnonzero(alive & (place != NOBODY))
+        alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.expiry >= self.until)
+        mine, time = np.flatnonzero(alive & (place != NOBODY)), NONE
+        if self.window.session is not None:
+            time = kept.expiry[mine] - (self.window.micros or 0)
+            alive = in_session(place[mine], time, self.window.session, self.until)
+            mine, time = mine[alive], time[alive]
         self._make_rows(len(mine))
         cells = np.ascontiguousarray(kept.cells[:, mine])
-        feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE, NONE)
+        feed = tables.Feed(time, kept.expiry[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE, NONE)
         while (why := add_rows(self.state, feed, kept.key[mine])) != DONE:
             self._make_room_for(why)
 
     def wake(self) -> Instant | None:
         """Return the next expiry or boundary."""
         first = min((int(b.next.min(initial=NEVER)) for b in self.boards), default=NEVER)
-        if self.configuration.window.micros is not None:
+        if self._timed:
             head = self.state.keys.head
-            times = self.state.rows.time[head[head >= 0]]
-            first = min(first, int(times.min()) + self.micros if len(times) else NEVER)
+            first = min(first, int(self.state.rows.expiry[head[head >= 0]].min(initial=NEVER)))
+        if self.window.session is not None:
+            first = min(first, int(next_ends(self.state.sessions).min(initial=NEVER)))
         return None if first == NEVER else first
 
     def retained(self) -> tuple[I64, I64]:
@@ -390,7 +411,7 @@ class GroupsLogic:
     def counters(self) -> dict[str, int]:
         """Return the rows and unusable rows since the last call, the groups, and the rows in the window that belong to one."""
         rows = self.state.rows
-        found = {"rows": self.rows, "groups": self.n, "window_rows": len(rows.time) - int(rows.spare[0])}
+        found = {"rows": self.rows, "groups": self.n, "window_rows": len(rows.expiry) - int(rows.spare[0])}
         for i in range(len(self.boards)):
             found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.eligible}
         self.rows = self.unusable = self.eligible = 0

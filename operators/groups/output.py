@@ -7,16 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from skyband.operators.base import I64, AnyArray, Changes, Traces
+from skyband.operators.base import I64, AnyArray, Calendar, Changes, Finals, Traces
+from skyband.operators.calendar import window_starts
 from skyband.operators.groups.carry import Carry
 from skyband.operators.groups.kernels.rank import Output
 
 VALUE = "score"
-"""The time-varying value of ``Traces``."""
+"""The time-varying value of ``Traces``, and the value of ``Finals``."""
 
 
-def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float, carry: Carry) -> Changes:
-    """Return changes by (query, key, step, pos) and points by (query, key, at, name); ``sign`` is -1 for direction min."""
+def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float, carry: Carry, calendar: Calendar | None) -> Changes:
+    """Return changes by (query, key, step, pos) and points by (query, key, at, name); ``sign`` is -1 for direction min.
+
+    ``calendar``: of tumbling windows, whose final results are added.
+    """
     changes, points = [_changes(q, out, number, name, sign) for q, out in enumerate(outputs)], []
     for q, out in enumerate(outputs):
         n = out.counts[1]
@@ -34,7 +38,29 @@ def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float, c
     return Changes(
         query=one[0], key=one[1], at=one[2], step=one[3], pos=one[4], sign=one[5], cause=one[6], score=one[7],
         items=one[8].reshape(-1, 1), traces=traces, values=carry.columns(carried),
+        finals=None if calendar is None else finals_of(outputs, number, name, sign, carry, calendar),
     )  # fmt: skip
+
+
+def finals_of(outputs: Sequence[Output], number: I64, name: I64, sign: float, carry: Carry, calendar: Calendar) -> Finals:
+    """Return the final results of the windows whose rows expired where ``calendar`` ends them."""
+    parts, carried = [], []
+    for q, out in enumerate(outputs):
+        row, value, cells = out.finals[: out.counts[5]], out.final_value[: out.counts[5]], out.final_carried[:, : out.counts[5]]
+        closed = window_starts(calendar, row[:, 1]) == row[:, 1]
+        row, value, cells = row[closed], value[closed], cells[:, closed]
+        order = np.lexsort((name[row[:, 2]], -value, row[:, 1], row[:, 0]))
+        row, value = row[order], value[order]
+        carried.append(cells[:, order])
+        key, end = row[:, 0], row[:, 1]
+        first = np.ones(len(row), bool)
+        first[1:] = (key[1:] != key[:-1]) | (end[1:] != end[:-1])
+        rank = np.arange(1, len(row) + 1) - np.maximum.accumulate(np.where(first, np.arange(len(row)), 0))
+        parts.append(
+            (np.full(len(row), q, np.int16), key, window_starts(calendar, end - 1), end, rank, number[row[:, 2]], sign * value + 0.0)
+        )
+    query, key, start, end, rank, items, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return Finals(query, key, start, end, rank, items.reshape(-1, 1), {VALUE: value, **carry.columns(np.concatenate(carried, axis=-1))})
 
 
 def ascending(key: I64, at: I64) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators.base import CAUSES, NULL, Arrivals, Kind, State, Window
+from skyband.operators.base import CAUSES, NULL, Arrivals, Calendar, Changes, Kind, State, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.contract_rows import Numbers
 from skyband.operators.expressions import parse
@@ -64,6 +64,10 @@ OPERATORS = {
     "ties": groups("count()", GroupsQuery(k=1, ties=True), GroupsQuery(k=3, ties=True, every=7), GroupsQuery(k=2)),
     "tied sums": groups("sum(where(x > 0, 1, 0))", GroupsQuery(k=2, ties=True), direction="min", window=TIME),
     "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
+    "tumbling": groups(
+        "sum(x)", GroupsQuery(k=2), GroupsQuery(above=1, below=0, every=7), window=Window(micros=20, tumbling=Calendar(10, offset=3))
+    ),
+    "sessions": groups("sum(x) + max(n)", GroupsQuery(k=2), GroupsQuery(above=1, below=0), window=Window(micros=40, session=6)),
 }
 
 
@@ -245,6 +249,7 @@ class Player:
         self.numbers, self.seq, self.rows = Numbers(["$g"]), [0] * KEYS, list[tuple[int, int, Row]]()
         self.changes: dict[tuple[int, int], list[Any]] = {}
         self.points: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
+        self.made: list[Changes] = []
 
     def block(self, rows: list[tuple[int, int, Row]]) -> Arrivals:
         rows = sorted(rows, key=lambda r: r[0])
@@ -278,6 +283,7 @@ class Player:
             self.seq[r[1]] += not deletion
         self.rows += [r for r in new if r[1] >= 0]
         made = self.logic.advance(self.block(new), until)
+        self.made.append(made)
         value_of = self.numbers.value_of
         for i in range(len(made)):
             row = (

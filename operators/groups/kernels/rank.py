@@ -20,24 +20,26 @@ from skyband.operators.groups.kernels.heaps import (
     remove,
     soil,
 )
-from skyband.operators.groups.kernels.tables import DELETED
+from skyband.operators.groups.kernels.tables import DELETED, EXPIRED
 from skyband.operators.groups.kernels.ties import change_tied, is_tied, remove_member, settle_with_ties
 from skyband.operators.jit import inner, inner_inlined, jit
 
 CHANGE_COLUMNS, POINT_COLUMNS = 6, 3
-"""key, at, step, sign, cause, group of a change; key, at, group of a point."""
+"""key, at, step, sign, cause, group of a change; key, at, group of a point, and of a member of a final result."""
 
 
 class Query(NamedTuple):
     """``k`` groups; or, with k = 0, those above ``above``, which stay while they are not below ``below``. ``every``: 0 without.
 
-    ``ties``: 1 if groups that equal the k-th are in the result; ``room``: the number of free changes and points that an event then needs.
+    ``closes``: 1 if the members are wanted whenever rows expire. ``ties``: 1 if groups that equal the k-th are in the result; ``room``: the
+    number of free changes and points that an event then needs.
     """
 
     k: int
     above: float
     below: float
     every: int
+    closes: int
     until: int
     ties: int
     room: int
@@ -63,8 +65,8 @@ class Values(NamedTuple):
 class Output(NamedTuple):
     """Changes and points with their values, and ``carried`` (carried, changes).
 
-    ``counts``: of changes, points, groups in ``traced`` since the last point in time, finished keys and events.
-    ``waiting``: those groups; ``is_waiting``: 1 for them.
+    ``counts``: of changes, points, groups in ``traced`` since the last point in time, finished keys and events, and finals.
+    ``waiting``: those groups; ``is_waiting``: 1 for them. ``finals``: members as rows expire, with their values and ``final_carried``.
     """
 
     changes: I64
@@ -73,6 +75,9 @@ class Output(NamedTuple):
     point_value: F64
     waiting: I64
     is_waiting: I64
+    finals: I64
+    final_value: F64
+    final_carried: I64
     counts: I64
     carried: I64
 
@@ -89,6 +94,8 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> bool:
             at = values.at[e]
             if board.next[key] < at:
                 show_boundary(board, query, key, out)
+            if query.closes > 0 and values.arrived[e] == EXPIRED:
+                close(board, values, e, key, out)
             for r in range(values.record[e], values.record[e + 1]):
                 group, value = values.group[r], values.value[r]
                 board.rows[group] = values.alive[r]
@@ -119,6 +126,21 @@ def has_room(out: Output, room: int, job: int, event: int) -> bool:
     """Return True if so many changes and points fit; note where to continue."""
     out.counts[3], out.counts[4] = job, event
     return bool(min(len(out.change_value) - out.counts[0], len(out.point_value) - out.counts[1]) >= room)
+
+
+@inner
+def close(board: Board, values: Values, event: int, key: int, out: Output) -> None:
+    """Write the members whose rows expire in an event, as they are before it."""
+    for r in range(values.record[event], values.record[event + 1]):
+        group = values.group[r]
+        if is_member(board, group):
+            n = out.counts[5]
+            out.counts[5] = n + 1
+            row = out.finals[n]
+            row[0], row[1], row[2] = key, values.at[event], group
+            out.final_value[n] = board.value[group]
+            for c in range(len(out.final_carried)):
+                out.final_carried[c, n] = board.carried[c, group]
 
 
 @jit

@@ -14,6 +14,8 @@ LEAST, GREATEST, FIRST, LAST = range(4)
 
 DELETED: Final = -1
 """In place of the number of rows of a group whose last row was deleted."""
+EXPIRED: Final = -2
+"""What stands for the group of an arriving row in an event without one."""
 
 NARROW: Final = 6
 """Chunks of a sum around its first value."""
@@ -46,22 +48,22 @@ class Layout(NamedTuple):
 
 
 class Window(NamedTuple):
-    """``size`` rows and ``micros``, or ``UNBOUNDED``; ``until``: events before it are processed."""
+    """``size`` rows, or ``UNBOUNDED``; ``until``: events before it are processed."""
 
     size: int
-    micros: int
     until: int
 
 
 class Rows(NamedTuple):
-    """Rows of the window that belong to a group: ``time``, ``seq``, ``group``; ``after``: the next row of the key, or -1.
+    """Rows of the window that belong to a group: ``expiry``, the instant at which it leaves, ``seq``, ``group``; ``after``: the next row
+    of the key, or -1.
 
     ``cells`` (arguments, room): values as int64, or the bits of float64; ``floats`` the same memory as float64. ``before_in``, ``after_in``
     (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says. ``before``: the
     previous row of the key, or -1; empty unless rows can be deleted.
     """
 
-    time: I64
+    expiry: I64
     seq: I64
     group: I64
     after: I64
@@ -130,6 +132,26 @@ class Order(NamedTuple):
     root: I64
 
 
+class Sessions(NamedTuple):
+    """``silence[0]``: the microseconds after which a group loses all of its rows; 0: no sessions, and no other array is used.
+
+    Per row: ``before``, the row of the key before it, and ``following``, the next row of its group, or -1. Per group: its ``first`` and
+    ``last`` row, the ``deadline`` at which its session ends if no row comes, and in the queue of the key its neighbours ``earlier`` and
+    ``later``. Per key: the ``soonest`` and ``latest`` group of the queue, or -1.
+    """
+
+    silence: I64
+    before: I64
+    following: I64
+    first: I64
+    last: I64
+    deadline: I64
+    earlier: I64
+    later: I64
+    soonest: I64
+    latest: I64
+
+
 class State(NamedTuple):
     """All that rows change. ``by_seq``: the row of each (key, seq), as ``rows`` of a table; unused unless rows can be deleted."""
 
@@ -141,10 +163,12 @@ class State(NamedTuple):
     sets: Sets
     order: Order
     by_seq: Sets
+    sessions: Sessions
 
 
 class Feed(NamedTuple):
-    """The arriving rows of one call, by key and seq. ``group`` is -1 for rows of no group; ``cells`` (arguments, rows).
+    """The arriving rows of one call, by key and seq. ``expiry``: as in ``Rows``. ``group`` is -1 for rows of no group; ``cells``
+    (arguments, rows).
 
     ``target``: the seq that a row deletes, or ``NULL``; empty unless rows can be deleted.
 
@@ -152,6 +176,7 @@ class Feed(NamedTuple):
     """
 
     time: I64
+    expiry: I64
     seq: I64
     group: I64
     cells: I64
@@ -162,10 +187,10 @@ class Feed(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1; their records are those from ``record`` on.
+    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, -1, or ``EXPIRED`` if no row arrived.
 
-    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows (``DELETED`` if a deletion took the last one) and
-    ``values`` (aggregates, records) after the event.
+    Their records are those from ``record`` on. ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows (``DELETED``
+    if a deletion took the last one) and ``values`` (aggregates, records) after the event.
     ``cells`` (cells, records): see ``Layout``. ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and
     records so far.
     """
