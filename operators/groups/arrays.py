@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import I64, NEVER, AnyArray
-from skyband.operators.groups.kernels.heaps import NOWHERE, Board
-from skyband.operators.groups.kernels.rank import LAST_DIRTY, NOT_DIRTY
+from skyband.operators.groups.kernels.heaps import GROUP, NOWHERE, Board
+from skyband.operators.groups.kernels.rank import COUNTS, LAST_DIRTY, NOT_DIRTY, Output
 from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
 
 NONE: I64 = np.empty(0, np.int64)
@@ -32,11 +32,17 @@ def empty_state(layout: Layout) -> State:
     return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order)
 
 
-def empty_board(name: I64) -> Board:
+def empty_board() -> Board:
     """Return a result without groups and keys."""
-    f64 = np.empty(0, np.float64)
     sides = np.zeros((2, 0), np.int64)
-    return Board(f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE)
+    return Board(np.empty(0, GROUP), sides, NONE, sides, NONE, NONE, NONE)
+
+
+def empty_output(room: int, waiting: I64) -> Output:
+    """Return room for so many changes and points."""
+    types = {"pos": np.int32, "sign": np.int8, "cause": np.int8, "value": np.float64, "point_value": np.float64}
+    columns = {name: np.empty(room, types.get(name, np.int64)) for name in Output._fields[:-2]}
+    return Output(**columns, waiting=waiting, counts=np.zeros(len(COUNTS), np.int64))
 
 
 def empty_sets(places: int) -> Sets:
@@ -90,14 +96,12 @@ def more_pool(sums: Sums, slots: int) -> Sums:
     return sums._replace(pool=pool, free=lengthened(free, size), spare=np.array([len(free), sums.spare[1]], np.int64))
 
 
-def more_of_board(board: Board, name: I64, size: int) -> Board:
+def more_of_board(board: Board, size: int) -> Board:
     """Return the board with room for ``size`` groups."""
-    fills: dict[str, Any] = {
-        "value": np.nan, "bound": np.nan, "place": NOWHERE, "shown": 0, "shown_value": np.nan, "traced": np.nan, "dirty": NOT_DIRTY,
-        "rows": 0,
-    }  # fmt: skip
-    made = {field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()}
-    return board._replace(**made, name=name)
+    new = np.zeros(1, GROUP)
+    new["value"] = new["bound"] = new["shown_value"] = new["traced"] = np.nan
+    new["place"], new["dirty"] = NOWHERE, NOT_DIRTY
+    return board._replace(groups=lengthened(board.groups, size, new[0]))
 
 
 def more_keys_of_board(board: Board, size: int) -> Board:

@@ -21,7 +21,7 @@ from skyband.operators.groups.expressions import Expressions
 from skyband.operators.groups.kernels import tables
 from skyband.operators.groups.kernels.advance import DONE, EVENTS, POOL, RECORDS, add_rows, advance, look
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
-from skyband.operators.groups.kernels.rank import CHANGE_COLUMNS, POINT_COLUMNS, Output, Query, Values, place_all, rank
+from skyband.operators.groups.kernels.rank import CHANGES, POINTS, Output, Query, Values, place_all, rank
 from skyband.operators.groups.kernels.sets import move_sets
 from skyband.operators.groups.layout import layout_of
 from skyband.operators.groups.output import changes_of
@@ -59,10 +59,10 @@ class GroupsLogic:
         self.n = 0
         self.state = arrays.empty_state(self.layout)
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
-        self.number, self.key, self.name = NONE, NONE, NONE
-        self.boards = [arrays.empty_board(self.name) for _ in self.configuration.queries]
+        self.number, self.key = NONE, NONE
+        self.boards = [arrays.empty_board() for _ in self.configuration.queries]
         self.heap_room, self.of_key, self.heap_end = NONE, NONE, 0
-        self.waiting, self.is_waiting = NONE, NONE
+        self.waiting = NONE
 
     # ---------------------------------------------------------------- rows in
 
@@ -71,7 +71,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.sign)
+            return Changes.empty(1)
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -79,8 +79,8 @@ class GroupsLogic:
         events = self._events(feed)
         self._advance(feed, events)
         values = self._values(feed, events)
-        outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.sign)
+        out, ends = self._rank(values)
+        return changes_of(out, ends, self.number, self.names.rank, self.expressions.sign)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
@@ -109,8 +109,13 @@ class GroupsLogic:
             raise ValueError("a row belongs to a group without a name")
         given = named.number[which]
         self._append(given, key[first[np.searchsorted(numbers, given)]])
-        self.names.add(named, which)
-        self.name[: self.n] = self.names.rank[: self.n]
+        others_change = self.names.add(named, which)
+        self._rank_by_name(0 if others_change else self.n - len(which))
+
+    def _rank_by_name(self, first: int) -> None:
+        """Take over the ranks by name of the groups from ``first`` on."""
+        for board in self.boards:
+            board.groups["name"][first : self.n] = self.names.rank[first : self.n]
 
     def _feed(self, arrivals: Arrivals, place: I64, cells: I64) -> tables.Feed:
         """Return the rows of the call, and the keys with rows, expiries or boundaries."""
@@ -181,17 +186,15 @@ class GroupsLogic:
             event = np.searchsorted(events.record[: events.counts[EVENTS] + 1], bad, side="right") - 1
             self.unusable += int(np.count_nonzero(events.arrived[event] == events.group[bad]))
 
-    def _rank(self, q: int, values: Values) -> Output:
-        """Return the changes and points of a query."""
-        asked, board = self.configuration.queries[q], self.boards[q]
-        records = len(values.group)
-        room = 4 * records + (self.n if asked.every else 0) + 1
-        out = Output(
-            np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
-            self.waiting, self.is_waiting, np.zeros(3, np.int64),
-        )  # fmt: skip
-        rank(board, self._query(asked), values, out)
-        return out
+    def _rank(self, values: Values) -> tuple[Output, list[tuple[int, int]]]:
+        """Return the changes and points of all queries, and how many there are after each query."""
+        queries = self.configuration.queries
+        room = len(queries) * (4 * len(values.group) + 1) + sum(self.n for q in queries if q.every)
+        out, ends = arrays.empty_output(room, self.waiting), []
+        for q, board in zip(queries, self.boards, strict=True):
+            rank(board, self._query(q), values, out)
+            ends.append((int(out.counts[CHANGES]), int(out.counts[POINTS])))
+        return out, ends
 
     def _query(self, q: GroupsQuery) -> Query:
         above = math.inf if q.above is None else q.above
@@ -215,12 +218,11 @@ class GroupsLogic:
         first, end = self.n, self.n + len(number)
         if end > len(self.number):
             size = 2 * end + 16
-            self.number, self.key, self.name = (arrays.lengthened(a, size) for a in (self.number, self.key, self.name))
-            self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
+            self.number, self.key, self.waiting = (arrays.lengthened(a, size) for a in (self.number, self.key, self.waiting))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
             root = arrays.lengthened(self.state.order.root, size, -1)
             self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root))
-            self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
+            self.boards = [arrays.more_of_board(b, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end
         self.numbers = self.numbers.extended(self.number[:end])
@@ -259,7 +261,7 @@ class GroupsLogic:
     def _needed(self) -> I64:
         needed = self.state.groups.alive[: self.n] > 0
         for board in self.boards:
-            needed |= board.shown[: self.n] != 0
+            needed |= board.groups["shown"][: self.n] != 0
         return np.flatnonzero(needed)
 
     # ---------------------------------------------------------------- what is kept
@@ -291,7 +293,8 @@ class GroupsLogic:
             "name_length": names.length, "name_words": names.words, "next_seq": self.state.keys.next_seq.copy(),
         }  # fmt: skip
         for name, field in (("shown", "shown"), ("shown_value", "shown_value"), ("member", "place")):
-            saved[name] = np.array([getattr(b, field)[needed] for b in self.boards])
+            saved[name] = np.array([b.groups[field][needed] for b in self.boards])
+        saved["shown"] = saved["shown"].astype(np.int64)
         saved["member"] = ((saved["member"] != NOWHERE) & (saved["member"] & 1 == MEMBERS)).astype(np.int64)
         for name in ("step", "next"):
             saved[name] = np.array([getattr(b, name) for b in self.boards])
@@ -303,7 +306,7 @@ class GroupsLogic:
         self.state.keys.next_seq[:] = saved["next_seq"]
         self.names = Names(np.array(saved["name_length"], np.int64), np.array(saved["name_words"], np.int64))
         self._append(np.array(saved["number"], np.int64), np.array(saved["key"], np.int64))
-        self.name[: self.n] = self.names.rank[: self.n]
+        self._rank_by_name(0)
         self._add(kept)
         events = self._room(1, self.n, 0)
         look(self.state, events)
@@ -313,11 +316,11 @@ class GroupsLogic:
         for q, board in enumerate(self.boards):
             for name in ("step", "next"):
                 getattr(board, name)[:] = saved[name][q]
-            board.shown[: self.n], board.shown_value[: self.n] = saved["shown"][q], saved["shown_value"][q]
-            board.value[: self.n], board.rows[: self.n] = value, self.state.groups.alive[: self.n]
-            asked = self.configuration.queries[q]
+            groups, asked = board.groups[: self.n], self.configuration.queries[q]
+            groups["shown"], groups["shown_value"] = saved["shown"][q], saved["shown_value"][q]
+            groups["value"], groups["rows"] = value, self.state.groups.alive[: self.n]
             if asked.k is None:
-                board.place[: self.n] = np.where(saved["member"][q], MEMBERS, NOWHERE)
+                groups["place"] = np.where(saved["member"][q], MEMBERS, NOWHERE)
             place_all(board, self._query(asked), self.key[: self.n])
 
     def _add(self, kept: Kept) -> None:
@@ -351,10 +354,11 @@ class GroupsLogic:
             raise ValueError(f"groups are kept for {self.configuration.window} alone, not for {window}")
         if k < 1 or (asked.k is not None and k > asked.k):
             raise ValueError(f"k = {k}: between 1 and {asked.k}")
-        place = board.place[: self.n]
+        groups = board.groups[: self.n]
+        place, value = groups["place"], groups["value"]
         mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
-        best = mine[np.lexsort((self.name[mine], -board.value[mine]))][:k]
-        score = self.expressions.sign * board.value[best] + 0.0
+        best = mine[np.lexsort((groups["name"][mine], -value[mine]))][:k]
+        score = self.expressions.sign * value[best] + 0.0
         return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
 
     def skyband(self) -> Items:

@@ -1,4 +1,4 @@
-"""Last stage: the changes and points of all queries as columns, in the order of the contract."""
+"""Last stage: the changes and points of all queries, in the order of the contract."""
 
 from __future__ import annotations
 
@@ -6,49 +6,41 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skyband.operators.base import I64, AnyArray, Changes, Traces
-from skyband.operators.groups.kernels.rank import Output
+from skyband.operators.base import F64, I64, AnyArray, Changes, Traces
+from skyband.operators.groups.kernels.rank import UNSORTED, Output
 
 VALUE = "score"
 """The time-varying value of ``Traces``."""
 
 
-def changes_of(outputs: Sequence[Output], number: I64, name: I64, sign: float) -> Changes:
-    """Return changes by (query, key, step, pos) and points by (query, key, at, name); ``sign`` is -1 for direction min."""
-    changes, points = [_changes(q, out, number, name, sign) for q, out in enumerate(outputs)], []
-    for q, out in enumerate(outputs):
-        n = out.counts[1]
-        row, value = out.points[:n], out.point_value[:n]
-        if not ascending(row[:, 0], row[:, 1]):
-            order = np.lexsort((name[row[:, 2]], row[:, 1], row[:, 0]))
-            row, value = row[order], value[order]
-        points.append((np.full(n, q, np.int16), row[:, 0], row[:, 1], number[row[:, 2]], sign * value + 0.0))
-    if not changes:
-        return Changes.empty(1)
-    query, key, at, items, value = (np.concatenate(parts) for parts in zip(*points, strict=True))
-    traces = Traces(query, key, at, items.reshape(-1, 1), {VALUE: value})
-    one = [np.concatenate(parts) for parts in zip(*changes, strict=True)]
+def changes_of(out: Output, ends: Sequence[tuple[int, int]], number: I64, name: I64, sign: float) -> Changes:
+    """Return changes by (query, key, step, pos) and points by (query, key, at, name).
+
+    ``ends``: changes and points up to the end of each query. ``sign`` is -1 for direction min.
+    """
+    (query, n), (point_query, m) = (_queries([end[i] for end in ends]) for i in range(2))
+    side, cause, value, group = out.sign[:n], out.cause[:n], out.value[:n], out.group[:n]
+    point_group, point_value = out.point_group[:m], out.point_value[:m]
+    if out.counts[UNSORTED]:
+        order = np.lexsort((name[group], -value, side, out.step[:n], out.key[:n], query))
+        side, cause, value, group = side[order], cause[order], value[order], group[order]
+        order = np.lexsort((name[point_group], out.point_at[:m], out.point_key[:m], point_query))
+        point_group, point_value = point_group[order], point_value[order]
+    points = {VALUE: _as_written(point_value, sign)}
+    traces = Traces(point_query, out.point_key[:m], out.point_at[:m], number[point_group].reshape(-1, 1), points)
     return Changes(
-        query=one[0], key=one[1], at=one[2], step=one[3], pos=one[4], sign=one[5], cause=one[6], score=one[7],
-        items=one[8].reshape(-1, 1), traces=traces,
+        query=query, key=out.key[:n], at=out.at[:n], step=out.step[:n], pos=out.pos[:n], sign=side, cause=cause,
+        score=_as_written(value, sign), items=number[group].reshape(-1, 1), traces=traces,
     )  # fmt: skip
 
 
-def ascending(key: I64, at: I64) -> bool:
-    """Return True if every row comes after the one before it: (key, at) ascend."""
-    return bool(np.all((key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (at[1:] > at[:-1]))))
+def _queries(ends: Sequence[int]) -> tuple[AnyArray, int]:
+    """Return the query of each row, and the number of rows."""
+    counts = np.diff([0, *ends])
+    return np.repeat(np.arange(len(ends), dtype=np.int16), counts), int(counts.sum())
 
 
-def _changes(q: int, out: Output, number: I64, name: I64, sign: float) -> tuple[AnyArray, ...]:
-    """Return the columns of one query's changes: of a step first those that leave, then those that enter, each in rank order."""
-    n = int(out.counts[0])
-    row, value = out.changes[:n], out.change_value[:n]
-    order = np.lexsort((name[row[:, 5]], -value, row[:, 3], row[:, 2], row[:, 0]))
-    row, value = row[order], value[order]
-    first = np.ones(n, bool)
-    first[1:] = (row[1:, 0] != row[:-1, 0]) | (row[1:, 2] != row[:-1, 2])
-    pos = np.arange(n) - np.maximum.accumulate(np.where(first, np.arange(n), 0))
-    return (
-        np.full(n, q, np.int16), row[:, 0], row[:, 1], row[:, 2], pos.astype(np.int32), row[:, 3].astype(np.int8),
-        row[:, 4].astype(np.int8), sign * value + 0.0, number[row[:, 5]],
-    )  # fmt: skip
+def _as_written(value: F64, sign: float) -> F64:
+    """Return internal values as the user wrote the score."""
+    written: F64 = sign * value + 0.0
+    return written

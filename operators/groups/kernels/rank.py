@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
-from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, better, lower, move, push, remove
+from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED, AnyArray
+from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, better, lift, lower, push, remove
 from skyband.operators.jit import inner, inner_inlined, jit
 
 NOT_DIRTY, LAST_DIRTY = -2, -1
-CHANGE_COLUMNS, POINT_COLUMNS = 6, 3
-"""key, at, step, sign, cause, group of a change; key, at, group of a point."""
+CHANGES, POINTS, WAITING, UNSORTED = COUNTS = range(4)
+"""``Output.counts``."""
+SORTED: Final = 32
+"""So many changes of a step, and points of an instant, are sorted as they are written."""
 
 
 class Query(NamedTuple):
@@ -38,17 +40,25 @@ class Values(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Changes and points with their values; ``counts``: of changes, points, and groups in ``traced`` since the last point in time.
+    """Columns of the changes and points of all queries, one query after the other; ``value`` is internal.
 
-    ``waiting``: those groups; ``is_waiting``: 1 for them.
+    Changes: ``key`` to ``group``; points: ``point_key`` to ``point_value``. ``waiting``: groups with a point that may be due. ``counts``:
+    changes, points, waiting groups so far, and 1 if a step or an instant has more than ``SORTED`` rows, which are in no order.
     """
 
-    changes: I64
-    change_value: F64
-    points: I64
+    key: I64
+    at: I64
+    step: I64
+    pos: AnyArray
+    sign: AnyArray
+    cause: AnyArray
+    value: F64
+    group: I64
+    point_key: I64
+    point_at: I64
+    point_group: I64
     point_value: F64
     waiting: I64
-    is_waiting: I64
     counts: I64
 
 
@@ -62,19 +72,18 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> None:
             at = values.at[e]
             if board.next[key] < at:
                 show_boundary(board, query, key, out)
+            moved = False
             for r in range(values.record[e], values.record[e + 1]):
-                group, value = values.group[r], values.value[r]
-                board.rows[group] = values.alive[r]
-                if value == value or board.value[group] == board.value[group]:
-                    change(board, query, key, group, value)
-            if query.k > 0:
+                moved |= change(board, query, key, values.group[r], values.value[r], values.alive[r])
+            if moved:
                 settle(board, query, key)
             if query.every > 0:
                 if board.first_dirty[key] != LAST_DIRTY and board.next[key] == NEVER:
                     board.next[key] = -(-at // query.every) * query.every
                 continue
-            show(board, query, key, at, values.arrived[e], out)
-            if e + 1 == end or values.at[e + 1] != at:
+            if board.first_dirty[key] != LAST_DIRTY:
+                show(board, query, key, at, values.arrived[e], out)
+            if out.counts[WAITING] > 0 and (e + 1 == end or values.at[e + 1] != at):
                 trace(board, key, at, out)
         if board.next[key] < query.until:
             show_boundary(board, query, key, out)
@@ -85,64 +94,73 @@ def place_all(board: Board, query: Query, key_of: I64) -> None:
     """Build the result from the values of all groups; nothing counts as changed. Membership above a bound is kept in ``place``."""
     if query.k > 0:
         for group in range(len(key_of)):
-            board.bound[group] = board.value[group]
-            if board.value[group] == board.value[group]:
+            g = board.groups[group]
+            g["bound"] = g["value"]
+            if g["value"] == g["value"]:
                 push(board, OTHERS, key_of[group], group)
         for key in range(len(board.start)):
             settle(board, query, key)
     for group in range(len(key_of)):
-        board.dirty[group] = NOT_DIRTY
-        board.traced[group] = board.shown_value[group] if board.shown[group] else math.nan
+        g = board.groups[group]
+        g["dirty"] = NOT_DIRTY
+        g["traced"] = g["shown_value"] if g["shown"] else math.nan
     for key in range(len(board.start)):
         board.first_dirty[key] = LAST_DIRTY
     for group in range(len(key_of)):
-        member = is_member(board, group)
-        if member != (board.shown[group] != 0) or (member and board.shown_value[group] != board.value[group]):
+        g = board.groups[group]
+        member = is_member(g["place"])
+        if member != (g["shown"] != 0) or (member and g["shown_value"] != g["value"]):
             soil(board, key_of[group], group)
 
 
 @inner_inlined
-def is_member(board: Board, group: int) -> bool:
-    """Return True if the group is in the present result."""
-    place = board.place[group]
+def is_member(place: int) -> bool:
+    """Return True if a group at this place is in the present result."""
     return bool(place != NOWHERE and place & 1 == MEMBERS)
 
 
 @inner_inlined
 def soil(board: Board, key: int, group: int) -> None:
     """Note that a group may differ from what is shown."""
-    if board.dirty[group] == NOT_DIRTY:
-        board.dirty[group] = board.first_dirty[key]
+    g = board.groups[group]
+    if g["dirty"] == NOT_DIRTY:
+        g["dirty"] = board.first_dirty[key]
         board.first_dirty[key] = group
 
 
 @inner_inlined
-def change(board: Board, query: Query, key: int, group: int, value: float) -> None:
-    """Take over the new value of a group."""
-    place, known = board.place[group], value == value
-    board.value[group] = value
+def change(board: Board, query: Query, key: int, group: int, value: float, rows: int) -> bool:
+    """Take over the new value of a group; return True if a heap was touched."""
+    g = board.groups[group]
+    place, known = g["place"], value == value
+    g["value"], g["rows"] = value, rows
     if query.k == 0:
         inside = known and (value > query.above or (place != NOWHERE and value >= query.below))
         if inside or place != NOWHERE:
             soil(board, key, group)
-        board.place[group] = MEMBERS if inside else NOWHERE
-    elif place == NOWHERE:
+        g["place"] = MEMBERS if inside else NOWHERE
+        return False
+    if place == NOWHERE:
         if known:
-            board.bound[group] = value
+            g["bound"] = value
             push(board, OTHERS, key, group)
-    elif place & 1 == MEMBERS:
+        return known
+    side = place & 1
+    if side == MEMBERS:
         soil(board, key, group)
-        if known:
-            board.bound[group] = value
-            move(board, MEMBERS, board.start[key], board.size[MEMBERS, key], place >> 1, group)
-        else:
+        if not known:
             remove(board, MEMBERS, key, group)
-    elif known and value > board.bound[group]:
-        board.bound[group] = value
-        move(board, OTHERS, board.start[key], board.size[OTHERS, key], place >> 1, group)
+            return True
+        if value >= g["bound"]:
+            return False
+    elif not value > g["bound"]:
+        return False
+    g["bound"] = value
+    lift(board, side, board.start[key], place >> 1, group)
+    return True
 
 
-@inner_inlined
+@inner
 def settle(board: Board, query: Query, key: int) -> None:
     """Move groups between members and others until the members are the first k."""
     start = board.start[key]
@@ -152,11 +170,13 @@ def settle(board: Board, query: Query, key: int) -> None:
         worst = board.heap[MEMBERS, start] if full else NOWHERE
         if full and not better(board, best, worst):
             return
-        if board.value[best] != board.value[best]:
+        value = board.groups[best]["value"]
+        if value != value:
             remove(board, OTHERS, key, best)
-        elif board.bound[best] != board.value[best]:
-            board.bound[best] = board.value[best]
-            lower(board, OTHERS, start, board.size[OTHERS, key], 0, best)
+        elif board.groups[best]["bound"] != value:
+            refresh(board, OTHERS, key, best)
+        elif full and board.groups[worst]["bound"] != board.groups[worst]["value"]:
+            refresh(board, MEMBERS, key, worst)
         else:
             remove(board, OTHERS, key, best)
             if full:
@@ -165,6 +185,13 @@ def settle(board: Board, query: Query, key: int) -> None:
                 soil(board, key, worst)
             push(board, MEMBERS, key, best)
             soil(board, key, best)
+
+
+@inner
+def refresh(board: Board, side: int, key: int, top: int) -> None:
+    """Set the bound of the first group of a heap to its value."""
+    board.groups[top]["bound"] = board.groups[top]["value"]
+    lower(board, side, board.start[key], board.size[side, key], 0, top)
 
 
 @inner
@@ -178,50 +205,83 @@ def show_boundary(board: Board, query: Query, key: int, out: Output) -> None:
 
 @inner_inlined
 def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Output) -> None:
-    """Write the changes since the last event or boundary, in no order, and forget them."""
-    group, step = board.first_dirty[key], 0
+    """Write the changes since the last event or boundary, and forget them: first the groups that leave, then those that enter, by rank."""
+    group, first = board.first_dirty[key], out.counts[CHANGES]
     board.first_dirty[key] = LAST_DIRTY
     while group != LAST_DIRTY:
-        following = board.dirty[group]
-        board.dirty[group] = NOT_DIRTY
-        member, shown = is_member(board, group), board.shown[group] != 0
-        if member != shown:
-            if step == 0:
-                step = board.step[key] + 1
-                board.step[key] = step
-            n = out.counts[0]
-            out.counts[0] = n + 1
-            row = out.changes[n]
-            row[0], row[1], row[2], row[3], row[5] = key, at, step, 1 if member else -1, group
+        g = board.groups[group]
+        following = g["dirty"]
+        g["dirty"] = NOT_DIRTY
+        member = is_member(g["place"])
+        if member != (g["shown"] != 0):
+            if out.counts[CHANGES] == first:
+                board.step[key] += 1
             if not member:
-                row[4] = EXPIRY if board.rows[group] == 0 else DISPLACED
+                cause = EXPIRY if g["rows"] == 0 else DISPLACED
             elif query.every > 0:
-                row[4] = BOUNDARY
+                cause = BOUNDARY
             else:
-                row[4] = ARRIVAL if arrived == group else PROMOTED
-            out.change_value[n] = board.value[group] if member else board.shown_value[group]
-            board.shown[group] = 1 if member else 0
-            board.traced[group] = math.nan
+                cause = ARRIVAL if arrived == group else PROMOTED
+            write_change(board, out, first, key, at, 1 if member else -1, cause, g["value"] if member else g["shown_value"], group)
+            g["shown"] = 1 if member else 0
+            g["traced"] = math.nan
         if member:
-            board.shown_value[group] = board.value[group]
-            if out.is_waiting[group] == 0:
-                out.is_waiting[group] = 1
-                out.waiting[out.counts[2]] = group
-                out.counts[2] += 1
+            g["shown_value"] = g["value"]
+            if g["waiting"] == 0:
+                g["waiting"] = 1
+                out.waiting[out.counts[WAITING]] = group
+                out.counts[WAITING] += 1
         group = following
+
+
+@inner
+def write_change(
+    board: Board, out: Output, first: int, key: int, at: int, sign: int, cause: int, value: float, group: int
+) -> None:  # fmt: skip
+    """Write a change among those of its step, which begin at ``first``."""
+    n = out.counts[CHANGES]
+    out.counts[CHANGES] = n + 1
+    out.key[n], out.at[n], out.step[n], out.pos[n] = key, at, board.step[key], n - first
+    i = n
+    if n - first >= SORTED:
+        out.counts[UNSORTED] = 1
+    else:
+        name = board.groups[group]["name"]
+        while i > first and goes_before(board, out, sign, value, name, i - 1):
+            out.sign[i], out.cause[i], out.value[i], out.group[i] = out.sign[i - 1], out.cause[i - 1], out.value[i - 1], out.group[i - 1]
+            i -= 1
+    out.sign[i], out.cause[i], out.value[i], out.group[i] = sign, cause, value, group
+
+
+@inner
+def goes_before(board: Board, out: Output, sign: int, value: float, name: int, i: int) -> bool:
+    """Return True if a change belongs before the change ``i`` of its step."""
+    if sign != out.sign[i]:
+        return bool(sign < out.sign[i])
+    if value != out.value[i]:
+        return bool(value > out.value[i])
+    return bool(name < board.groups[out.group[i]]["name"])
 
 
 @inner_inlined
 def trace(board: Board, key: int, at: int, out: Output) -> None:
-    """Write a point of every member whose value differs from that of its last point, after all events of an instant."""
-    for i in range(out.counts[2]):
-        group = out.waiting[i]
-        out.is_waiting[group] = 0
-        if board.shown[group] != 0 and board.traced[group] != board.shown_value[group]:
-            n = out.counts[1]
-            out.counts[1] = n + 1
-            row = out.points[n]
-            row[0], row[1], row[2] = key, at, group
-            board.traced[group] = board.shown_value[group]
-            out.point_value[n] = board.shown_value[group]
-    out.counts[2] = 0
+    """Write a point of every member whose value differs from that of its last point, after all events of an instant; by name."""
+    first = out.counts[POINTS]
+    for w in range(out.counts[WAITING]):
+        group = out.waiting[w]
+        g = board.groups[group]
+        g["waiting"] = 0
+        if g["shown"] != 0 and g["traced"] != g["shown_value"]:
+            g["traced"] = g["shown_value"]
+            n = out.counts[POINTS]
+            out.counts[POINTS] = n + 1
+            out.point_key[n], out.point_at[n] = key, at
+            i = n
+            if n - first >= SORTED:
+                out.counts[UNSORTED] = 1
+            else:
+                while i > first and g["name"] < board.groups[out.point_group[i - 1]]["name"]:
+                    out.point_group[i], out.point_value[i] = out.point_group[i - 1], out.point_value[i - 1]
+                    i -= 1
+            out.point_group[i], out.point_value[i] = group, g["shown_value"]
+    out.counts[WAITING] = 0
