@@ -38,11 +38,11 @@ def empty_board() -> Board:
     return Board(np.empty(0, GROUP), sides, NONE, sides, NONE, NONE, NONE)
 
 
-def empty_output(room: int, waiting: I64) -> Output:
+def empty_output(room: int, members: I64) -> Output:
     """Return room for so many changes and points."""
     types = {"pos": np.int32, "sign": np.int8, "cause": np.int8, "value": np.float64, "point_value": np.float64}
     columns = {name: np.empty(room, types.get(name, np.int64)) for name in Output._fields[:-2]}
-    return Output(**columns, waiting=waiting, counts=np.zeros(len(COUNTS), np.int64))
+    return Output(**columns, members=members, counts=np.zeros(len(COUNTS), np.int64))
 
 
 def empty_sets(places: int) -> Sets:

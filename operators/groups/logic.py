@@ -62,7 +62,7 @@ class GroupsLogic:
         self.number, self.key = NONE, NONE
         self.boards = [arrays.empty_board() for _ in self.configuration.queries]
         self.heap_room, self.of_key, self.heap_end = NONE, NONE, 0
-        self.waiting = NONE
+        self.members = NONE
 
     # ---------------------------------------------------------------- rows in
 
@@ -173,7 +173,7 @@ class GroupsLogic:
         aggregates = events.values[:, :r]
         score = self.expressions.scores(aggregates)
         self._count_unusable(score, events)
-        value = self.expressions.internal(score, events.alive[:r], aggregates)
+        value = self.expressions.internal(score, aggregates)
         return Values(
             feed.job, events.first_of_key, events.at[:e], events.arrived[:e], events.record[: e + 1], events.group[:r], events.alive[:r],
             value,
@@ -181,7 +181,7 @@ class GroupsLogic:
 
     def _count_unusable(self, score: F64, events: tables.Events) -> None:
         """Count the rows after which their group has a null or NaN score."""
-        bad = np.flatnonzero(np.isnan(score))
+        bad = np.flatnonzero(np.isnan(score) & (events.alive[: len(score)] > 0))
         if len(bad):
             event = np.searchsorted(events.record[: events.counts[EVENTS] + 1], bad, side="right") - 1
             self.unusable += int(np.count_nonzero(events.arrived[event] == events.group[bad]))
@@ -190,7 +190,7 @@ class GroupsLogic:
         """Return the changes and points of all queries, and how many there are after each query."""
         queries = self.configuration.queries
         room = len(queries) * (4 * len(values.group) + 1) + sum(self.n for q in queries if q.every)
-        out, ends = arrays.empty_output(room, self.waiting), []
+        out, ends = arrays.empty_output(room, self.members), []
         for q, board in zip(queries, self.boards, strict=True):
             rank(board, self._query(q), values, out)
             ends.append((int(out.counts[CHANGES]), int(out.counts[POINTS])))
@@ -218,7 +218,7 @@ class GroupsLogic:
         first, end = self.n, self.n + len(number)
         if end > len(self.number):
             size = 2 * end + 16
-            self.number, self.key, self.waiting = (arrays.lengthened(a, size) for a in (self.number, self.key, self.waiting))
+            self.number, self.key, self.members = (arrays.lengthened(a, size) for a in (self.number, self.key, self.members))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
             root = arrays.lengthened(self.state.order.root, size, -1)
             self.state = self.state._replace(groups=groups, sums=sums, order=self.state.order._replace(root=root))
@@ -312,7 +312,7 @@ class GroupsLogic:
         look(self.state, events)
         value, r = np.full(self.n, math.nan), int(events.counts[RECORDS])
         aggregates = events.values[:, :r]
-        value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), events.alive[:r], aggregates)
+        value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), aggregates)
         for q, board in enumerate(self.boards):
             for name in ("step", "next"):
                 getattr(board, name)[:] = saved[name][q]

@@ -21,14 +21,13 @@ NOWHERE: Final = -1
 GROUP: Final = np.dtype(
     [(name, np.float64) for name in ("value", "bound", "shown_value", "traced")]
     + [("name", np.int64), ("rows", np.int64)]
-    + [(name, np.int32) for name in ("place", "dirty", "shown", "waiting")]
+    + [(name, np.int32) for name in ("place", "dirty", "shown", "unused")]
 )
 """What a board has of a group, in 64 bytes.
 
 ``value`` (internal: larger ranks first; NaN for a group that takes no part), ``bound``, ``shown_value``, ``traced`` (the value of its last
 point, or NaN), ``name`` (rank by name), ``rows`` (in the window), ``place`` (2 * place in the heap + side, or ``NOWHERE``), ``dirty`` (the
-next group of the key that may differ from what is shown, ``NOT_DIRTY``, or ``LAST_DIRTY``), ``shown`` (1 if the changes have it),
-``waiting`` (1 while a point of it may be due).
+next group of the key that may differ from what is shown, ``NOT_DIRTY``, or ``LAST_DIRTY``), ``shown`` (1 if the changes have it).
 """
 
 

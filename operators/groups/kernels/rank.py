@@ -10,7 +10,7 @@ from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Boa
 from skyband.operators.jit import inner, inner_inlined, jit
 
 NOT_DIRTY, LAST_DIRTY = -2, -1
-CHANGES, POINTS, WAITING, UNSORTED = COUNTS = range(4)
+CHANGES, POINTS, UNSORTED = COUNTS = range(3)
 """``Output.counts``."""
 SORTED: Final = 32
 """So many changes of a step, and points of an instant, are sorted as they are written."""
@@ -42,8 +42,8 @@ class Values(NamedTuple):
 class Output(NamedTuple):
     """Columns of the changes and points of all queries, one query after the other; ``value`` is internal.
 
-    Changes: ``key`` to ``group``; points: ``point_key`` to ``point_value``. ``waiting``: groups with a point that may be due. ``counts``:
-    changes, points, waiting groups so far, and 1 if a step or an instant has more than ``SORTED`` rows, which are in no order.
+    Changes: ``key`` to ``group``; points: ``point_key`` to ``point_value``. ``members``: room for all groups. ``counts``: changes and points
+    so far, and 1 if a step or an instant has more than ``SORTED`` rows, which are in no order.
     """
 
     key: I64
@@ -58,7 +58,7 @@ class Output(NamedTuple):
     point_at: I64
     point_group: I64
     point_value: F64
-    waiting: I64
+    members: I64
     counts: I64
 
 
@@ -68,13 +68,15 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> None:
     for j in range(len(values.job)):
         key = values.job[j]
         first, end = values.first_of_key[j], values.first_of_key[j + 1]
+        first_record, first_change = values.record[first], out.counts[CHANGES]
         for e in range(first, end):
-            at = values.at[e]
+            at, record, end_record = values.at[e], values.record[e], values.record[e + 1]
             if board.next[key] < at:
                 show_boundary(board, query, key, out)
             moved = False
-            for r in range(values.record[e], values.record[e + 1]):
-                moved |= change(board, query, key, values.group[r], values.value[r], values.alive[r])
+            for r in range(record, end_record):
+                value = values.value[r] if values.alive[r] > 0 else math.nan
+                moved |= change(board, query, key, values.group[r], value, values.alive[r])
             if moved:
                 settle(board, query, key)
             if query.every > 0:
@@ -83,8 +85,15 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> None:
                 continue
             if board.first_dirty[key] != LAST_DIRTY:
                 show(board, query, key, at, values.arrived[e], out)
-            if out.counts[WAITING] > 0 and (e + 1 == end or values.at[e + 1] != at):
-                trace(board, key, at, out)
+            for r in range(record, end_record):
+                g = board.groups[values.group[r]]
+                g["shown_value"] = g["value"] if g["shown"] else g["shown_value"]
+            if e + 1 == end or values.at[e + 1] != at:
+                first_point = out.counts[POINTS]
+                trace(board, key, at, values.group, first_record, end_record, first_point, out)
+                if out.counts[CHANGES] > first_change:
+                    trace(board, key, at, out.group, first_change, out.counts[CHANGES], first_point, out)
+                first_record, first_change = end_record, out.counts[CHANGES]
         if board.next[key] < query.until:
             show_boundary(board, query, key, out)
 
@@ -136,7 +145,7 @@ def change(board: Board, query: Query, key: int, group: int, value: float, rows:
     g["value"], g["rows"] = value, rows
     if query.k == 0:
         inside = known and (value > query.above or (place != NOWHERE and value >= query.below))
-        if inside or place != NOWHERE:
+        if inside != (place != NOWHERE) or (inside and query.every > 0):
             soil(board, key, group)
         g["place"] = MEMBERS if inside else NOWHERE
         return False
@@ -146,18 +155,17 @@ def change(board: Board, query: Query, key: int, group: int, value: float, rows:
             push(board, OTHERS, key, group)
         return known
     side = place & 1
-    if side == MEMBERS:
+    if side == MEMBERS and query.every > 0:
         soil(board, key, group)
-        if not known:
-            remove(board, MEMBERS, key, group)
-            return True
-        if value >= g["bound"]:
-            return False
-    elif not value > g["bound"]:
-        return False
-    g["bound"] = value
-    lift(board, side, board.start[key], place >> 1, group)
-    return True
+    beyond = value < g["bound"] if side == MEMBERS else value > g["bound"]
+    if beyond:
+        g["bound"] = value
+        lift(board, side, board.start[key], place >> 1, group)
+    elif side == MEMBERS and not known:
+        soil(board, key, group)
+        remove(board, MEMBERS, key, group)
+        return True
+    return beyond
 
 
 @inner
@@ -199,14 +207,17 @@ def show_boundary(board: Board, query: Query, key: int, out: Output) -> None:
     """Show at its boundary what has changed."""
     at = board.next[key]
     board.next[key] = NEVER
-    show(board, query, key, at, NOWHERE, out)
-    trace(board, key, at, out)
+    end = show(board, query, key, at, NOWHERE, out)
+    trace(board, key, at, out.members, 0, end, out.counts[POINTS], out)
 
 
 @inner_inlined
-def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Output) -> None:
-    """Write the changes since the last event or boundary, and forget them: first the groups that leave, then those that enter, by rank."""
-    group, first = board.first_dirty[key], out.counts[CHANGES]
+def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Output) -> int:
+    """Write the changes since the last event or boundary, and forget them: first the groups that leave, then those that enter, by rank.
+
+    The members among them go to ``out.members``; return their number.
+    """
+    group, first, members = board.first_dirty[key], out.counts[CHANGES], 0
     board.first_dirty[key] = LAST_DIRTY
     while group != LAST_DIRTY:
         g = board.groups[group]
@@ -227,11 +238,10 @@ def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Outpu
             g["traced"] = math.nan
         if member:
             g["shown_value"] = g["value"]
-            if g["waiting"] == 0:
-                g["waiting"] = 1
-                out.waiting[out.counts[WAITING]] = group
-                out.counts[WAITING] += 1
+            out.members[members] = group
+            members += 1
         group = following
+    return members
 
 
 @inner
@@ -264,24 +274,23 @@ def goes_before(board: Board, out: Output, sign: int, value: float, name: int, i
 
 
 @inner_inlined
-def trace(board: Board, key: int, at: int, out: Output) -> None:
-    """Write a point of every member whose value differs from that of its last point, after all events of an instant; by name."""
-    first = out.counts[POINTS]
-    for w in range(out.counts[WAITING]):
-        group = out.waiting[w]
+def trace(board: Board, key: int, at: int, groups: I64, start: int, end: int, first: int, out: Output) -> None:
+    """Write a point of each of ``groups[start:end]`` that is shown with another value than that of its last point.
+
+    They go among the points of the instant, which begin at ``first``, by name.
+    """
+    for i in range(start, end):
+        group = groups[i]
         g = board.groups[group]
-        g["waiting"] = 0
         if g["shown"] != 0 and g["traced"] != g["shown_value"]:
             g["traced"] = g["shown_value"]
             n = out.counts[POINTS]
             out.counts[POINTS] = n + 1
             out.point_key[n], out.point_at[n] = key, at
-            i = n
             if n - first >= SORTED:
                 out.counts[UNSORTED] = 1
             else:
-                while i > first and g["name"] < board.groups[out.point_group[i - 1]]["name"]:
-                    out.point_group[i], out.point_value[i] = out.point_group[i - 1], out.point_value[i - 1]
-                    i -= 1
-            out.point_group[i], out.point_value[i] = group, g["shown_value"]
-    out.counts[WAITING] = 0
+                while n > first and g["name"] < board.groups[out.point_group[n - 1]]["name"]:
+                    out.point_group[n], out.point_value[n] = out.point_group[n - 1], out.point_value[n - 1]
+                    n -= 1
+            out.point_group[n], out.point_value[n] = group, g["shown_value"]
