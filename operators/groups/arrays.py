@@ -13,6 +13,8 @@ from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, WIDE, 
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
+CACHE_LINE = 64
+"""Bytes."""
 
 
 def empty_state(layout: Layout) -> State:
@@ -84,7 +86,10 @@ def more_groups(groups: Groups, size: int) -> Groups:
 
 def more_sums(sums: Sums, size: int) -> Sums:
     """Return the sums with room for ``size`` groups."""
-    return sums._replace(narrow=lengthened(sums.narrow, size, axis=1), endless=lengthened(sums.endless, size, axis=1))
+    slots, groups = sums.narrow.shape
+    narrow = aligned(slots * size, NARROW).reshape(slots, size)
+    narrow[:, :groups] = sums.narrow
+    return sums._replace(narrow=narrow, endless=lengthened(sums.endless, size, axis=1))
 
 
 def more_pool(sums: Sums, slots: int) -> Sums:
@@ -101,7 +106,16 @@ def more_of_board(board: Board, size: int) -> Board:
     new = np.zeros(1, GROUP)
     new["value"] = new["bound"] = new["shown_value"] = new["traced"] = np.nan
     new["place"], new["dirty"] = NOWHERE, NOT_DIRTY
-    return board._replace(groups=lengthened(board.groups, size, new[0]))
+    groups = aligned(size, GROUP)
+    groups[: len(board.groups)], groups[len(board.groups) :] = board.groups, new[0]
+    return board._replace(groups=groups)
+
+
+def aligned(size: int, kind: np.dtype[np.void]) -> AnyArray:
+    """Return zeros whose first entry begins a cache line."""
+    made = np.zeros(size * kind.itemsize + CACHE_LINE, np.uint8)
+    first = -made.ctypes.data % CACHE_LINE
+    return made[first : first + size * kind.itemsize].view(kind)
 
 
 def more_keys_of_board(board: Board, size: int) -> Board:

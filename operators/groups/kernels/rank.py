@@ -8,10 +8,13 @@ from typing import Final, NamedTuple
 from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED, AnyArray
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, better, lift, lower, push, remove
 from skyband.operators.jit import inner, inner_inlined, jit
+from skyband.operators.prefetch import prefetch
 
 NOT_DIRTY, LAST_DIRTY = -2, -1
 CHANGES, POINTS, UNSORTED = COUNTS = range(3)
 """``Output.counts``."""
+AHEAD: Final = 16
+"""Distance in records of the group that is prefetched."""
 SORTED: Final = 32
 """So many changes of a step, and points of an instant, are sorted as they are written."""
 
@@ -42,8 +45,8 @@ class Values(NamedTuple):
 class Output(NamedTuple):
     """Columns of the changes and points of all queries, one query after the other; ``value`` is internal.
 
-    Changes: ``key`` to ``group``; points: ``point_key`` to ``point_value``. ``members``: room for all groups. ``counts``: changes and points
-    so far, and 1 if a step or an instant has more than ``SORTED`` rows, which are in no order.
+    Changes: ``key`` to ``group``; points: ``point_key`` to ``point_value``. ``members``: room for all groups. ``counts``: changes and
+    points so far, and 1 if a step or an instant has more than ``SORTED`` rows, which are in no order.
     """
 
     key: I64
@@ -65,6 +68,7 @@ class Output(NamedTuple):
 @jit
 def rank(board: Board, query: Query, values: Values, out: Output) -> None:
     """Process all events of a call for one query."""
+    last = len(values.group) - 1
     for j in range(len(values.job)):
         key = values.job[j]
         first, end = values.first_of_key[j], values.first_of_key[j + 1]
@@ -75,6 +79,7 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> None:
                 show_boundary(board, query, key, out)
             moved = False
             for r in range(record, end_record):
+                prefetch(board.groups, values.group[min(r + AHEAD, last)])
                 value = values.value[r] if values.alive[r] > 0 else math.nan
                 moved |= change(board, query, key, values.group[r], value, values.alive[r])
             if moved:
@@ -165,7 +170,7 @@ def change(board: Board, query: Query, key: int, group: int, value: float, rows:
         soil(board, key, group)
         remove(board, MEMBERS, key, group)
         return True
-    return beyond
+    return bool(beyond)
 
 
 @inner
