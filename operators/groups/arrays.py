@@ -9,7 +9,7 @@ import numpy as np
 from skyband.operators.base import I64, NEVER, AnyArray
 from skyband.operators.groups.kernels.heaps import GROUP, NOWHERE, Board
 from skyband.operators.groups.kernels.rank import COUNTS, LAST_DIRTY, NOT_DIRTY, Output
-from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
+from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
@@ -27,7 +27,7 @@ def empty_state(layout: Layout) -> State:
     cells = table(arguments, 0)
     rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1))
     groups = Groups(NONE, NONE, table(arguments, 0), table(lists, 0), table(lists, 0), table(sets, 0), table(2))
-    pool, digits = table(0, WIDE), table(WIDE + EXTRA_DIGITS)
+    pool, digits = table(0, RECORD), table(WIDE + EXTRA_DIGITS)
     exact = Sums(np.zeros((sums, 0), NARROW), table(sums, 0, 2), pool, NONE, table(2), digits)
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))

@@ -12,7 +12,7 @@ import math
 from typing import Final
 
 from skyband.operators.base import I64
-from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, LOW_BITS, WIDE, Sums
+from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, HIGHEST, LOW_BITS, LOWEST, WIDE, Sums
 from skyband.operators.jit import inner, inner_inlined
 
 ORIGIN: Final = 1120
@@ -89,6 +89,7 @@ def add_digits(pool: I64, row: int, m: int, e: int, sign: int) -> None:
     pool[row, chunk] += sign * (low & DIGIT)
     pool[row, chunk + 1] += sign * ((low >> 32) + (high & DIGIT))
     pool[row, chunk + 2] += sign * (high >> 32)
+    pool[row, LOWEST], pool[row, HIGHEST] = min(pool[row, LOWEST], chunk), max(pool[row, HIGHEST], chunk + 2)
 
 
 @inner
@@ -99,9 +100,11 @@ def widen(sums: Sums, slot: int, group: int) -> None:
     row = sums.free[sums.spare[0]]
     for i in range(WIDE):
         sums.pool[row, i] = 0
-    high, base = total["high"], total["base"]
-    add_digits(sums.pool, row, total["low"], base, 1)
-    add_digits(sums.pool, row, abs(high), base + LOW_BITS, -1 if high < 0 else 1)
+    sums.pool[row, LOWEST], sums.pool[row, HIGHEST] = WIDE, 0
+    if total["scale"] != 0:
+        high, base = total["high"], total["base"]
+        add_digits(sums.pool, row, total["low"], base, 1)
+        add_digits(sums.pool, row, abs(high), base + LOW_BITS, -1 if high < 0 else 1)
     total["place"] = row + 1
 
 
@@ -145,8 +148,8 @@ def rounded_digits(sums: Sums, slot: int, group: int, divisor: int) -> float:
     digits, total = sums.digits, sums.narrow[slot, group]
     low = EXTRA_DIGITS if divisor > 1 else 0
     if total["place"] > 0:
-        lowest, top = -ORIGIN, low + WIDE - 1
-        carry_pool(sums.pool, digits, total["place"] - 1, low)
+        row = total["place"] - 1
+        lowest, top = 32 * sums.pool[row, LOWEST] - ORIGIN, carry_pool(sums.pool, digits, row, low)
     else:
         lowest, top = total["base"], low + 3
         a, b = total["low"], total["high"]
@@ -168,16 +171,17 @@ def rounded_digits(sums: Sums, slot: int, group: int, divisor: int) -> float:
 
 
 @inner
-def carry_pool(pool: I64, digits: I64, row: int, low: int) -> None:
-    """Carry in a row of the pool, and copy it to ``digits`` from ``low`` on."""
-    carry = 0
-    for i in range(WIDE - 1):
+def carry_pool(pool: I64, digits: I64, row: int, low: int) -> int:
+    """Carry in a row of the pool, and copy what is used of it to ``digits`` from ``low`` on; return the place of the top one."""
+    first, top, carry = pool[row, LOWEST], pool[row, HIGHEST] + 1, 0
+    for i in range(first, top):
         v = pool[row, i] + carry
         pool[row, i] = v & DIGIT
-        digits[low + i] = v & DIGIT
+        digits[low + i - first] = v & DIGIT
         carry = v >> 32
-    pool[row, WIDE - 1] += carry
-    digits[low + WIDE - 1] = pool[row, WIDE - 1]
+    pool[row, top] += carry
+    digits[low + top - first] = pool[row, top]
+    return int(low + top - first)
 
 
 @inner

@@ -20,6 +20,8 @@ first value. ``place``: 1 + the row of the pool that has the sum instead, or 0."
 LOW_BITS: Final = 48
 WIDE: Final = 72
 """Chunks of a sum of any float64 values."""
+LOWEST, HIGHEST, RECORD = WIDE, WIDE + 1, WIDE + 2
+"""What follows the chunks: the lowest and the highest one that values were added to."""
 EXTRA_DIGITS: Final = 4
 """Digits of a quotient below those of the dividend: 97 bits and more of any quotient by a number below 2^31."""
 
@@ -94,9 +96,9 @@ class Groups(NamedTuple):
 class Sums(NamedTuple):
     """Exact sums by slot and group (docs/algorithms D7).
 
-    ``narrow`` (slots, groups): a ``NARROW`` for each; in ``pool`` a sum is ``WIDE`` signed chunks of 32 bits. ``endless`` (slots, groups,
-    2): infinities of each sign. ``free``: unused rows of ``pool``, as many as ``spare[0]`` says; ``spare[1]``: infinities of all groups.
-    ``digits``: for a sum that is being rounded.
+    ``narrow`` (slots, groups): a ``NARROW`` for each. ``pool``: a ``RECORD`` for each sum of other values, with ``WIDE`` signed chunks of
+    32 bits. ``endless`` (slots, groups, 2): infinities of each sign. ``free``: unused rows of ``pool``, as many as ``spare[0]`` says;
+    ``spare[1]``: infinities of all groups. ``digits``: for a sum that is being rounded.
     """
 
     narrow: AnyArray
