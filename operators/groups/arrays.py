@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import I64, NEVER, AnyArray
-from skyband.operators.groups.kernels.heaps import LAST_DIRTY, NOT_DIRTY, NOWHERE, Board
-from skyband.operators.groups.kernels.rank import Output
-from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
+from skyband.operators.groups.kernels.heaps import GROUP, LAST_DIRTY, NOT_DIRTY, NOWHERE, Board
+from skyband.operators.groups.kernels.rank import COUNTS, Output
+from skyband.operators.groups.kernels.tables import EXTRA_DIGITS, NARROW, RECORD, WIDE, Groups, Keys, Layout, Order, Rows, Sets, State, Sums
 from skyband.operators.groups.sessions import empty_sessions
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
+CACHE_LINE = 64
+"""Bytes."""
 
 
 def empty_state(layout: Layout, silence: int | None) -> State:
@@ -26,21 +28,34 @@ def empty_state(layout: Layout, silence: int | None) -> State:
     cells = table(arguments, 0)
     rows = Rows(NONE, NONE, NONE, NONE, cells, cells.view(np.float64), table(lists, 0), table(lists, 0), NONE, table(1), NONE)
     groups = Groups(NONE, NONE, table(arguments, 0), table(lists, 0), table(lists, 0), table(sets, 0), table(2))
-    pool, digits = table(0, WIDE), table(WIDE + EXTRA_DIGITS)
-    exact = Sums(table(sums, 0, RECORD), table(sums, 0, 2), pool, NONE, table(2), digits)
+    pool, digits = table(0, RECORD), table(WIDE + EXTRA_DIGITS)
+    exact = Sums(np.zeros((sums, 0), NARROW), table(sums, 0, 2), pool, NONE, table(2), digits)
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
     by_seq, sessions = empty_sets(_FIRST_PLACES), empty_sessions(silence)
     return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, by_seq, sessions)
 
 
-def empty_board(name: I64, carried: int) -> Board:
+def empty_board(carried: int) -> Board:
     """Return a result without groups and keys, whose changes carry so many values."""
-    f64 = np.empty(0, np.float64)
     sides = np.zeros((2, 0), np.int64)
-    return Board(
-        f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE, NONE, np.zeros((carried, 0), np.int64)
-    )
+    return Board(np.empty(0, GROUP), sides, NONE, sides, NONE, NONE, NONE, NONE, np.zeros((carried, 0), np.int64))
+
+
+_TYPES: dict[str, type[np.generic]] = {"pos": np.int32, "sign": np.int8, "cause": np.int8}
+_FINALS = ("final_key", "final_at", "final_group", "final_value", "final_carried")
+_COLUMNS = tuple(name for name in Output._fields if name not in (*_FINALS, "members", "counts"))
+
+
+def empty_output(room: int, finals: int, carried: int, members: I64) -> Output:
+    """Return room for so many changes and points, and members of final results; each carries so many values."""
+
+    def column(name: str, size: int) -> AnyArray:
+        shape = (carried, size) if name.endswith("carried") else (size,)
+        return np.empty(shape, _TYPES.get(name, np.float64 if name.endswith("value") else np.int64))
+
+    columns = {name: column(name, room) for name in _COLUMNS} | {name: column(name, finals) for name in _FINALS}
+    return Output(**columns, members=members, counts=np.zeros(len(COUNTS), np.int64))
 
 
 def empty_sets(places: int) -> Sets:
@@ -83,7 +98,10 @@ def more_groups(groups: Groups, size: int) -> Groups:
 
 def more_sums(sums: Sums, size: int) -> Sums:
     """Return the sums with room for ``size`` groups."""
-    return sums._replace(narrow=lengthened(sums.narrow, size, axis=1), endless=lengthened(sums.endless, size, axis=1))
+    slots, groups = sums.narrow.shape
+    narrow = aligned(slots * size, NARROW).reshape(slots, size)
+    narrow[:, :groups] = sums.narrow
+    return sums._replace(narrow=narrow, endless=lengthened(sums.endless, size, axis=1))
 
 
 def more_pool(sums: Sums, slots: int) -> Sums:
@@ -95,14 +113,21 @@ def more_pool(sums: Sums, slots: int) -> Sums:
     return sums._replace(pool=pool, free=lengthened(free, size), spare=np.array([len(free), sums.spare[1]], np.int64))
 
 
-def more_of_board(board: Board, name: I64, size: int) -> Board:
+def more_of_board(board: Board, size: int) -> Board:
     """Return the board with room for ``size`` groups."""
-    fills: dict[str, Any] = {
-        "value": np.nan, "bound": np.nan, "place": NOWHERE, "shown": 0, "shown_value": np.nan, "traced": np.nan, "dirty": NOT_DIRTY,
-        "rows": 0, "carried": 0,
-    }  # fmt: skip
-    made = {field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()}
-    return board._replace(**made, name=name)
+    new = np.zeros(1, GROUP)
+    new["value"] = new["bound"] = new["shown_value"] = new["traced"] = np.nan
+    new["place"], new["dirty"] = NOWHERE, NOT_DIRTY
+    groups = aligned(size, GROUP)
+    groups[: len(board.groups)], groups[len(board.groups) :] = board.groups, new[0]
+    return board._replace(groups=groups, carried=lengthened(board.carried, size))
+
+
+def aligned(size: int, kind: np.dtype[np.void]) -> AnyArray:
+    """Return zeros whose first entry begins a cache line."""
+    made = np.zeros(size * kind.itemsize + CACHE_LINE, np.uint8)
+    first = -made.ctypes.data % CACHE_LINE
+    return made[first : first + size * kind.itemsize].view(kind)
 
 
 def more_keys_of_board(board: Board, size: int) -> Board:
@@ -113,8 +138,7 @@ def more_keys_of_board(board: Board, size: int) -> Board:
 
 def more_output(out: Output, size: int) -> Output:
     """Return the output with room for ``size`` changes and points."""
-    made = {name: lengthened(getattr(out, name), size, axis=0) for name in ("changes", "change_value", "points", "point_value")}
-    return out._replace(**made, carried=lengthened(out.carried, size))
+    return out._replace(**{name: lengthened(getattr(out, name), size) for name in _COLUMNS}) if size > len(out.key) else out
 
 
 def ranges(start: I64, length: I64) -> I64:

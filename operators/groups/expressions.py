@@ -43,15 +43,14 @@ class Expressions:
         columns = self._columns(aggregates)
         if self.kernels.score is not None:
             return self.kernels.score.evaluate(columns, aggregates.shape[1])
-        plain: F64 = columns[self.configuration.score.aggregates[0].spelling] + 0.0
+        plain: F64 = columns[self.configuration.score.aggregates[0].spelling]
         return plain
 
-    def internal(self, score: F64, alive: I64, aggregates: F64) -> F64:
-        """Return internal values: larger ranks first, NaN for groups that take no part."""
-        kept = alive > 0
+    def internal(self, score: F64, aggregates: F64) -> F64:
+        """Return internal values: larger ranks first, NaN for groups that take no part although they have rows."""
+        found = score if self.sign > 0 and self.kernels.score is None else self.sign * score + 0.0
         if self.kernels.having is not None:
-            kept &= self.kernels.having.passes(self._columns(aggregates), len(score))
-        found: F64 = np.where(kept, self.sign * score + 0.0, math.nan)
+            found = np.where(self.kernels.having.passes(self._columns(aggregates), len(score)), found, math.nan)
         return found
 
     def _columns(self, aggregates: F64) -> dict[str, F64]:

@@ -23,10 +23,10 @@ from skyband.operators.groups.expressions import Expressions
 from skyband.operators.groups.kernels import tables
 from skyband.operators.groups.kernels.advance import DONE, EVENTS, POOL, RECORDS, add_rows, advance, look
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
-from skyband.operators.groups.kernels.rank import CHANGE_COLUMNS, POINT_COLUMNS, Output, Query, Values, place_all, rank
+from skyband.operators.groups.kernels.rank import CHANGES, EVENT, FINALS, JOB, POINTS, Output, Query, Values, place_all, rank
 from skyband.operators.groups.kernels.sets import move_sets
 from skyband.operators.groups.layout import layout_of
-from skyband.operators.groups.output import changes_of
+from skyband.operators.groups.output import Columns
 from skyband.operators.groups.sessions import in_session, next_ends, with_room
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
 from skyband.operators.windows import count_of, expiries
@@ -65,10 +65,10 @@ class GroupsLogic:
         self.n = 0
         self.state = arrays.empty_state(self.layout, self.window.session)
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
-        self.number, self.key, self.name = NONE, NONE, NONE
-        self.boards = [arrays.empty_board(self.name, len(self.carry.names)) for _ in self.configuration.queries]
+        self.number, self.key = NONE, NONE
+        self.boards = [arrays.empty_board(len(self.carry.names)) for _ in self.configuration.queries]
         self.heap_room, self.of_key, self.heap_end = NONE, NONE, 0
-        self.waiting, self.is_waiting = NONE, NONE
+        self.members = NONE
 
     # ---------------------------------------------------------------- rows in
 
@@ -77,7 +77,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.sign, self.carry, self.window.tumbling)
+            return self._columns.empty()
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -85,8 +85,11 @@ class GroupsLogic:
         events = self._events(feed)
         self._advance(feed, events)
         values = self._values(feed, events)
-        outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.sign, self.carry, self.window.tumbling)
+        return self._columns.changes_of(*self._rank(values))
+
+    @property
+    def _columns(self) -> Columns:
+        return Columns(self.number, self.names.rank, self.expressions.sign, self.carry, self.window.tumbling)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
@@ -118,8 +121,13 @@ class GroupsLogic:
             raise ValueError("a row belongs to a group without a name")
         given = named.number[which]
         self._append(given, key[first[np.searchsorted(numbers, given)]])
-        self.names.add(named, which)
-        self.name[: self.n] = self.names.rank[: self.n]
+        others_change = self.names.add(named, which)
+        self._rank_by_name(0 if others_change else self.n - len(which))
+
+    def _rank_by_name(self, first: int) -> None:
+        """Take over the ranks by name of the groups from ``first`` on."""
+        for board in self.boards:
+            board.groups["name"][first : self.n] = self.names.rank[first : self.n]
 
     def _feed(self, arrivals: Arrivals, place: I64, cells: I64) -> tables.Feed:
         """Return the rows of the call, and the keys with rows, expiries or boundaries."""
@@ -192,7 +200,7 @@ class GroupsLogic:
         aggregates = events.values[:, :r]
         score = self.expressions.scores(aggregates)
         self._count_unusable(score, events)
-        value = self.expressions.internal(score, events.alive[:r], aggregates)
+        value = self.expressions.internal(score, aggregates)
         return Values(
             feed.job, events.first_of_key, events.at[:e], events.arrived[:e], events.record[: e + 1], events.group[:r], events.alive[:r],
             value, self.carry.of(events, r),
@@ -200,26 +208,25 @@ class GroupsLogic:
 
     def _count_unusable(self, score: F64, events: tables.Events) -> None:
         """Count the rows after which their group has a null or NaN score."""
-        bad = np.flatnonzero(np.isnan(score))
+        bad = np.flatnonzero(np.isnan(score) & (events.alive[: len(score)] > 0))
         if len(bad):
             event = np.searchsorted(events.record[: events.counts[EVENTS] + 1], bad, side="right") - 1
             self.unusable += int(np.count_nonzero(events.arrived[event] == events.group[bad]))
 
-    def _rank(self, q: int, values: Values) -> Output:
-        """Return the changes and points of a query."""
-        asked, board = self.configuration.queries[q], self.boards[q]
-        records = len(values.group)
-        room, closing = 4 * records + (self.n if asked.every else 0) + 1, records if self.window.tumbling is not None else 0
-        query = self._query(asked)
-        out = Output(
-            np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
-            self.waiting, self.is_waiting, np.empty((closing, POINT_COLUMNS), np.int64), np.empty(closing),
-            np.empty((len(self.carry.names), closing), np.int64), np.zeros(6, np.int64),
-            np.empty((len(self.carry.names), room), np.int64),
-        )  # fmt: skip
-        while not rank(board, query, values, out):
-            out = arrays.more_output(out, 2 * len(out.point_value) + query.room)
-        return out
+    def _rank(self, values: Values) -> tuple[Output, list[tuple[int, int, int]]]:
+        """Return the changes and points of all queries, and how many changes, points and finals there are after each query."""
+        queries, records = self.configuration.queries, len(values.group)
+        room = [4 * records + 1 + (self.n if q.every else 0) for q in queries]
+        closing = len(queries) * records if self.window.tumbling is not None else 0
+        out, ends = arrays.empty_output(sum(room), closing, len(self.carry.names), self.members), []
+        for needed, q, board in zip(room, queries, self.boards, strict=True):
+            query = self._query(q)
+            out.counts[[JOB, EVENT]] = 0
+            out = arrays.more_output(out, max(int(out.counts[CHANGES]), int(out.counts[POINTS])) + needed)
+            while not rank(board, query, values, out):
+                out = arrays.more_output(out, 2 * len(out.key) + query.room)
+            ends.append((int(out.counts[CHANGES]), int(out.counts[POINTS]), int(out.counts[FINALS])))
+        return out, ends
 
     def _query(self, q: GroupsQuery) -> Query:
         above = math.inf if q.above is None else q.above
@@ -245,13 +252,12 @@ class GroupsLogic:
         first, end = self.n, self.n + len(number)
         if end > len(self.number):
             size = 2 * end + 16
-            self.number, self.key, self.name = (arrays.lengthened(a, size) for a in (self.number, self.key, self.name))
-            self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
+            self.number, self.key, self.members = (arrays.lengthened(a, size) for a in (self.number, self.key, self.members))
             groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
             root = arrays.lengthened(self.state.order.root, size, -1)
             order, sessions = self.state.order._replace(root=root), with_room(self.state.sessions, groups=size)
             self.state = self.state._replace(groups=groups, sums=sums, order=order, sessions=sessions)
-            self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
+            self.boards = [arrays.more_of_board(b, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end
         self.numbers = self.numbers.extended(self.number[:end])
@@ -290,7 +296,7 @@ class GroupsLogic:
     def _needed(self) -> I64:
         needed = self.state.groups.alive[: self.n] > 0
         for board in self.boards:
-            needed |= board.shown[: self.n] != 0
+            needed |= board.groups["shown"][: self.n] != 0
         return np.flatnonzero(needed)
 
     # ---------------------------------------------------------------- what is kept
@@ -324,13 +330,14 @@ class GroupsLogic:
             "name_length": names.length, "name_words": names.words, "next_seq": self.state.keys.next_seq.copy(),
         }  # fmt: skip
         for name, field in (("shown", "shown"), ("shown_value", "shown_value"), ("member", "place")):
-            saved[name] = np.array([getattr(b, field)[needed] for b in self.boards])
+            saved[name] = np.array([b.groups[field][needed] for b in self.boards])
+        saved["shown"] = saved["shown"].astype(np.int64)
         saved["member"] = ((saved["member"] != NOWHERE) & (saved["member"] & 1 == MEMBERS)).astype(np.int64)
         for name in ("step", "next"):
             saved[name] = np.array([getattr(b, name) for b in self.boards])
         if self.deletions.active:
             saved |= self.deletions.saved(self.state.keys.next_seq, self.until, self.configuration.window)
-            saved["deleted"] = (self.boards[0].rows[needed] == tables.DELETED).astype(np.int64)
+            saved["deleted"] = (self.boards[0].groups["rows"][needed] == tables.DELETED).astype(np.int64)
         return saved
 
     def _load(self, saved: Mapping[str, AnyArray], kept: Kept) -> None:
@@ -339,26 +346,26 @@ class GroupsLogic:
         self.state.keys.next_seq[:] = saved["next_seq"]
         self.names = Names(np.array(saved["name_length"], np.int64), np.array(saved["name_words"], np.int64))
         self._append(np.array(saved["number"], np.int64), np.array(saved["key"], np.int64))
-        self.name[: self.n] = self.names.rank[: self.n]
+        self._rank_by_name(0)
         self._add(kept)
         events = self._room(1, self.n, 0)
         look(self.state, events)
         value, r = np.full(self.n, math.nan), int(events.counts[RECORDS])
         aggregates = events.values[:, :r]
-        value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), events.alive[:r], aggregates)
+        value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), aggregates)
         rows = self.state.groups.alive[: self.n].copy()
         if self.deletions.active:
             rows[(rows == 0) & (saved["deleted"] != 0)] = tables.DELETED
         for q, board in enumerate(self.boards):
             for name in ("step", "next"):
                 getattr(board, name)[:] = saved[name][q]
-            board.shown[: self.n], board.shown_value[: self.n] = saved["shown"][q], saved["shown_value"][q]
-            board.value[: self.n], board.rows[: self.n] = value, rows
+            groups, asked = board.groups[: self.n], self.configuration.queries[q]
+            groups["shown"], groups["shown_value"] = saved["shown"][q], saved["shown_value"][q]
+            groups["value"], groups["rows"] = value, rows
             board.carried[:, : self.n] = self.carry.of_empty[:, None]
             board.carried[:, events.group[:r]] = self.carry.of(events, r)
-            asked = self.configuration.queries[q]
             if asked.k is None:
-                board.place[: self.n] = np.where(saved["member"][q], MEMBERS, NOWHERE)
+                groups["place"] = np.where(saved["member"][q], MEMBERS, NOWHERE)
             place_all(board, self._query(asked), self.key[: self.n])
 
     def _add(self, kept: Kept) -> None:
@@ -397,11 +404,12 @@ class GroupsLogic:
             raise ValueError(f"groups are kept for {self.configuration.window} alone, not for {window}")
         if k < 1 or (asked.k is not None and k > asked.k):
             raise ValueError(f"k = {k}: between 1 and {asked.k}")
-        place = board.place[: self.n]
+        groups = board.groups[: self.n]
+        place, value = groups["place"], groups["value"]
         mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
-        best = mine[np.lexsort((self.name[mine], -board.value[mine]))]
-        best = best[(np.arange(len(best)) < k) | (asked.ties & (board.value[best] == board.value[best[:k][-1:]]))]
-        score = self.expressions.sign * board.value[best] + 0.0
+        best = mine[np.lexsort((groups["name"][mine], -value[mine]))]
+        best = best[(np.arange(len(best)) < k) | (asked.ties & (value[best] == value[best[:k][-1:]]))]
+        score = self.expressions.sign * value[best] + 0.0
         return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
 
     def skyband(self) -> Items:

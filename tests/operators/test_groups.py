@@ -127,7 +127,7 @@ CARRIED: dict[str, Any] = {
     "sum": lambda values: nearest(exact(values)) if values else math.nan, "distinct": lambda values: len(set(values)),
 }  # fmt: skip
 NO_DELETIONS: Mapping[int, str] = {}
-MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths")
+MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths", "spread")
 ADVERSARIAL = (1e16, 1.0, -1e16, 1e-3, 3.0, -1.0, 2.0**-1074, -(2.0**-1074), 1e300, -1e300, 2.0**53, 0.1, -0.0)
 
 
@@ -140,6 +140,7 @@ def random_stream(rng: np.random.Generator, n: int, magnitudes: str) -> list[Row
             "adversarial": lambda: float(rng.choice(ADVERSARIAL)),
             "wild": lambda: float(rng.choice([-1, 1]) * rng.random() * 2.0 ** rng.integers(-1070, 1020)),
             "endless": lambda: float(rng.choice([math.inf, -math.inf, 1.0, 2.0])),
+            "spread": lambda: float(rng.choice([-1, 1]) * rng.random() * 2.0 ** rng.integers(0, 60)),
             "tenths": lambda: float(rng.integers(-20, 20)) / 10,
         }[magnitudes]()
         n_ = int(rng.choice([0, 1, 2, 2**53 + 1, -(2**62), 2**62, NULL]))

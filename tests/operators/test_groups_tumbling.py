@@ -16,20 +16,30 @@ from skyband.operators.base import NULL, Calendar, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.groups import Groups, GroupsQuery
 from tests.operators.test_calendar import MINUTE, boundaries, micros
-from tests.operators.test_groups import KEYS, MAGNITUDES, SCORES, Expected, Player, Row, groups, random_stream
+from tests.operators.test_groups import CARRY, KEYS, MAGNITUDES, SCORES, TARGET, Expected, Player, Row, groups, random_stream
+from tests.operators.test_groups_deletes import EVENTS, stream_of
 from tests.seeds import seeds
 
-Final = tuple[int, int, int, int, str]
-"""Start and end of a window, rank, group and score of a member."""
+Final = tuple[Any, ...]
+"""Start and end of a window, rank, group, score and carried values of a member."""
 
-QUERIES = (GroupsQuery(k=2), GroupsQuery(k=1, every=7), GroupsQuery(above=1.0), GroupsQuery(above=2.0, below=0.0), GroupsQuery(k=9))
+QUERIES = (
+    GroupsQuery(k=2),
+    GroupsQuery(k=1, every=7),
+    GroupsQuery(above=1.0),
+    GroupsQuery(above=2.0, below=0.0),
+    GroupsQuery(k=9),
+    GroupsQuery(k=1, ties=True),
+    GroupsQuery(k=2, ties=True, every=5),
+)
 TEN = Calendar(10, offset=3)
 WINDOWS = (Window(micros=20, tumbling=TEN), Window(count=5, micros=20, tumbling=TEN), Window(count=7, micros=60, tumbling=Calendar(25)))
 
 
 @pytest.mark.parametrize("score", ["sum(x)", "count()", "max(x) - min(n)", "distinct(s)", "last(x) - first(x)", "quantile(x, 0.5)"])
-def test_contract(score: str) -> None:
-    operators = [groups(score, *QUERIES[:4], window=w) for w in WINDOWS]
+@pytest.mark.parametrize("deletes", [False, True])
+def test_contract(score: str, deletes: bool) -> None:
+    operators = [groups(score, *QUERIES[:4], QUERIES[5], window=w, deletes=deletes, carry=CARRY[1:]) for w in WINDOWS]
     assert sum(check_operator(operators[seed % 3], seed) for seed in seeds(0, 6)) > 0
 
 
@@ -39,29 +49,39 @@ def test_contract(score: str) -> None:
 def by_definition(
     operator: Groups, q: int, score: Any, stream: list[Row], key: int, end: int, window_of: Callable[[int], tuple[int, int]]
 ) -> tuple[Expected, list[Final]]:  # fmt: skip
-    """Return what a query writes; ``window_of``: the start and end of the calendar window of an instant."""
+    """Return what a query writes; ``window_of``: the start and end of the calendar window of an instant. Some rows may delete others."""
     found, query, finals = Expected(operator, operator.queries[q], score), operator.queries[q], list[Final]()
     mine, every = [r for r in stream if r[1] == key], query.every
     ends = {window_of(r[0])[1] for r in mine}
     instants = sorted(t for t in ends | {r[0] for r in mine} | ({*range(0, end, every)} if every else set()) if t < end)
-    arrived: list[Row] = []
+    arrived, size = 0, operator.window.count or 10**9
+    alive: dict[int, Row] = {}
+    took: dict[int, str] = {}
 
-    def alive(at: int) -> list[Row]:
-        held = arrived if operator.window.count is None else arrived[-operator.window.count :]
-        return [r for r in held if window_of(r[0]) == window_of(at)]
+    def leave(seqs: list[int], why: str) -> None:
+        for seq in seqs:
+            took[alive.pop(seq)[2]] = why
 
     for at in instants:
         if at in ends:
-            last = found.result(alive(at - 1))
+            last = found.result([*alive.values()])
             sign = 1 if operator.direction == "min" else -1
             for rank, g in enumerate(sorted(last, key=lambda g: (sign * last[g], g)), 1):
-                finals.append((*window_of(at - 1), rank, g, last[g].hex()))
-        found.event(at, alive(at), None, every is None)
+                carried = found.carried([r for r in alive.values() if r[2] == g])
+                finals.append((*window_of(at - 1), rank, g, last[g].hex(), *carried))
+        leave([seq for seq, r in alive.items() if window_of(r[0]) != window_of(at)], "expiry")
+        found.event(at, [*alive.values()], None, every is None, took)
         for r in (r for r in mine if r[0] == at):
-            arrived.append(r)
-            found.event(at, alive(at), r[2], every is None)
+            deletion = len(r) > TARGET
+            if deletion:
+                leave([r[TARGET]] if r[TARGET] in alive else [], "delete")
+            else:
+                leave([seq for seq in alive if seq <= arrived - size], "expiry")
+                alive[arrived] = r
+                arrived += 1
+            found.event(at, [*alive.values()], None if deletion else r[2], every is None, took)
         if every and at % every == 0:
-            found.event(at, alive(at), None, True)
+            found.event(at, [*alive.values()], None, True, took)
         if not every or at % every == 0:
             found.instant(at)
     return found, finals
@@ -79,7 +99,7 @@ def finals_of(player: Player) -> dict[tuple[int, int], list[Final]]:
                 int(f.end[i]),
                 int(f.rank[i]),
                 player.numbers.value_of[f.items[i, 0]],
-                float(f.values["score"][i]).hex(),
+                *(float(v[i]).hex() if v.dtype == np.float64 else int(v[i]) for v in f.values.values()),
             )
             found.setdefault((int(f.query[i]), int(f.key[i])), []).append(row)
     return found
@@ -160,6 +180,32 @@ def test_tiny_streams(gaps: list[int], data: st.DataObject, window: Window, scor
         group = data.draw(st.sampled_from([0, 1, 2, NULL]))
         stream.append((time, 0, group, float(data.draw(st.integers(-2, 2))), 0, 0))
     check(groups(score, *QUERIES, window=window), score, stream, seed, plain(window.tumbling), data.draw(st.sampled_from([1, 2, 30])))
+
+
+@pytest.mark.parametrize("score", ["sum(x)", "count()", "max(x)", "first(x)", "quantile(x, 0.5)"])
+@given(events=EVENTS, window=st.sampled_from(WINDOWS), seed=st.integers(0, 9))
+@settings(deadline=None)
+def test_rows_are_deleted_and_groups_carry_aggregates(score: str, events: list[tuple[Any, ...]], window: Window, seed: int) -> None:
+    """Deletions of rows of the present window and of earlier ones; final results carry the aggregates of the window."""
+    assert window.tumbling is not None
+    stream = stream_of(events)
+    if stream:
+        check(groups(score, *QUERIES, window=window, deletes=True, carry=CARRY), score, stream, seed, plain(window.tumbling), 30)
+
+
+def test_a_window_whose_rows_are_all_deleted_has_no_final_result() -> None:
+    operator = groups("sum(x)", GroupsQuery(k=2), window=Window(micros=10, tumbling=Calendar(10)), deletes=True)
+    stream: list[Row] = [
+        (1, 0, 5, 1.0, 0, 0),
+        (2, 0, 6, 3.0, 0, 0),
+        (8, 0, NULL, 0.0, 0, 0, 0),
+        (9, 0, NULL, 0.0, 0, 0, 1),
+        (11, 0, 5, 1.0, 0, 0),
+    ]
+    player = Player(operator, np.random.default_rng(0))
+    player.play(stream, 30, 1.0)
+    assert finals_of(player) == {(0, 0): [(10, 20, 1, 5, (1.0).hex())]}
+    assert [c[3] for c in player.changes[0, 0] if c[2] < 0] == ["delete", "delete", "expiry"]
 
 
 def test_final_result_of_a_window() -> None:

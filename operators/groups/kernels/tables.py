@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from skyband.operators.base import F64, I64, AnyArray
 
 COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, NEWEST = range(8)
@@ -17,12 +19,14 @@ DELETED: Final = -1
 EXPIRED: Final = -2
 """What stands for the group of an arriving row in an event without one."""
 
-NARROW: Final = 6
-"""Chunks of a sum around its first value."""
-BASE, PLACE, RECORD = NARROW, NARROW + 1, NARROW + 2
-"""What follows the chunks of a sum: 1 + the number of the first one, 1 + the row of the pool that has the sum instead; 0 for none."""
+NARROW: Final = np.dtype([("low", np.int64), ("high", np.int64), ("scale", np.float64), ("base", np.int32), ("place", np.int32)])
+"""A sum of values of like magnitudes: (high * 2^``LOW_BITS`` + low) * 2^base, 0 <= low < 2^``LOW_BITS``. ``scale``: 2^base, or 0 before the
+first value. ``place``: 1 + the row of the pool that has the sum instead, or 0."""
+LOW_BITS: Final = 48
 WIDE: Final = 72
 """Chunks of a sum of any float64 values."""
+LOWEST, HIGHEST, RECORD = WIDE, WIDE + 1, WIDE + 2
+"""What follows the chunks: the lowest and the highest one that values were added to."""
 EXTRA_DIGITS: Final = 4
 """Digits of a quotient below those of the dividend: 97 bits and more of any quotient by a number below 2^31."""
 
@@ -98,11 +102,11 @@ class Groups(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Exact sums, by slot and group, as signed chunks of 32 bits (docs/algorithms D7).
+    """Exact sums by slot and group (docs/algorithms D7).
 
-    ``narrow`` (slots, groups, ``RECORD``): chunks of the sum, ``BASE`` and ``PLACE``: one cache line. ``endless`` (slots, groups, 2):
-    infinities of each sign. ``free``: unused rows of ``pool``, as many as ``spare[0]`` says; ``spare[1]``: infinities of all groups.
-    ``digits``: for a sum that is being rounded.
+    ``narrow`` (slots, groups): a ``NARROW`` for each. ``pool``: a ``RECORD`` for each sum of other values, with ``WIDE`` signed chunks of
+    32 bits. ``endless`` (slots, groups, 2): infinities of each sign. ``free``: unused rows of ``pool``, as many as ``spare[0]`` says;
+    ``spare[1]``: infinities of all groups. ``digits``: for a sum that is being rounded.
     """
 
     narrow: AnyArray
