@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.peers import peer
+from bench.peer_programs import peer
 from skyband.operators.base import Arrivals, Named, Ragged, Window
 from skyband.operators.expressions.aggregates import parse_aggregates
 from skyband.operators.groups import Groups, GroupsQuery

@@ -56,20 +56,35 @@ class Misfit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Calendar:
+    """Tumbling windows of ``micros`` in the local time of ``zone``, moved by ``offset`` microseconds (``calendar``)."""
+
+    micros: int
+    zone: str = "UTC"
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """A sliding window: the ``count`` most recent objects, ``micros`` of time (half open), or both (whichever ends first).
 
-    A query's window must fit into its state's window (``misfits``) and inherits the bounds that it lacks (``within``).
+    ``tumbling``: of these the objects of the calendar window that contains the instant. ``session``: of these the objects of groups that
+    have not been silent for so many microseconds. A query's window must fit into its state's window (``misfits``) and inherits the bounds
+    that it lacks (``within``).
     """
 
     count: int | None = None
     micros: int | None = None
+    tumbling: Calendar | None = None
+    session: int | None = None
 
     def within(self, largest: Window) -> Window:
         """Return the window with the bounds of ``largest`` where it has none."""
         return Window(
             largest.count if self.count is None else self.count,
             largest.micros if self.micros is None else self.micros,
+            self.tumbling,
+            self.session,
         )
 
     def misfits(self, largest: Window) -> list[Misfit]:
@@ -190,6 +205,25 @@ class Traces:
 
 
 @dataclass(frozen=True, slots=True)
+class Finals:
+    """Results of tumbling windows as they close: ``items`` (n, w) with ``rank``, 1, 2, 3, ..., and ``values``, of [``start``, ``end``).
+
+    Sorted by (query, key, end, rank). The rows of a query go to its table ``<query>_final``.
+    """
+
+    query: npt.NDArray[np.int16]
+    key: I64
+    start: I64
+    end: I64
+    rank: I64
+    items: I64
+    values: Mapping[str, AnyArray]
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Changes of the results in one ``advance``, sorted by (query, key, step, pos).
 
@@ -197,6 +231,7 @@ class Changes:
     life of the stream; ``sign`` is +1 or -1; ``cause`` is one of the codes above; ``items`` (m, w) holds the seqs of the item's objects in
     the order of ``Operator.roles``, or the number from ``object_column`` for a part that is not a row.
     ``values``: further columns of the items (m,), for types with other values than a score. ``traces``: for types with time-varying values.
+    ``finals``: for tumbling windows.
     """
 
     query: npt.NDArray[np.int16]
@@ -210,6 +245,7 @@ class Changes:
     items: I64
     values: Mapping[str, AnyArray] = field(default_factory=dict, kw_only=True)
     traces: Traces | None = field(default=None, kw_only=True)
+    finals: Finals | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.at)

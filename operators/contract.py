@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from skyband.operators.base import CAUSES, I64, AnyArray, Arrivals, Changes, Logic, Operator, State, Traces, Window
+from skyband.operators.contract_finals import final_rows, items_as
 from skyband.operators.contract_rows import Numbers, Rows, random_rows
 from skyband.operators.contract_words import Item, bytes_of, bytes_of_traces, find_mistake, follow_scores, instant_of, items_of, row_of
 
@@ -122,8 +123,8 @@ class _Player:
         self.width = len(operator.roles)
         self.until, self.fed = int(stream.time.min(initial=0)) - 10, 0
         self.parts: list[Changes] = []
-        self.traces: list[tuple[Traces, I64]] = []
-        """The points of every call, with their items as values of objects."""
+        self.traces: list[tuple[Traces, I64]] = []  # the points of every call, with their items as values of objects
+        self.finals: list[tuple[Any, ...]] = []
         self.steps: dict[tuple[int, int], tuple[int, int]] = {}
         """(query, key) to its last step and the instant of that step."""
         self.shown: dict[tuple[int, int], dict[Item, float]] = {}
@@ -198,16 +199,16 @@ class _Player:
             given = arrivals.ragged[name]
             if given.start.tobytes() + given.values.tobytes() != rows.start.tobytes() + rows.values.tobytes():
                 self.fail(f"advance() wrote into the arrivals' tokens {name}")
-        values = np.array(self.numbers.value_of, np.int64)
+        values = np.array(self.numbers.value_of, np.int64) if self.numbers.names else None
         if found.traces is not None:
             if why := find_mistake(found.traces, self.until, until, self.known, self.width):
                 self.fail(why)
             follow_scores(self.shown, found.traces)
-            named = self.numbers.names and len(found.traces)
-            self.traces.append((found.traces, values[found.traces.items] if named else found.traces.items))
+            self.traces.append((found.traces, items_as(values, found.traces.items)))
+        self.finals += final_rows(found.finals, values)
         self.until = max(self.until, until)
         # Numbers of objects depend on the cuts: two runs are compared by what they stand for.
-        self.parts.append(replace(found, items=values[found.items]) if self.numbers.names and len(found) else found)
+        self.parts.append(replace(found, items=items_as(values, found.items)))
         for name, n in self.logic.counters().items():
             if name.startswith(("unusable:", "asked:")):
                 self.unusable[name] = self.unusable.get(name, 0) + int(n)
@@ -388,8 +389,8 @@ class _Player:
                 *((mine.values[n], theirs.values[n]) for n in mine.values),
             ]
         ):
-            if bytes_of_traces(self.traces) != bytes_of_traces(reference.traces):
-                self.fail("the points of trajectories depend on cuts and restores")
+            if (bytes_of_traces(self.traces), sorted(self.finals)) != (bytes_of_traces(reference.traces), sorted(reference.finals)):
+                self.fail("the points of trajectories or the final results of windows depend on cuts and restores")
             if self.unusable != reference.unusable:
                 self.fail(f"counters() say {self.unusable}, in one call {reference.unusable}")
             return

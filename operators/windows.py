@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Protocol
 
-from skyband.operators.base import Window
+import numpy as np
+
+from skyband.operators.base import I64, NEVER, Window
+from skyband.operators.calendar import window_ends
 
 UNBOUNDED: int = 2**60
 """A count or duration larger than any window: no bound."""
@@ -20,6 +23,12 @@ def count_of(window: Window) -> int:
 def micros_of(window: Window) -> int:
     """Return the window's duration in microseconds, or ``UNBOUNDED``."""
     return UNBOUNDED if window.micros is None else window.micros
+
+
+def expiries(window: Window, time: I64) -> I64:
+    """Return the instant at which each row leaves the window if no row follows, ``NEVER`` if none is certain. It ascends with ``time``."""
+    found = np.full(len(time), NEVER) if window.micros is None else time + window.micros
+    return found if window.tumbling is None else np.minimum(found, window_ends(window.tumbling, time))
 
 
 def check_window(window: Window, largest: Window, what: str) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from skyband.framework.base.items import SCORE
 from skyband.framework.base.messages import TIMES
 from skyband.framework.base.reasons import REASONS
-from skyband.framework.base.table_names import JOB_RUNS, TRAJECTORY
+from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, TRAJECTORY
 
 DURATIONS: Final = ("batch", "engine", *TIMES, "write")
 """What ``runs`` times, in milliseconds, a column each."""
@@ -119,6 +119,17 @@ TRAJECTORIES: Final[Layout] = (
     _BATCH,
 )
 """``<query>_trajectory``: the points between which the values of items change linearly."""
+
+FINALS: Final[Layout] = (
+    Group.STREAM,
+    Column("window_start", "timestamp", "instant at which the window began"),
+    Column("window_end", "timestamp", "instant at which it ended: it holds the rows with window_start <= event time < window_end"),
+    Column("rank", "int", "place in the result, from 1"),
+    Group.ITEM,
+    Values("window_end"),
+    _BATCH,
+)
+"""``<query>_final``: the results of tumbling windows as they close."""
 
 SKYBAND: Final[Layout] = (Group.KEYS, Group.ITEM, Values("changed_at"), Group.EXTRA, _BUCKET_OF_KEY)
 """``<operator>_skyband``: everything that can be in a result of a shared state."""
@@ -230,8 +241,9 @@ JOB_LAYOUTS: Final[Mapping[str, Layout]] = {
 
 
 def query_layout(suffix: str, lasting: bool) -> Layout:
-    """Return the columns of the table of a query whose name ends in ``suffix`` (``table_names.SUFFIXES`` or ``TRAJECTORY``)."""
-    return {"": RESULTS, "_changes": changes_layout(lasting), "_now": NOW, "_skyband": SKYBAND, TRAJECTORY: TRAJECTORIES}[suffix]
+    """Return the columns of the table of a query whose name ends in ``suffix``, one of ``table_names``."""
+    own = {"": RESULTS, "_changes": changes_layout(lasting), "_now": NOW, "_skyband": SKYBAND}
+    return (own | {TRAJECTORY: TRAJECTORIES, FINAL_RESULTS: FINALS})[suffix]
 
 
 def fixed(*layouts: Layout) -> Iterator[Column]:
@@ -245,5 +257,8 @@ def _names(columns: Iterable[Column]) -> tuple[str, ...]:
 
 FIXED_COLUMNS: Final = (SCORE, *_names(fixed(_CHANGES, _REPORTS, RESULTS, NOW, TRAJECTORIES, SKYBAND)))
 """Columns of result tables that are not the user's."""
+
+FINAL_COLUMNS: Final = frozenset(_names(fixed(FINALS))) - frozenset(FIXED_COLUMNS)
+"""Further columns of the results of queries with tumbling windows."""
 
 HEAD_COLUMNS: Final = _names(fixed(HEADS))

@@ -99,6 +99,7 @@ class ItemShape:
     ``hidden_by``: the extra column with the seq of a row that hides the item while that row is in the window (its time is in the column
     ``<hidden_by>_time``). ``time_varying``: its time-varying value, whose trajectories have a table. ``lasting``: items enter and leave a
     result. Otherwise an item is reported once, when the newest of its rows arrives, and not kept: the query has changes and no result.
+    ``closes``: the query has tumbling windows, whose final results have a table.
     """
 
     parts: tuple[Part, ...]
@@ -109,6 +110,7 @@ class ItemShape:
     time_varying: TimeVarying | None = None
     lasting: bool = True
     carried: tuple[ItemColumn, ...] = ()
+    closes: bool = False
 
     @property
     def varies(self) -> bool:

@@ -76,13 +76,27 @@ class Trajectory:
         return f"trajectory:{self.query}"
 
 
-def parse_kind(kind: str) -> Changes | Skyband | Trajectory | None:
+@dataclass(frozen=True, slots=True)
+class FinalResults:
+    """Host -> table ``<query>_final``: results of tumbling windows as they close."""
+
+    query: str
+
+    @property
+    def kind(self) -> str:
+        """Return ``final:<query>``."""
+        return f"final:{self.query}"
+
+
+def parse_kind(kind: str) -> Changes | Skyband | Trajectory | FinalResults | None:
     """Return the message whose kind names a query or a state, or None for other kinds."""
     what, _, rest = kind.partition(":")
     if what == "changes":
         return Changes(rest)
     if what == "trajectory":
         return Trajectory(rest)
+    if what == "final":
+        return FinalResults(rest)
     if what == "skyband":
         operator, _, bucket = rest.rpartition(":")
         return Skyband(operator, int(bucket))

@@ -10,6 +10,8 @@ JOB_RUNS: Final = "job_runs"
 SUFFIXES: Final = ("", "_changes", "_now", "_skyband")
 TRAJECTORY: Final = "_trajectory"
 """Suffix of the table of a query whose items have time-varying values."""
+FINAL_RESULTS: Final = "_final"
+"""Suffix of the table of a query with tumbling windows: their results as they close."""
 
 NAMES_EDITION: Final = 2
 """Version of the names of all columns. The tables of a job keep the version they were created with (SKY-E307)."""
@@ -25,9 +27,14 @@ def query_tables(query: str) -> tuple[str, ...]:
     return tuple(query + s for s in SUFFIXES)
 
 
+def every_table(query: str) -> tuple[str, ...]:
+    """Return the names of all tables that a query may have."""
+    return (*query_tables(query), query + TRAJECTORY, query + FINAL_RESULTS)
+
+
 def append_only(table: str) -> bool:
     """Return True if rows of the job's table are only appended, each with its batch, so that a reader may skip rows it has seen.
 
     The name decides: these suffixes are reserved for such tables.
     """
-    return table in ("rejected", "runs") or table.endswith(("_changes", TRAJECTORY))
+    return table in ("rejected", "runs") or table.endswith(("_changes", TRAJECTORY, FINAL_RESULTS))

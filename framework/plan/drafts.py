@@ -9,7 +9,7 @@ from typing import Any, Literal
 from skyband.framework.plan.model import Field, LogicalQuery, ReportNode
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.spec.models.job import Job, Scoring, WindowSpec
-from skyband.operators.base import Kind, Operator, Window
+from skyband.operators.base import Calendar, Kind, Operator, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,13 @@ def job_window(window: WindowSpec) -> Window:
 
 def query_window(job: Window, own: QueryWindow | None) -> Window:
     """A query's window: objects leave it when they leave its own or the job's, so a kind it does not name is the job's."""
-    return job if own is None else Window(own.count, own.time).within(job)
+    return job if own is None else own_window(own).within(job)
+
+
+def own_window(own: QueryWindow) -> Window:
+    """Return what a query says of its window."""
+    calendar = None if own.tumbling is None else Calendar(own.tumbling, own.zone or "UTC", own.offset or 0)
+    return Window(own.count, own.time, calendar, own.session)
 
 
 def share(members: Iterable[QueryEntry], key: Callable[[QueryEntry], Any]) -> list[tuple[Any, tuple[QueryEntry, ...]]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import OperatorNode, Plan
-from skyband.operators.base import Window
+from skyband.operators.base import Calendar, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import canonical
 
@@ -17,7 +18,8 @@ EXAMPLE_ROWS: Final = 10_000
 
 def window_rows(window: Window, rate: float | None) -> float | None:
     """Rows of one key in a full window, or None where that depends on a rate that is not given."""
-    by_time = window.micros / 1e6 * rate if window.micros is not None and rate is not None else None
+    micros = window.micros if window.tumbling is None else window.tumbling.micros
+    by_time = micros / 1e6 * rate if micros is not None and rate is not None else None
     known = [float(x) for x in (window.count, by_time) if x is not None]
     return min(known) if known else None
 
@@ -29,11 +31,22 @@ def assumed_rows(window: Window, rate: float | None) -> float:
 
 
 def format_window(window: Window) -> str:
-    """``1,000 rows``, ``7 days``, or both."""
+    """``1,000 rows``, ``7 days``, or both; with what else ends it."""
+    if window.tumbling is not None:
+        rows = "" if window.count is None else f", of these {counted(window.count, 'row')}"
+        return format_calendar(window.tumbling) + rows
+    if window.session is not None:
+        return f"session of {format_duration(window.session)} within {format_window(replace(window, session=None))}"
     parts = [f"{counted(window.count, 'row')}"] if window.count is not None else []
     if window.micros is not None:
         parts.append(format_duration(window.micros))
     return " and ".join(parts) + (" (whichever ends first)" if len(parts) == 2 else "")
+
+
+def format_calendar(calendar: Calendar) -> str:
+    """``1 day tumbling (Europe/Berlin, offset 6 hours)``."""
+    moved = f", offset {format_duration(calendar.offset)}" if calendar.offset else ""
+    return f"{format_duration(calendar.micros)} tumbling ({calendar.zone}{moved})"
 
 
 def format_bytes(n: float) -> str:

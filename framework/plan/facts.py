@@ -56,4 +56,8 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
 
 
 def _window(w: Window) -> dict[str, Any]:
-    return {"rows": w.count, "seconds": None if w.micros is None else w.micros / 1e6}
+    found: dict[str, Any] = {"rows": w.count, "seconds": None if w.micros is None else w.micros / 1e6}
+    if w.tumbling is not None:
+        c = w.tumbling
+        found["tumbling"] = {"seconds": c.micros / 1e6, "zone": c.zone, "offset_seconds": c.offset / 1e6}
+    return found if w.session is None else found | {"session_seconds": w.session / 1e6}

@@ -225,7 +225,11 @@ def _plain(value: Any) -> Any:
 
 
 def _window(w: Window) -> dict[str, Any]:
-    return {"count": w.count, "time": _duration(w.micros) if w.micros is not None else None}
+    found: dict[str, Any] = {"count": w.count, "time": _duration(w.micros) if w.micros is not None else None}
+    if w.tumbling is not None:
+        c = w.tumbling
+        found |= {"tumbling": _duration(c.micros), "zone": c.zone, "offset": _duration(c.offset)}
+    return found if w.session is None else found | {"session": _duration(w.session)}
 
 
 def _duration(micros: int) -> str:

@@ -7,14 +7,15 @@ from typing import Final, Literal
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import redacted
-from skyband.framework.base.table_names import TRAJECTORY
+from skyband.framework.base.table_names import FINAL_RESULTS, TRAJECTORY
 from skyband.framework.plan.model import Plan, QueryNode
 
 
 def tables_of_query(q: QueryNode) -> list[str]:
     """Return the names of the tables with a query's results."""
     lasting = [q.name, f"{q.name}_now"] if q.item.lasting else []
-    return [f"{q.name}_changes", *lasting, *([q.name + TRAJECTORY] if q.item.time_varying is not None else [])]
+    more = [(TRAJECTORY, q.item.time_varying is not None), (FINAL_RESULTS, q.item.closes)]
+    return [f"{q.name}_changes", *lasting, *(q.name + suffix for suffix, there in more if there)]
 
 
 @dataclass(frozen=True, slots=True)

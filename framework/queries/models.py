@@ -19,12 +19,24 @@ class QueryPart(BaseModel):
 
 
 class QueryWindow(QueryPart):
-    """A window of a query: no larger than the job's and of a kind the job's window has."""
+    """A window of a query, no larger than the job's: the most recent rows (``count``, ``time`` or both), ``tumbling``, or ``session``."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["count"]}, {"required": ["time"]}]})
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": [f]} for f in ("count", "time", "tumbling", "session")]})
 
     count: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(default=None, description="The most recent n rows of a key.")
     time: PositiveDuration | None = Field(default=None, description="Rows no older than this.")
+    tumbling: PositiveDuration | None = Field(
+        default=None, description="Length of windows that follow each other, such as 1 hour: all rows leave where one ends."
+    )
+    zone: Text | None = Field(
+        default=None, description="Time zone whose clock divides tumbling windows, such as Europe/Berlin. Default: UTC."
+    )
+    offset: PositiveDuration | None = Field(
+        default=None, description="Moves tumbling windows: with tumbling 1 day and offset 6 hours they begin at 06:00."
+    )
+    session: PositiveDuration | None = Field(
+        default=None, description="Of queries about groups: the rows of a group, until none has come to it for this long."
+    )
 
 
 class QueryModel(BaseModel):

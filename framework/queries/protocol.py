@@ -102,6 +102,8 @@ class QueryType:
     """Prefixes of columns in its expressions: none (single rows), or ``a.`` and ``b.`` (``PAIR_SIDES``)."""
     takes_deletions: ClassVar[bool] = False
     """Whether it supports streams with deletions."""
+    windows: ClassVar[frozenset[str]] = frozenset()
+    """The kinds of windows that it supports besides count and time: tumbling, session."""
     own_k: ClassVar[str | None] = None
     """For a type without ``k`` whose state answers any window but only its own K: the field of a spec that holds this K."""
     shows_k: ClassVar[bool] = True

@@ -15,7 +15,7 @@ from skyband.framework.base.types import STAMP, arrow_type
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.models.job import kind_of
 from skyband.framework.spec.parsing.cells import cell
-from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
+from skyband.framework.tables.schemas import changes_name, final_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.schemas import tables as table_specs
 from skyband.operators.base import Kind
 
@@ -96,6 +96,9 @@ def tested_table(plan: Plan, table: str) -> TestedTable:
     identity = identity_columns(plan, query)
     if table == trajectory_name(query.name):
         return TestedTable(table, types, (*streams, "valid_from", *items, *values), ("valid_from", *streams, *identity), False)
+    if table == final_name(query.name):
+        shown = (*streams, "window_start", "window_end", "rank", *items, *values)
+        return TestedTable(table, types, shown, ("window_end", *streams, "rank"), True)
     return TestedTable(
         table, types, (*streams, "valid_from", "valid_to", *items, *values), ("valid_from", *streams, "from_step", *identity), False
     )
@@ -103,7 +106,7 @@ def tested_table(plan: Plan, table: str) -> TestedTable:
 
 def tables_of_query(query: QueryNode) -> tuple[str, ...]:
     """Return the names of a query's tables that tests may name, existing or not."""
-    return (changes_name(query.name), query.name, now_name(query.name), trajectory_name(query.name))
+    return (changes_name(query.name), query.name, now_name(query.name), trajectory_name(query.name), final_name(query.name))
 
 
 def recorded_tables(plan: Plan, tables: Tables) -> list[str]:

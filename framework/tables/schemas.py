@@ -13,6 +13,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from skyband.framework.base.columns import (
+    FINALS,
     HEADS,
     JOB_LAYOUTS,
     NOW,
@@ -29,7 +30,7 @@ from skyband.framework.base.columns import (
     fixed,
 )  # fmt: skip
 from skyband.framework.base.items import ItemShape
-from skyband.framework.base.table_names import JOB_RUNS, QUERY_COLUMN, TRAJECTORY
+from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, QUERY_COLUMN, TRAJECTORY
 from skyband.framework.base.types import STAMP, arrow_type
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 
@@ -162,6 +163,11 @@ def trajectory_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     return _schema(plan, TRAJECTORIES, replace(query, item=replace(query.item, carried=())), query.carry)
 
 
+def final_schema(plan: Plan, query: QueryNode) -> pa.Schema:
+    """Return the columns of ``<query>_final``."""
+    return _schema(plan, FINALS, query, query.carry)
+
+
 def skyband_schema(plan: Plan, operator: OperatorNode) -> pa.Schema:
     """Return the columns of ``<operator>_skyband``: its items carry what any of the operator's queries carries."""
     queries = [q for q in plan.queries if plan.operators[q.operator] is operator or plan.operators[q.operator].name == operator.name]
@@ -192,6 +198,11 @@ def now_name(query: str) -> str:
 def trajectory_name(query: str) -> str:
     """Return the name of a query's table of trajectories."""
     return query + TRAJECTORY
+
+
+def final_name(query: str) -> str:
+    """Return the name of a query's table of final results."""
+    return query + FINAL_RESULTS
 
 
 def derived_tables(plan: Plan) -> list[str]:
@@ -229,7 +240,7 @@ def batch_tables(plan: Plan) -> list[TableSpec]:
         made.append(TableSpec(changes_name(q.name), changes_schema(plan, q), what, life=history, published=True, required=needed))
         if q.item.lasting:
             made += _result_tables(plan, q)
-    made += _trajectories(plan, history)
+    made += [*_trajectories(plan, history), *_finals(plan, history)]
     for o in plan.operators:
         if o.skyband:
             upto = f"any k up to {o.k} and " if any(q.name in o.queries and q.k is not None for q in plan.queries) else ""
@@ -281,4 +292,14 @@ def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
             )
             needed = _required(plan, TRAJECTORIES, q)
             made.append(TableSpec(name, trajectory_schema(plan, q), said, life=life, published=True, required=needed))
+    return made
+
+
+def _finals(plan: Plan, life: Life) -> list[TableSpec]:
+    """Tables of the queries with tumbling windows."""
+    made = []
+    for q in plan.queries:
+        if q.item.closes:
+            said, needed = f"The result of {q.name} at the end of each window, written as it closes.", _required(plan, FINALS, q)
+            made.append(TableSpec(final_name(q.name), final_schema(plan, q), said, life=life, published=True, required=needed))
     return made

@@ -18,7 +18,7 @@ from skyband.framework.storage.locations import location
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.delta_read import open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.schemas import changes_name, now_name, stream_columns, tables, trajectory_name
+from skyband.framework.tables.schemas import changes_name, final_name, now_name, stream_columns, tables, trajectory_name
 from skyband.operators.base import Window
 
 Key = tuple[Any, ...]
@@ -40,6 +40,7 @@ class Stored:
         # all tables, and results are not ahead of their changes.
         derived = [n(q.name) for n in (now_name, str) for q in plan.queries if q.item.lasting]
         sources = [changes_name(q.name) for q in plan.queries] + [trajectory_name(q.name) for q in plan.queries if q.item.varies]
+        sources += [final_name(q.name) for q in plan.queries if q.item.closes]
         names = ["runs", *derived, *sources, "heads", "rejected"]
         self._opened = {n: open_table(self.root, n) for n in names}
         for table in tables(plan):

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import I64, NEVER, AnyArray
-from skyband.operators.groups.kernels.heaps import LAST_DIRTY, NOT_DIRTY, NOWHERE, Board
-from skyband.operators.groups.kernels.rank import Output
+from skyband.operators.groups.kernels.heaps import GROUP, LAST_DIRTY, NOT_DIRTY, NOWHERE, Board
+from skyband.operators.groups.kernels.rank import COUNTS, Output
 from skyband.operators.groups.kernels.tables import (
+    BOUNDS,
     EXTRA_DIGITS,
-    RECORD,
+    NARROW,
     WIDE,
     Groups,
     Keys,
@@ -24,13 +25,16 @@ from skyband.operators.groups.kernels.tables import (
     Sums,
 )
 from skyband.operators.groups.kernels.variance import LIMBS, WIDE_SQUARES
+from skyband.operators.groups.sessions import empty_sessions
 
 NONE: I64 = np.empty(0, np.int64)
 _FIRST_PLACES = 64
+CACHE_LINE = 64
+"""Bytes."""
 
 
-def empty_state(layout: Layout) -> State:
-    """Return a state without rows, groups and keys."""
+def empty_state(layout: Layout, silence: int | None) -> State:
+    """Return a state without rows, groups and keys. ``silence``: what ends a session, if any."""
 
     def table(*shape: int) -> I64:
         return np.zeros(shape, np.int64)
@@ -43,24 +47,37 @@ def empty_state(layout: Layout) -> State:
     moments = Moments(_empty_sums(2 * len(layout.moments_of), WIDE_SQUARES), *(table(LIMBS) for _ in range(4)))
     orders = len(layout.order_of)
     order = Order(*(table(orders, 0) for _ in Order._fields))
-    totals, by_seq = table(len(layout.total_of), 0, 2), empty_sets(_FIRST_PLACES)
-    return State(layout, rows, Keys(NONE, NONE, NONE), groups, exact, empty_sets(_FIRST_PLACES), order, moments, totals, by_seq)
+    totals, by_seq, sessions = table(len(layout.total_of), 0, 2), empty_sets(_FIRST_PLACES), empty_sessions(silence)
+    keys = Keys(NONE, NONE, NONE)
+    return State(layout, rows, keys, groups, exact, empty_sets(_FIRST_PLACES), order, moments, totals, by_seq, sessions)
 
 
 def _empty_sums(slots: int, wide: int) -> Sums:
     """Return sums without groups, with up to ``wide`` chunks."""
-    shapes = ((slots, 0, RECORD), (slots, 0, 2), (0, wide))
-    narrow, endless, pool = (np.zeros(shape, np.int64) for shape in shapes)
-    return Sums(narrow, endless, pool, NONE, np.zeros(2, np.int64), np.zeros(wide + EXTRA_DIGITS, np.int64))
+    endless, pool = np.zeros((slots, 0, 2), np.int64), np.zeros((0, wide + BOUNDS), np.int64)
+    return Sums(np.zeros((slots, 0), NARROW), endless, pool, NONE, np.zeros(2, np.int64), np.zeros(wide + EXTRA_DIGITS, np.int64))
 
 
-def empty_board(name: I64, carried: int) -> Board:
+def empty_board(carried: int) -> Board:
     """Return a result without groups and keys, whose changes carry so many values."""
-    f64 = np.empty(0, np.float64)
     sides = np.zeros((2, 0), np.int64)
-    return Board(
-        f64, f64, NONE, NONE, f64, f64, NONE, name, NONE, sides, NONE, sides, NONE, NONE, NONE, NONE, np.zeros((carried, 0), np.int64)
-    )
+    return Board(np.empty(0, GROUP), sides, NONE, sides, NONE, NONE, NONE, NONE, np.zeros((carried, 0), np.int64))
+
+
+_TYPES: dict[str, type[np.generic]] = {"pos": np.int32, "sign": np.int8, "cause": np.int8}
+_FINALS = ("final_key", "final_at", "final_group", "final_value", "final_carried")
+_COLUMNS = tuple(name for name in Output._fields if name not in (*_FINALS, "members", "counts"))
+
+
+def empty_output(room: int, finals: int, carried: int, members: I64) -> Output:
+    """Return room for so many changes and points, and members of final results; each carries so many values."""
+
+    def column(name: str, size: int) -> AnyArray:
+        shape = (carried, size) if name.endswith("carried") else (size,)
+        return np.empty(shape, _TYPES.get(name, np.float64 if name.endswith("value") else np.int64))
+
+    columns = {name: column(name, room) for name in _COLUMNS} | {name: column(name, finals) for name in _FINALS}
+    return Output(**columns, members=members, counts=np.zeros(len(COUNTS), np.int64))
 
 
 def empty_sets(places: int) -> Sets:
@@ -79,11 +96,11 @@ def more_rows(rows: Rows, needed: int, deletes: bool) -> Rows:
     """Return the rows with at least ``needed`` free ones; ``deletes``: rows can be deleted."""
     if rows.spare[0] >= needed:
         return rows
-    have = len(rows.time)
+    have = len(rows.expiry)
     size = 2 * (have - int(rows.spare[0])) + 2 * needed + 64
     free = np.concatenate([rows.free[: rows.spare[0]], np.arange(size - 1, have - 1, -1)])
     cells = lengthened(rows.cells, size)
-    one = {name: lengthened(getattr(rows, name), size) for name in ("time", "seq", "group", "after", "before_in", "after_in")}
+    one = {name: lengthened(getattr(rows, name), size) for name in ("expiry", "seq", "group", "after", "before_in", "after_in")}
     before = lengthened(rows.before, size) if deletes else rows.before
     return rows._replace(
         **one, cells=cells, floats=cells.view(np.float64), free=lengthened(free, size), spare=np.array([len(free)], np.int64), before=before
@@ -103,7 +120,10 @@ def more_groups(groups: Groups, size: int) -> Groups:
 
 def more_sums(sums: Sums, size: int) -> Sums:
     """Return the sums with room for ``size`` groups."""
-    return sums._replace(narrow=lengthened(sums.narrow, size, axis=1), endless=lengthened(sums.endless, size, axis=1))
+    slots, groups = sums.narrow.shape
+    narrow = aligned(slots * size, NARROW).reshape(slots, size)
+    narrow[:, :groups] = sums.narrow
+    return sums._replace(narrow=narrow, endless=lengthened(sums.endless, size, axis=1))
 
 
 def more_pool(sums: Sums, slots: int) -> Sums:
@@ -115,14 +135,21 @@ def more_pool(sums: Sums, slots: int) -> Sums:
     return sums._replace(pool=pool, free=lengthened(free, size), spare=np.array([len(free), sums.spare[1]], np.int64))
 
 
-def more_of_board(board: Board, name: I64, size: int) -> Board:
+def more_of_board(board: Board, size: int) -> Board:
     """Return the board with room for ``size`` groups."""
-    fills: dict[str, Any] = {
-        "value": np.nan, "bound": np.nan, "place": NOWHERE, "shown": 0, "shown_value": np.nan, "traced": np.nan, "dirty": NOT_DIRTY,
-        "rows": 0, "carried": 0,
-    }  # fmt: skip
-    made = {field: lengthened(getattr(board, field), size, fill) for field, fill in fills.items()}
-    return board._replace(**made, name=name)
+    new = np.zeros(1, GROUP)
+    new["value"] = new["bound"] = new["shown_value"] = new["traced"] = np.nan
+    new["place"], new["dirty"] = NOWHERE, NOT_DIRTY
+    groups = aligned(size, GROUP)
+    groups[: len(board.groups)], groups[len(board.groups) :] = board.groups, new[0]
+    return board._replace(groups=groups, carried=lengthened(board.carried, size))
+
+
+def aligned(size: int, kind: np.dtype[np.void]) -> AnyArray:
+    """Return zeros whose first entry begins a cache line."""
+    made = np.zeros(size * kind.itemsize + CACHE_LINE, np.uint8)
+    first = -made.ctypes.data % CACHE_LINE
+    return made[first : first + size * kind.itemsize].view(kind)
 
 
 def more_keys_of_board(board: Board, size: int) -> Board:
@@ -133,8 +160,7 @@ def more_keys_of_board(board: Board, size: int) -> Board:
 
 def more_output(out: Output, size: int) -> Output:
     """Return the output with room for ``size`` changes and points."""
-    made = {name: lengthened(getattr(out, name), size, axis=0) for name in ("changes", "change_value", "points", "point_value")}
-    return out._replace(**made, carried=lengthened(out.carried, size))
+    return out._replace(**{name: lengthened(getattr(out, name), size) for name in _COLUMNS}) if size > len(out.key) else out
 
 
 def ranges(start: I64, length: I64) -> I64:

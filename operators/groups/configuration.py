@@ -69,6 +69,8 @@ class GroupsConfiguration:
         if not self.group:
             raise ValueError("groups need the columns that make them")
         check_window(self.window, self.window, "groups")
+        if self.window.session is not None and (self.window.micros is None or self.window.session < 1):
+            raise ValueError("a session needs a silence of at least 1 microsecond, and a window with a duration")
         if not self.queries:
             raise ValueError("a state of groups needs at least one query")
         for i, q in enumerate(self.queries):

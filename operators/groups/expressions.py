@@ -46,18 +46,17 @@ class Expressions:
         columns = self._columns(aggregates)
         if self.kernels.score is not None:
             return self.kernels.score.evaluate(columns, aggregates.shape[1])
-        plain: F64 = columns[self.configuration.score.aggregates[0].spelling] + 0.0
+        plain: F64 = columns[self.configuration.score.aggregates[0].spelling]
         return plain
 
-    def internal(self, score: F64, alive: I64, aggregates: F64) -> F64:
-        """Return internal values: larger ranks first, NaN for groups that take no part."""
-        kept = alive > 0
-        if self.kernels.having is not None:
-            kept &= self.kernels.having.passes(self._columns(aggregates), len(score))
+    def internal(self, score: F64, aggregates: F64) -> F64:
+        """Return internal values: larger ranks first, NaN for groups that take no part although they have rows."""
         if self.configuration.units is not None:
             place = self.configuration.aggregates.index(self.configuration.score.aggregates[0])
             score = decimals.ranked(aggregates[place].view(np.int64))
-        found: F64 = np.where(kept, self.sign * score + 0.0, math.nan)
+        found = score if self.sign > 0 and self.kernels.score is None else self.sign * score + 0.0
+        if self.kernels.having is not None:
+            found = np.where(self.kernels.having.passes(self._columns(aggregates), len(score)), found, math.nan)
         return found
 
     def shown(self, internal: F64) -> F64:

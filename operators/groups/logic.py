@@ -14,29 +14,29 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, Named, State, Window
-from skyband.operators.groups import arrays
+from skyband.operators.groups import arrays, growth
 from skyband.operators.groups.arrays import NONE
 from skyband.operators.groups.carry import Carry
 from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
 from skyband.operators.groups.deletions import Deletions
 from skyband.operators.groups.expressions import Expressions
 from skyband.operators.groups.kernels import tables
-from skyband.operators.groups.kernels.advance import DONE, EVENTS, MOMENTS, POOL, RECORDS, add_rows, advance, look
+from skyband.operators.groups.kernels.advance import DONE, EVENTS, RECORDS, add_rows, advance, look
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
-from skyband.operators.groups.kernels.rank import CHANGE_COLUMNS, POINT_COLUMNS, Output, Query, Values, place_all, rank
-from skyband.operators.groups.kernels.sets import move_sets
+from skyband.operators.groups.kernels.rank import CHANGES, EVENT, FINALS, JOB, POINTS, Output, Query, Values, place_all, rank
 from skyband.operators.groups.layout import layout_of
-from skyband.operators.groups.output import changes_of
+from skyband.operators.groups.output import Columns
+from skyband.operators.groups.sessions import in_session, next_ends, with_room
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
-from skyband.operators.windows import count_of, micros_of
+from skyband.operators.windows import count_of, expiries
 
 
 class Kept(NamedTuple):
-    """Rows by key and seq, with the ``number`` of their group and ``cells`` (arguments, rows)."""
+    """Rows by key and seq, with their ``expiry``, the ``number`` of their group and ``cells`` (arguments, rows)."""
 
     key: I64
     seq: I64
-    time: I64
+    expiry: I64
     number: I64
     cells: I64
 
@@ -47,7 +47,7 @@ class GroupsLogic:
     def __init__(self, configuration: GroupsConfiguration, state: State | None) -> None:
         self.configuration = configuration
         self.layout = layout_of(configuration)
-        self.count, self.micros = count_of(configuration.window), micros_of(configuration.window)
+        self.window, self.count = configuration.window, count_of(configuration.window)
         self.expressions = Expressions(configuration)
         self.carry = Carry(configuration)
         self.until = NULL
@@ -62,12 +62,12 @@ class GroupsLogic:
     def _clear(self) -> None:
         """Begin without groups."""
         self.n = 0
-        self.state = arrays.empty_state(self.layout)
+        self.state = arrays.empty_state(self.layout, self.window.session)
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
-        self.number, self.key, self.name = NONE, NONE, NONE
-        self.boards = [arrays.empty_board(self.name, len(self.carry.names)) for _ in self.configuration.queries]
+        self.number, self.key = NONE, NONE
+        self.boards = [arrays.empty_board(len(self.carry.names)) for _ in self.configuration.queries]
         self.heap_room, self.of_key, self.heap_end = NONE, NONE, 0
-        self.waiting, self.is_waiting = NONE, NONE
+        self.members = NONE
 
     # ---------------------------------------------------------------- rows in
 
@@ -76,7 +76,7 @@ class GroupsLogic:
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
-            return changes_of([], self.number, self.name, self.expressions.shown, self.carry)
+            return self._columns.empty()
         self.until = max(self.until, until)
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         place, cells = self._meet(arrivals)
@@ -84,8 +84,11 @@ class GroupsLogic:
         events = self._events(feed)
         self._advance(feed, events)
         values = self._values(feed, events)
-        outputs = [self._rank(q, values) for q in range(len(self.boards))]
-        return changes_of(outputs, self.number, self.name, self.expressions.shown, self.carry)
+        return self._columns.changes_of(*self._rank(values))
+
+    @property
+    def _columns(self) -> Columns:
+        return Columns(self.number, self.names.rank, self.expressions.shown, self.carry, self.window.tumbling)
 
     def _meet(self, arrivals: Arrivals) -> tuple[I64, I64]:
         """Return the group of every row, -1 for rows of no group, and the arguments' values; new groups get places."""
@@ -117,68 +120,48 @@ class GroupsLogic:
             raise ValueError("a row belongs to a group without a name")
         given = named.number[which]
         self._append(given, key[first[np.searchsorted(numbers, given)]])
-        self.names.add(named, which)
-        self.name[: self.n] = self.names.rank[: self.n]
+        others_change = self.names.add(named, which)
+        self._rank_by_name(0 if others_change else self.n - len(which))
+
+    def _rank_by_name(self, first: int) -> None:
+        """Take over the ranks by name of the groups from ``first`` on."""
+        for board in self.boards:
+            board.groups["name"][first : self.n] = self.names.rank[first : self.n]
 
     def _feed(self, arrivals: Arrivals, place: I64, cells: I64) -> tables.Feed:
         """Return the rows of the call, and the keys with rows, expiries or boundaries."""
         due = np.zeros(len(self.of_key), bool)
-        if self.configuration.window.micros is not None and len(self.state.rows.time):
+        if self._timed and len(self.state.rows.expiry):
             head = self.state.keys.head
-            due |= (head >= 0) & (self.state.rows.time[np.maximum(head, 0)] + self.micros < self.until)
+            due |= (head >= 0) & (self.state.rows.expiry[np.maximum(head, 0)] < self.until)
+        if self.window.session is not None:
+            due |= next_ends(self.state.sessions) < self.until
         for board in self.boards:
             due |= board.next < self.until
         due[arrivals.key] = True
         job = np.flatnonzero(due)
         first, end = np.searchsorted(arrivals.key, job), np.searchsorted(arrivals.key, job, "right")
         target = self.deletions.targets(arrivals)
-        return tables.Feed(np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq), place, cells, target, job, first, end)
+        time, seq = np.ascontiguousarray(arrivals.time), np.ascontiguousarray(arrivals.seq)
+        return tables.Feed(time, expiries(self.window, time), seq, place, cells, target, job, first, end)
 
     def _events(self, feed: tables.Feed) -> tables.Events:
         """Return room for the events and records of a call."""
         rows, n = self.state.rows, len(feed.time)
-        expiring = len(rows.time) - int(rows.spare[0]) + n if self.configuration.window.micros is not None and len(feed.job) else 0
-        self._make_rows(int(np.count_nonzero(feed.group >= 0)))
-        return self._room(n + expiring, 2 * n + expiring, len(feed.job))
-
-    def _make_rows(self, needed: int) -> None:
-        """Make room for so many more rows."""
-        rows = arrays.more_rows(self.state.rows, needed, self.deletions.active)
-        self.state = self.state._replace(rows=rows, order=arrays.more_nodes(self.state.order, len(rows.time)))
-        if self.deletions.active and 2 * (self.state.by_seq.used[0] + needed) > len(self.state.by_seq.owner):
-            by_seq = arrays.empty_sets(1 << (4 * (int(self.state.by_seq.used[0]) + needed)).bit_length())
-            move_sets(self.state.by_seq, by_seq)
-            self.state = self.state._replace(by_seq=by_seq)
-
-    def _room(self, events: int, records: int, jobs: int) -> tables.Events:
-        def table(n: int) -> I64:
-            return np.empty(n, np.int64)
-
-        values = np.empty((len(self.layout.code), records))
-        return tables.Events(
-            table(events), table(events), table(events + 1), np.zeros(jobs + 1, np.int64), table(records), table(records),
-            values, values.view(np.int64), table(self.n + 1), np.array([0, -1, 0, 0]),
-            np.empty((len(self.layout.cells), records), np.int64),
-        )  # fmt: skip
+        expiring = len(rows.expiry) - int(rows.spare[0]) + n if self._timed and len(feed.job) else 0
+        self.state = growth.for_rows(self.state, int(np.count_nonzero(feed.group >= 0)), self.deletions.active)
+        return growth.empty_events(self.layout, self.n, n + expiring, 2 * n + expiring, len(feed.job))
 
     def _advance(self, feed: tables.Feed, events: tables.Events) -> None:
         """Process the rows and expiries of a call; sums and sets get more room as needed."""
-        window = tables.Window(self.count, self.micros, self.until)
+        window = tables.Window(self.count, self.until)
         while (why := advance(self.state, feed, window, events)) != DONE:
-            self._make_room_for(why)
+            self.state = growth.for_another(self.state, why)
 
-    def _make_room_for(self, why: int) -> None:
-        if why == POOL:
-            self.state = self.state._replace(sums=arrays.more_pool(self.state.sums, len(self.layout.sum_of)))
-            return
-        if why == MOMENTS:
-            moments = self.state.moments
-            sums = arrays.more_pool(moments.sums, 2 * len(self.layout.moments_of))
-            self.state = self.state._replace(moments=moments._replace(sums=sums))
-            return
-        sets = arrays.empty_sets(2 * len(self.state.sets.owner))
-        move_sets(self.state.sets, sets)
-        self.state = self.state._replace(sets=sets)
+    @property
+    def _timed(self) -> bool:
+        """Whether rows leave at instants, not only as others arrive."""
+        return self.window.micros is not None or self.window.tumbling is not None
 
     # ---------------------------------------------------------------- values of groups
 
@@ -188,7 +171,7 @@ class GroupsLogic:
         aggregates = events.values[:, :r]
         score = self.expressions.scores(aggregates)
         self._count_unusable(score, events)
-        value = self.expressions.internal(score, events.alive[:r], aggregates)
+        value = self.expressions.internal(score, aggregates)
         return Values(
             feed.job, events.first_of_key, events.at[:e], events.arrived[:e], events.record[: e + 1], events.group[:r], events.alive[:r],
             value, self.carry.of(events, r),
@@ -196,27 +179,29 @@ class GroupsLogic:
 
     def _count_unusable(self, score: F64, events: tables.Events) -> None:
         """Count the rows after which their group has a null or NaN score."""
-        bad = np.flatnonzero(np.isnan(score))
+        bad = np.flatnonzero(np.isnan(score) & (events.alive[: len(score)] > 0))
         if len(bad):
             event = np.searchsorted(events.record[: events.counts[EVENTS] + 1], bad, side="right") - 1
             self.unusable += int(np.count_nonzero(events.arrived[event] == events.group[bad]))
 
-    def _rank(self, q: int, values: Values) -> Output:
-        """Return the changes and points of a query."""
-        asked, board = self.configuration.queries[q], self.boards[q]
-        records = len(values.group)
-        room = 4 * records + (self.n if asked.every else 0) + 1
-        query = self._query(asked)
-        out = Output(
-            np.empty((room, CHANGE_COLUMNS), np.int64), np.empty(room), np.empty((room, POINT_COLUMNS), np.int64), np.empty(room),
-            self.waiting, self.is_waiting, np.zeros(5, np.int64), np.empty((len(self.carry.names), room), np.int64),
-        )  # fmt: skip
-        while not rank(board, query, values, out):
-            out = arrays.more_output(out, 2 * len(out.point_value) + query.room)
-        return out
+    def _rank(self, values: Values) -> tuple[Output, list[tuple[int, int, int]]]:
+        """Return the changes and points of all queries, and how many changes, points and finals there are after each query."""
+        queries, records = self.configuration.queries, len(values.group)
+        room = [4 * records + 1 + (self.n if q.every else 0) for q in queries]
+        closing = len(queries) * records if self.window.tumbling is not None else 0
+        out, ends = arrays.empty_output(sum(room), closing, len(self.carry.names), self.members), []
+        for needed, q, board in zip(room, queries, self.boards, strict=True):
+            query = self._query(q)
+            out.counts[[JOB, EVENT]] = 0
+            out = arrays.more_output(out, max(int(out.counts[CHANGES]), int(out.counts[POINTS])) + needed)
+            while not rank(board, query, values, out):
+                out = arrays.more_output(out, 2 * len(out.key) + query.room)
+            ends.append((int(out.counts[CHANGES]), int(out.counts[POINTS]), int(out.counts[FINALS])))
+        return out, ends
 
     def _query(self, q: GroupsQuery) -> Query:
-        return Query(q.k or 0, *self.expressions.bounds(q), q.every or 0, self.until, int(q.ties), 2 * self.n)
+        closes = int(self.window.tumbling is not None)
+        return Query(q.k or 0, *self.expressions.bounds(q), q.every or 0, closes, self.until, int(q.ties), 2 * self.n)
 
     # ---------------------------------------------------------------- groups and keys
 
@@ -226,7 +211,8 @@ class GroupsLogic:
             return
         k = self.state.keys
         head, tail = arrays.lengthened(k.head, keys, -1), arrays.lengthened(k.tail, keys, -1)
-        self.state = self.state._replace(keys=tables.Keys(head, tail, arrays.lengthened(k.next_seq, keys)))
+        new = tables.Keys(head, tail, arrays.lengthened(k.next_seq, keys))
+        self.state = self.state._replace(keys=new, sessions=with_room(self.state.sessions, keys=keys))
         self.boards = [arrays.more_keys_of_board(b, keys) for b in self.boards]
         self.of_key, self.heap_room = arrays.lengthened(self.of_key, keys), arrays.lengthened(self.heap_room, keys)
 
@@ -235,15 +221,9 @@ class GroupsLogic:
         first, end = self.n, self.n + len(number)
         if end > len(self.number):
             size = 2 * end + 16
-            self.number, self.key, self.name = (arrays.lengthened(a, size) for a in (self.number, self.key, self.name))
-            self.waiting, self.is_waiting = (arrays.lengthened(a, size) for a in (self.waiting, self.is_waiting))
-            groups, sums = arrays.more_groups(self.state.groups, size), arrays.more_sums(self.state.sums, size)
-            root = arrays.lengthened(self.state.order.root, size, -1)
-            moments, totals = self.state.moments, arrays.lengthened(self.state.totals, size, axis=1)
-            moments = moments._replace(sums=arrays.more_sums(moments.sums, size))
-            order = self.state.order._replace(root=root)
-            self.state = self.state._replace(groups=groups, sums=sums, order=order, moments=moments, totals=totals)
-            self.boards = [arrays.more_of_board(b, self.name, size) for b in self.boards]
+            self.number, self.key, self.members = (arrays.lengthened(a, size) for a in (self.number, self.key, self.members))
+            self.state = growth.for_groups(self.state, size)
+            self.boards = [arrays.more_of_board(b, size) for b in self.boards]
         self.number[first:end], self.key[first:end] = number, key
         self.n = end
         self.numbers = self.numbers.extended(self.number[:end])
@@ -273,7 +253,7 @@ class GroupsLogic:
         gone = self.n - len(needed)
         rows = self.state.rows
         number = self.number[needed].copy()
-        if gone > len(needed) + 64 and 4 * gone > len(rows.time) - int(rows.spare[0]):
+        if gone > len(needed) + 64 and 4 * gone > len(rows.expiry) - int(rows.spare[0]):
             saved, kept = self.checkpoint(), self._held()
             self._clear()
             self._load(saved, kept)
@@ -282,7 +262,7 @@ class GroupsLogic:
     def _needed(self) -> I64:
         needed = self.state.groups.alive[: self.n] > 0
         for board in self.boards:
-            needed |= board.shown[: self.n] != 0
+            needed |= board.groups["shown"][: self.n] != 0
         return np.flatnonzero(needed)
 
     # ---------------------------------------------------------------- what is kept
@@ -290,13 +270,13 @@ class GroupsLogic:
     def _held(self) -> Kept:
         """Return the rows of the state."""
         rows = self.state.rows
-        used = np.ones(len(rows.time), bool)
+        used = np.ones(len(rows.expiry), bool)
         used[rows.free[: rows.spare[0]]] = False
         which = np.flatnonzero(used)
         key = self.key[rows.group[which]]
         order = np.lexsort((rows.seq[which], key))
         which = which[order]
-        return Kept(key[order], rows.seq[which], rows.time[which], self.number[rows.group[which]], rows.cells[:, which])
+        return Kept(key[order], rows.seq[which], rows.expiry[which], self.number[rows.group[which]], rows.cells[:, which])
 
     def _kept(self, rows: Arrivals) -> Kept:
         """Return the host's rows that belong to a group."""
@@ -304,7 +284,8 @@ class GroupsLogic:
         mine = (number != NULL) & self.expressions.selected(rows.columns, len(rows))
         cells = self.expressions.cells(rows.columns, len(rows))
         mine &= self.deletions.alive(rows.key, rows.seq)
-        return Kept(rows.key[mine], rows.seq[mine], rows.time[mine], number[mine], np.ascontiguousarray(cells[:, mine]))
+        expiry = expiries(self.window, rows.time[mine])
+        return Kept(rows.key[mine], rows.seq[mine], expiry, number[mine], np.ascontiguousarray(cells[:, mine]))
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """See ``Logic.checkpoint``: groups with their names, what is shown of them, and steps. O(groups + keys)."""
@@ -315,13 +296,14 @@ class GroupsLogic:
             "name_length": names.length, "name_words": names.words, "next_seq": self.state.keys.next_seq.copy(),
         }  # fmt: skip
         for name, field in (("shown", "shown"), ("shown_value", "shown_value"), ("member", "place")):
-            saved[name] = np.array([getattr(b, field)[needed] for b in self.boards])
+            saved[name] = np.array([b.groups[field][needed] for b in self.boards])
+        saved["shown"] = saved["shown"].astype(np.int64)
         saved["member"] = ((saved["member"] != NOWHERE) & (saved["member"] & 1 == MEMBERS)).astype(np.int64)
         for name in ("step", "next"):
             saved[name] = np.array([getattr(b, name) for b in self.boards])
         if self.deletions.active:
             saved |= self.deletions.saved(self.state.keys.next_seq, self.until, self.configuration.window)
-            saved["deleted"] = (self.boards[0].rows[needed] == tables.DELETED).astype(np.int64)
+            saved["deleted"] = (self.boards[0].groups["rows"][needed] == tables.DELETED).astype(np.int64)
         return saved
 
     def _load(self, saved: Mapping[str, AnyArray], kept: Kept) -> None:
@@ -330,46 +312,51 @@ class GroupsLogic:
         self.state.keys.next_seq[:] = saved["next_seq"]
         self.names = Names(np.array(saved["name_length"], np.int64), np.array(saved["name_words"], np.int64))
         self._append(np.array(saved["number"], np.int64), np.array(saved["key"], np.int64))
-        self.name[: self.n] = self.names.rank[: self.n]
+        self._rank_by_name(0)
         self._add(kept)
-        events = self._room(1, self.n, 0)
+        events = growth.empty_events(self.layout, self.n, 1, self.n, 0)
         look(self.state, events)
         value, r = np.full(self.n, math.nan), int(events.counts[RECORDS])
         aggregates = events.values[:, :r]
-        value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), events.alive[:r], aggregates)
+        value[events.group[:r]] = self.expressions.internal(self.expressions.scores(aggregates), aggregates)
         rows = self.state.groups.alive[: self.n].copy()
         if self.deletions.active:
             rows[(rows == 0) & (saved["deleted"] != 0)] = tables.DELETED
         for q, board in enumerate(self.boards):
             for name in ("step", "next"):
                 getattr(board, name)[:] = saved[name][q]
-            board.shown[: self.n], board.shown_value[: self.n] = saved["shown"][q], saved["shown_value"][q]
-            board.value[: self.n], board.rows[: self.n] = value, rows
+            groups, asked = board.groups[: self.n], self.configuration.queries[q]
+            groups["shown"], groups["shown_value"] = saved["shown"][q], saved["shown_value"][q]
+            groups["value"], groups["rows"] = value, rows
             board.carried[:, : self.n] = self.carry.of_empty[:, None]
             board.carried[:, events.group[:r]] = self.carry.of(events, r)
-            asked = self.configuration.queries[q]
             if asked.k is None:
-                board.place[: self.n] = np.where(saved["member"][q], MEMBERS, NOWHERE)
+                groups["place"] = np.where(saved["member"][q], MEMBERS, NOWHERE)
             place_all(board, self._query(asked), self.key[: self.n])
 
     def _add(self, kept: Kept) -> None:
         """Add the rows that are in the window."""
         place = self.numbers.places(kept.number)
-        alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.time + self.micros >= self.until)
-        mine = np.flatnonzero(alive & (place != NOBODY))
-        self._make_rows(len(mine))
+        alive = (kept.seq >= self.state.keys.next_seq[kept.key] - self.count) & (kept.expiry >= self.until)
+        mine, time = np.flatnonzero(alive & (place != NOBODY)), NONE
+        if self.window.session is not None:
+            time = kept.expiry[mine] - (self.window.micros or 0)
+            alive = in_session(place[mine], time, self.window.session, self.until)
+            mine, time = mine[alive], time[alive]
+        self.state = growth.for_rows(self.state, len(mine), self.deletions.active)
         cells = np.ascontiguousarray(kept.cells[:, mine])
-        feed = tables.Feed(kept.time[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE, NONE)
+        feed = tables.Feed(time, kept.expiry[mine], kept.seq[mine], place[mine], cells, NONE, NONE, NONE, NONE)
         while (why := add_rows(self.state, feed, kept.key[mine])) != DONE:
-            self._make_room_for(why)
+            self.state = growth.for_another(self.state, why)
 
     def wake(self) -> Instant | None:
         """Return the next expiry or boundary."""
         first = min((int(b.next.min(initial=NEVER)) for b in self.boards), default=NEVER)
-        if self.configuration.window.micros is not None:
+        if self._timed:
             head = self.state.keys.head
-            times = self.state.rows.time[head[head >= 0]]
-            first = min(first, int(times.min()) + self.micros if len(times) else NEVER)
+            first = min(first, int(self.state.rows.expiry[head[head >= 0]].min(initial=NEVER)))
+        if self.window.session is not None:
+            first = min(first, int(next_ends(self.state.sessions).min(initial=NEVER)))
         return None if first == NEVER else first
 
     def retained(self) -> tuple[I64, I64]:
@@ -383,11 +370,12 @@ class GroupsLogic:
             raise ValueError(f"groups are kept for {self.configuration.window} alone, not for {window}")
         if k < 1 or (asked.k is not None and k > asked.k):
             raise ValueError(f"k = {k}: between 1 and {asked.k}")
-        place = board.place[: self.n]
+        groups = board.groups[: self.n]
+        place, value = groups["place"], groups["value"]
         mine = np.flatnonzero((self.key[: self.n] == key) & (place != NOWHERE) & (place & 1 == MEMBERS))
-        best = mine[np.lexsort((self.name[mine], -board.value[mine]))]
-        best = best[(np.arange(len(best)) < k) | (asked.ties & (board.value[best] == board.value[best[:k][-1:]]))]
-        score = self.expressions.shown(board.value[best])
+        best = mine[np.lexsort((groups["name"][mine], -value[mine]))]
+        best = best[(np.arange(len(best)) < k) | (asked.ties & (value[best] == value[best[:k][-1:]]))]
+        score = self.expressions.shown(value[best])
         return Items(np.full(len(best), key), self.number[best].reshape(-1, 1), score, {})
 
     def skyband(self) -> Items:
@@ -397,7 +385,7 @@ class GroupsLogic:
     def counters(self) -> dict[str, int]:
         """Return the rows and unusable rows since the last call, the groups, and the rows in the window that belong to one."""
         rows = self.state.rows
-        found = {"rows": self.rows, "groups": self.n, "window_rows": len(rows.time) - int(rows.spare[0])}
+        found = {"rows": self.rows, "groups": self.n, "window_rows": len(rows.expiry) - int(rows.spare[0])}
         for i in range(len(self.boards)):
             found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.eligible}
         self.rows = self.unusable = self.eligible = 0

@@ -1,4 +1,4 @@
-"""Last stage: the changes and points of all queries as columns, in the order of the contract."""
+"""Last stage: the changes and points of all queries, in the order of the contract."""
 
 from __future__ import annotations
 
@@ -7,52 +7,62 @@ from dataclasses import replace
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, AnyArray, Changes, Traces
+from skyband.operators.base import F64, I64, AnyArray, Calendar, Changes, Finals, Traces
+from skyband.operators.calendar import window_starts
 from skyband.operators.groups.carry import Carry
-from skyband.operators.groups.kernels.rank import Output
+from skyband.operators.groups.kernels.rank import UNSORTED, Output
 
 VALUE = "score"
-"""The time-varying value of ``Traces``."""
+"""The time-varying value of ``Traces``, and the value of ``Finals``."""
 
 
-def changes_of(outputs: Sequence[Output], number: I64, name: I64, shown: Callable[[F64], F64], carry: Carry) -> Changes:
-    """Return changes by (query, key, step, pos) and points by (query, key, at, name); ``shown`` gives the scores of internal values."""
-    changes, points = [_changes(q, out, number, name, shown) for q, out in enumerate(outputs)], []
-    for q, out in enumerate(outputs):
-        n = out.counts[1]
-        row, value = out.points[:n], out.point_value[:n]
-        if not ascending(row[:, 0], row[:, 1]):
-            order = np.lexsort((name[row[:, 2]], row[:, 1], row[:, 0]))
-            row, value = row[order], value[order]
-        points.append((np.full(n, q, np.int16), row[:, 0], row[:, 1], number[row[:, 2]], shown(value)))
-    if not changes:
-        return replace(Changes.empty(1), values=carry.columns(np.empty((len(carry.names), 0), np.int64)))
-    query, key, at, items, value = (np.concatenate(parts) for parts in zip(*points, strict=True))
-    traces = Traces(query, key, at, items.reshape(-1, 1), {VALUE: value})
-    one = [np.concatenate(parts, axis=-1) for parts in zip(*changes, strict=True)]
-    carried = np.ascontiguousarray(one.pop())
-    return Changes(
-        query=one[0], key=one[1], at=one[2], step=one[3], pos=one[4], sign=one[5], cause=one[6], score=one[7],
-        items=one[8].reshape(-1, 1), traces=traces, values=carry.columns(carried),
-    )  # fmt: skip
+class Columns:
+    """Columns of the contract. ``number`` and ``name``: number and rank by name of each group; ``shown`` gives the scores of internal
+    values."""
+
+    def __init__(self, number: I64, name: I64, shown: Callable[[F64], F64], carry: Carry, calendar: Calendar | None) -> None:
+        self.number, self.name, self.shown, self.carry, self.calendar = number, name, shown, carry, calendar
+
+    def empty(self) -> Changes:
+        """Return no changes."""
+        return replace(Changes.empty(1), values=self.carry.columns(np.empty((len(self.carry.names), 0), np.int64)))
+
+    def changes_of(self, out: Output, ends: Sequence[tuple[int, int, int]]) -> Changes:
+        """Return changes by (query, key, step, pos), points by (query, key, at, name), and the final results of tumbling windows.
+
+        ``ends``: changes, points and finals up to the end of each query.
+        """
+        (query, n), (point_query, m), (final_query, _) = (_queries([end[i] for end in ends]) for i in range(3))
+        side, cause, value, group, carried = out.sign[:n], out.cause[:n], out.value[:n], out.group[:n], out.carried[:, :n]
+        point_group, point_value = out.point_group[:m], out.point_value[:m]
+        if out.counts[UNSORTED]:
+            order = np.lexsort((self.name[group], -value, side, out.step[:n], out.key[:n], query))
+            side, cause, value, group, carried = side[order], cause[order], value[order], group[order], carried[:, order]
+            order = np.lexsort((self.name[point_group], out.point_at[:m], out.point_key[:m], point_query))
+            point_group, point_value = point_group[order], point_value[order]
+        points = {VALUE: self.shown(point_value)}
+        traces = Traces(point_query, out.point_key[:m], out.point_at[:m], self.number[point_group].reshape(-1, 1), points)
+        return Changes(
+            query=query, key=out.key[:n], at=out.at[:n], step=out.step[:n], pos=out.pos[:n], sign=side, cause=cause,
+            score=self.shown(value), items=self.number[group].reshape(-1, 1), traces=traces, values=self.carry.columns(carried),
+            finals=None if self.calendar is None else self._finals(out, final_query, self.calendar),
+        )  # fmt: skip
+
+    def _finals(self, out: Output, query: AnyArray, calendar: Calendar) -> Finals:
+        """Return the final results of the windows whose rows expired where ``calendar`` ends them; ``query``: of each member."""
+        n = len(query)
+        key, end, group, value = out.final_key[:n], out.final_at[:n], out.final_group[:n], out.final_value[:n]
+        order = np.lexsort((self.name[group], -value, end, key, query))
+        order = order[window_starts(calendar, end[order]) == end[order]]
+        query, key, end, group, value = query[order], key[order], end[order], group[order], value[order]
+        first = np.ones(len(order), bool)
+        first[1:] = (query[1:] != query[:-1]) | (key[1:] != key[:-1]) | (end[1:] != end[:-1])
+        rank = np.arange(1, len(order) + 1) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+        values = {VALUE: self.shown(value), **self.carry.columns(out.final_carried[:, order])}
+        return Finals(query, key, window_starts(calendar, end - 1), end, rank, self.number[group].reshape(-1, 1), values)
 
 
-def ascending(key: I64, at: I64) -> bool:
-    """Return True if every row comes after the one before it: (key, at) ascend."""
-    return bool(np.all((key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (at[1:] > at[:-1]))))
-
-
-def _changes(q: int, out: Output, number: I64, name: I64, shown: Callable[[F64], F64]) -> tuple[AnyArray, ...]:
-    """Return the columns of one query's changes: of a step first those that leave, then those that enter, each in rank order."""
-    n = int(out.counts[0])
-    row, value = out.changes[:n], out.change_value[:n]
-    order = np.lexsort((name[row[:, 5]], -value, row[:, 3], row[:, 2], row[:, 0]))
-    row, value = row[order], value[order]
-    first = np.ones(n, bool)
-    first[1:] = (row[1:, 0] != row[:-1, 0]) | (row[1:, 2] != row[:-1, 2])
-    pos = np.arange(n) - np.maximum.accumulate(np.where(first, np.arange(n), 0))
-    return (
-        np.full(n, q, np.int16), row[:, 0], row[:, 1], row[:, 2], pos.astype(np.int32), row[:, 3].astype(np.int8),
-        row[:, 4].astype(np.int8), shown(value), number[row[:, 5]],
-        out.carried[:, :n][:, order],
-    )  # fmt: skip
+def _queries(ends: Sequence[int]) -> tuple[AnyArray, int]:
+    """Return the query of each row, and the number of rows."""
+    counts = np.diff([0, *ends])
+    return np.repeat(np.arange(len(ends), dtype=np.int16), counts), int(counts.sum())

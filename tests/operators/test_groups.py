@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators.base import CAUSES, NULL, Arrivals, Kind, State, Window
+from skyband.operators.base import CAUSES, NULL, Arrivals, Calendar, Changes, Kind, State, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.contract_rows import Numbers
 from skyband.operators.expressions import parse
@@ -71,6 +71,10 @@ OPERATORS = {
     "tied sums": groups("sum(where(x > 0, 1, 0))", GroupsQuery(k=2, ties=True), direction="min", window=TIME),
     "variance": groups("var_samp(x) + stddev_pop(n)", GroupsQuery(k=2)),
     "wide": groups("sum(n)", GroupsQuery(k=9), window=Window(count=50)),
+    "tumbling": groups(
+        "sum(x)", GroupsQuery(k=2), GroupsQuery(above=1, below=0, every=7), window=Window(micros=20, tumbling=Calendar(10, offset=3))
+    ),
+    "sessions": groups("sum(x) + max(n)", GroupsQuery(k=2), GroupsQuery(above=1, below=0), window=Window(micros=40, session=6)),
 }
 
 
@@ -147,7 +151,7 @@ CARRIED: dict[str, Any] = {
     "count": len,
 }  # fmt: skip
 NO_DELETIONS: Mapping[int, str] = {}
-MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths")
+MAGNITUDES = ("small", "adversarial", "wild", "endless", "tenths", "spread")
 ADVERSARIAL = (1e16, 1.0, -1e16, 1e-3, 3.0, -1.0, 2.0**-1074, -(2.0**-1074), 1e300, -1e300, 2.0**53, 0.1, -0.0)
 
 
@@ -160,6 +164,7 @@ def random_stream(rng: np.random.Generator, n: int, magnitudes: str) -> list[Row
             "adversarial": lambda: float(rng.choice(ADVERSARIAL)),
             "wild": lambda: float(rng.choice([-1, 1]) * rng.random() * 2.0 ** rng.integers(-1070, 1020)),
             "endless": lambda: float(rng.choice([math.inf, -math.inf, 1.0, 2.0])),
+            "spread": lambda: float(rng.choice([-1, 1]) * rng.random() * 2.0 ** rng.integers(0, 60)),
             "tenths": lambda: float(rng.integers(-20, 20)) / 10,
         }[magnitudes]()
         n_ = int(rng.choice([0, 1, 2, 2**53 + 1, -(2**62), 2**62, NULL]))
@@ -269,6 +274,7 @@ class Player:
         self.numbers, self.seq, self.rows = Numbers(["$g"]), [0] * KEYS, list[tuple[int, int, Row]]()
         self.changes: dict[tuple[int, int], list[Any]] = {}
         self.points: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
+        self.made: list[Changes] = []
 
     def block(self, rows: list[tuple[int, int, Row]]) -> Arrivals:
         rows = sorted(rows, key=lambda r: r[0])
@@ -303,6 +309,7 @@ class Player:
             self.seq[r[1]] += not deletion
         self.rows += [r for r in new if r[1] >= 0]
         made = self.logic.advance(self.block(new), until)
+        self.made.append(made)
         value_of = self.numbers.value_of
         for i in range(len(made)):
             row = (

@@ -117,6 +117,8 @@ def groups(seed: int) -> Iterable[Any]:
     stream = test_groups.random_stream(rng_of(seed), 60, test_groups.MAGNITUDES[seed % len(test_groups.MAGNITUDES)])
     player.play(stream, stream[-1][0] + 45, 0.3)
     yield sorted(player.changes.items()), sorted(player.points.items())
+    finals = [made.finals for made in player.made if made.finals is not None]
+    yield [[a.tolist() for a in (f.query, f.key, f.start, f.end, f.rank, f.values["score"])] for f in finals]
 
 
 Trace = Callable[[int], Iterable[Any]]

@@ -61,6 +61,9 @@ GROUPS = """\
   tied: {type: topk_groups, group: who, score: count(), k: 2, ties: include, window: {count: 20}}
   varied: {type: threshold_groups, group: side, score: distinct(who), above: 2, every: 20 minutes, window: {count: 12}}
   widest: {type: topk_groups, group: who, score: max(x) - min(id) / 1000 + last(y) - first(y), k: 2, every: 30 minutes, window: {count: 12}}
+  hours: {type: topk_groups, group: who, score: sum(x), k: 3, window: {tumbling: 2 hours, zone: Asia/Kolkata, offset: 10 minutes}}
+  quarters: {type: threshold_groups, group: side, score: count(), above: 3, every: 10 minutes, window: {tumbling: 15 minutes}}
+  visits: {type: threshold_groups, group: who, score: count(), above: 2, below: 2, window: {session: 16 minutes}}
 """
 DELETED = """\
   totals: {type: topk_groups, group: [grp, side], score: sum(x / 3) + sum(y), k: 2, where: y < 3}

@@ -6,7 +6,7 @@ A score that is an aggregate of a decimal column ranks as the exact decimal, a f
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from skyband.framework.base.items import ItemColumn
 from skyband.framework.queries.group_rows.brute_force_decimals import judged
 from skyband.framework.queries.protocol import Makeup, Question
+from skyband.framework.verify.brute_force.calendars import leaving, window_around
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
 from skyband.operators.expressions.aggregates import Aggregate
@@ -37,7 +38,7 @@ def passing(question: Question, every: bool = False) -> Found | None:
     asked, (first, end, at) = _asked(question), window_of(question.query, question.query.window, question.data, question.at)
     if not question.work.take(SLOW * (end - first)):
         return None
-    scores = _scores(question, _alive(question, first, end, at))
+    scores = _scores(question, _counting(question, first, end, at))
     if asked.above is not None and not every:
         members = _members(question, at, end)
         if members is None:
@@ -58,9 +59,11 @@ def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int 
     first, end, at = window_of(question.query, question.query.window, question.data, question.at)
     items, of = _items(question), _group_of(question)
     if change == "-":
+        counting = set(_counting(question, first, end, at))
         mine = [i for i in range(end) if of[i] >= 0 and items[of[i]] == item]
-        alive = set(_alive(question, first, end, at))
-        return "displaced" if any(i in alive for i in mine) else max(_leaves(question, i, at) for i in mine)[1]
+        if any(i in counting for i in mine):
+            return "displaced"
+        return "expiry" if question.query.window.session is not None else max(_leaves(question, i, at) for i in mine)[1]
     if question.query.every_micros:
         return "boundary"
     return "arrival" if arriving is not None and of[arriving] >= 0 and items[of[arriving]] == item else "promoted"
@@ -89,7 +92,7 @@ def _rows_of(question: Question, item: tuple[Any, ...]) -> list[int]:
     """Return the rows of a group that are in the window."""
     items, of = _items(question), _group_of(question)
     window = window_of(question.query, question.query.window, question.data, question.at)
-    return [i for i in _alive(question, *window) if of[i] >= 0 and items[of[i]] == item]
+    return [i for i in _counting(question, *window) if of[i] >= 0 and items[of[i]] == item]
 
 
 def _carried(question: Question, column: ItemColumn, rows: list[int]) -> Any:
@@ -115,6 +118,11 @@ def _alive(question: Question, first: int, end: int, at: int) -> list[int]:
     return [i for i in range(first, end) if deleted[i] > at]
 
 
+def _counting(question: Question, first: int, end: int, at: int) -> list[int]:
+    """Return the rows of a window that count at an instant."""
+    return _of_sessions(question, _alive(question, first, end, at), at)
+
+
 _Moment = tuple[int, int, int]
 """An event: its instant, the number of rows that had arrived before it (-1: before all of the instant), and 1 for the arrival of a row."""
 
@@ -125,6 +133,8 @@ def _leaves(question: Question, row: int, at: int) -> tuple[_Moment, str]:
     found: list[tuple[_Moment, str]] = []
     if window.micros:
         found.append(((int(time[row]) + window.micros, -1, 0), "expiry"))
+    if window.tumbling is not None:
+        found.append(((window_around(window.tumbling, int(time[row]))[1], -1, 0), "expiry"))
     if window.count and row + window.count < len(time):
         found.append(((int(time[row + window.count]), row + window.count, 1), "expiry"))
     if question.data.deleted[row] <= at:
@@ -195,6 +205,26 @@ def _argument(x: Node) -> Callable[..., Values]:
         return Values(found, ~np.isnan(found))
 
     return values
+
+
+def _of_sessions(question: Question, rows: list[int], at: int) -> list[int]:
+    """Return the rows that count at an instant: of sessions, those after the group's last silence, without them all."""
+    silence = question.query.window.session
+    if silence is None:
+        return rows
+    of, time = _group_of(question), question.data.every.time
+    until: dict[Group, int] = {}
+    ended: set[Group] = set()
+    found = []
+    for i in reversed(rows):
+        if of[i] in ended or of[i] < 0:
+            continue
+        if until.get(of[i], at) - time[i] >= silence:
+            ended.add(of[i])
+        else:
+            found.append(i)
+            until[of[i]] = int(time[i])
+    return found[::-1]
 
 
 def _scores(question: Question, window: Iterable[int], of_groups: frozenset[Group] | None = None) -> dict[Group, float | Fraction]:
@@ -330,15 +360,18 @@ def _history(question: Question) -> _History:
     for (at, _, arrives), deleted in _moments(question):
         before, first_before = end, first
         end += arrives
-        while first < end and (time[first] + life <= at or end - first > most):
+        since = -math.inf if window.tumbling is None else window_around(window.tumbling, at)[0]
+        while first < end and (time[first] + life <= at or time[first] < since or end - first > most):
             first += 1
         touching = [*range(first_before, first), *range(before, end)]
+        if window.session is not None:
+            touching += range(bisect_left(time, at - window.session), bisect_right(time, at - window.session))
         if deleted is not None:
             gone.add(deleted)
             touching.append(deleted)
         touched = frozenset(of[i] for i in touching if of[i] >= 0)
         if touched:
-            scores = _scores(question, [i for i in range(first, end) if i not in gone], touched)
+            scores = _scores(question, _of_sessions(question, [i for i in range(first, end) if i not in gone], at), touched)
             inside = {g for g, s in scores.items() if s > above or (g in members and below is not None and s >= below)}
             members = (members - touched) | inside
         found.after.append((at, end, len(gone)))
@@ -348,9 +381,8 @@ def _history(question: Question) -> _History:
 
 def _moments(question: Question) -> list[tuple[_Moment, int | None]]:
     """Return all events in order, each with the row that it deletes, if any."""
-    every, micros = question.data.every, question.query.window.micros
+    every = question.data.every
     found: list[tuple[_Moment, int | None]] = [((t, seq, 1), None) for seq, t in enumerate(every.time.tolist())]
     found += [((t, position, 0), seq) for t, position, seq in every.deletions]
-    if micros:
-        found += [((t, -1, 0), None) for t in {t + micros for t in every.time.tolist()}]
+    found += [((t, -1, 0), None) for t in {t for part in leaving(question.query.window, every.time) for t in part.tolist()}]
     return sorted(found, key=lambda event: event[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from skyband.framework.base.columns import FIXED_COLUMNS
+from skyband.framework.base.columns import FINAL_COLUMNS, FIXED_COLUMNS
 from skyband.framework.base.errors import one_of
 from skyband.framework.queries.checks import naming_columns
 from skyband.framework.queries.group_rows.carry import OF_NUMBERS, TYPES, carried
@@ -17,15 +17,17 @@ from skyband.framework.spec.parsing.document import Path
 
 def check(s: Scope, path: Path, query: GroupRows) -> None:
     """Note everything that is wrong with the entry at ``path``."""
-    naming_columns(s, (*path, "group"), query, query.group, FIXED_COLUMNS)
+    closes = query.window is not None and query.window.tumbling is not None
+    reserved = (*FIXED_COLUMNS, *FINAL_COLUMNS) if closes else FIXED_COLUMNS
+    naming_columns(s, (*path, "group"), query, query.group, reserved)
     _check_expression(s, (*path, "score"), query.score, "score")
     if query.having is not None:
         _check_expression(s, (*path, "having"), query.having, "predicate")
     for i, text in enumerate(query.carry):
-        _check_carried(s, (*path, "carry", i), query, text, query.carry[:i])
+        _check_carried(s, (*path, "carry", i), query, text, query.carry[:i], reserved)
 
 
-def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequence[str]) -> None:
+def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequence[str], reserved: Sequence[str]) -> None:
     """Check that ``text`` is an aggregate of a column, of a type that it takes, whose name no other column of the tables has."""
     from skyband.framework.queries.group_rows.decimals import mistake, scales
 
@@ -52,8 +54,16 @@ def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequ
         s.doc.add("SKY-E126", wrong[0], where, wrong[1])
     elif any((c := carried(t)) is not None and c.name == found.name for t in before):
         s.doc.add("SKY-E125", f"'{text}' is carried twice", where)
-    elif found.name.lower() in {c.lower() for c in (*FIXED_COLUMNS, *query.groups, *s.job.source.partition_by)}:
+    elif found.name.lower() in {c.lower() for c in (*reserved, *query.groups, *s.job.source.partition_by)}:
         s.doc.add("SKY-E124", f"result column '{found.name}' collides with another column of the result", where, "rename the other column")
+
+
+def no_session_with_deletes(s: Scope, path: Path, query: GroupRows) -> None:
+    """Check that a job with deletions has no sessions."""
+    at = (*path, "window", "session")
+    if s.job.deletes is not None and query.window is not None and query.window.session is not None and not s.doc.bad_below(at):
+        message = "sessions cannot be used with deletes: a silence is counted from rows, which may be deleted"
+        s.doc.add("SKY-E117", message, s.doc.where_key(at), "use time or tumbling")
 
 
 def _check_expression(s: Scope, path: Path, text: str, want: Literal["score", "predicate"]) -> None:

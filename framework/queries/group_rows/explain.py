@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from skyband.framework.base.counts import counted
-from skyband.framework.plan.explain_parts import canonical_text
+from skyband.framework.plan.explain_parts import canonical_text, window_rows
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 
 SHARES_STATE: Final = "group, score, having, direction, where and window"
@@ -47,8 +47,7 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     sets = f", {_SET} a different value of a group" if "distinct" in functions else ""
     per_key = " of a key" if plan.intake.partition_by else ""
     lines = [f"    keeps     the rows{per_key} in the window and their groups: about {row} bytes a row and {group} a group{sets}"]
-    if rate is not None and op.window.micros is not None:
-        rows = rate * op.window.micros / 1e6
-        rows = rows if op.window.count is None else min(rows, op.window.count)
+    rows = window_rows(op.window, rate)
+    if rows is not None and rate is not None and op.window.micros is not None:
         lines.append(f"    expected  {counted(round(rows), 'row')}{per_key}: {rows * row / 2**20:,.1f} MB, and the groups")
     return lines

@@ -31,9 +31,11 @@ class GroupRows(QueryModel):
         return (self.group,) if isinstance(self.group, str) else tuple(self.group)
 
 
-def scored_group(columns: tuple[str, ...], carry: tuple[str, ...]) -> ItemShape:
-    """Return the group that ``columns`` name: by its score, of equal ones by name; ``carry``: the aggregates that it carries."""
-    rank = (RankTerm((SCORE,), "query"), *(RankTerm((c,), "asc") for c in columns))
-    return ItemShape(
-        (Part("", "the group", columns),), rank, (SCORE_VALUE,), time_varying=TimeVarying(SCORE, None), carried=item_columns(carry)
-    )
+def scored_group(columns: tuple[str, ...], carry: tuple[str, ...], closes: bool) -> ItemShape:
+    """Return the group that ``columns`` name: by its score, of equal ones by name.
+
+    ``carry``: the aggregates that it carries. ``closes``: in tumbling windows.
+    """
+    rank, varying = (RankTerm((SCORE,), "query"), *(RankTerm((c,), "asc") for c in columns)), TimeVarying(SCORE, None)
+    parts = (Part("", "the group", columns),)
+    return ItemShape(parts, rank, (SCORE_VALUE,), time_varying=varying, carried=item_columns(carry), closes=closes)

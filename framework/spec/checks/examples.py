@@ -8,6 +8,7 @@ from typing import Any, Final
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.table_names import query_tables
 from skyband.framework.spec.checks.columns import source_types
+from skyband.framework.spec.checks.queries import further_tables
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.models.job import kind_of
@@ -46,7 +47,7 @@ def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mappi
     if s.doc.bad_below(at) or s.doc.bad(("queries",)):
         return None
     queries = s.job.queries
-    known = {t for q in queries for t in (*query_tables(q), f"{q}_trajectory") if not t.endswith("_skyband") and t not in absent}
+    known = {t for q in queries for t in query_tables(q) if not t.endswith("_skyband") and t not in absent} | further_tables(s)
     if table not in known | {"rejected"}:
         hint = f"the only table of this query is {absent[table]}" if table in absent else did_you_mean(table, known)
         hint = hint or f"tables: {one_of([*sorted(known), 'rejected'], 20)}"

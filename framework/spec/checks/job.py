@@ -18,7 +18,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, source_types, type_hint
 from skyband.framework.spec.checks.cron import check_cron
 from skyband.framework.spec.checks.examples import check_examples
-from skyband.framework.spec.checks.queries import check_queries, trajectory_tables
+from skyband.framework.spec.checks.queries import check_queries, further_tables
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.checks.sink import check_sink
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
@@ -194,7 +194,7 @@ def _rules(s: Scope) -> None:
     if doc.bad(("queries",)):
         return
     absent = missing_tables(s)
-    tables = (s.tables() | trajectory_tables(s)) - absent.keys()
+    tables = (s.tables() | further_tables(s)) - absent.keys()
     for i, c in enumerate(s.job.quality.tables):
         path = ("quality", "tables", i)
         if doc.bad_below(path):

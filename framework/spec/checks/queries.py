@@ -6,20 +6,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from skyband.framework.base.columns import FIXED_COLUMNS, HEAD_COLUMNS
-from skyband.framework.base.counts import counted
+from skyband.framework.base.columns import FINAL_COLUMNS, FIXED_COLUMNS, HEAD_COLUMNS
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
-from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
-from skyband.framework.base.units import format_duration
+from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
+from skyband.framework.spec.checks.windows import check_window
 from skyband.framework.spec.expressions.scoring import is_linear, scoring_text, term_columns
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
 from skyband.framework.spec.models.job import ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring
 from skyband.framework.spec.parsing.document import Path
-from skyband.operators.base import Kind, Window
+from skyband.operators.base import Kind
 
 FLOAT: Kind = "float"
 
@@ -42,7 +41,7 @@ def check_queries(s: Scope) -> None:
             s.expression((*path, "where"), query.where, kind.sides, "predicate", more=dict.fromkeys(more, FLOAT))
         for i, c in enumerate(query.carry if _item(query).rows else ()):
             s.column((*path, "carry", i), c)
-        _query_window(s, path, query)
+        check_window(s, path, query)
         kind.check(s, path, query)
         _operator(s, path, query)
         _result_columns(s, path, query)
@@ -121,7 +120,7 @@ def _keys(s: Scope) -> None:
     taken = {*FIXED_COLUMNS, *HEAD_COLUMNS, "seq", "time"}
     for query in s.job.queries.values():
         shape = _item(query)
-        taken |= {v.name for v in (*shape.values, *shape.extra)}
+        taken |= {v.name for v in (*shape.values, *shape.extra)} | (FINAL_COLUMNS if shape.closes else frozenset())
     if any(getattr(query, "queries_from", None) is not None for query in s.job.queries.values()):
         taken.add(QUERY_COLUMN)
     for i, c in enumerate(s.job.source.partition_by):
@@ -129,25 +128,6 @@ def _keys(s: Scope) -> None:
         if not s.doc.bad(path) and c.lower() in taken:
             hint = "rename it: '{other}: {{type: ..., from: {c}}}' in source.schema".format(other=c + "_", c=c)
             s.doc.add("SKY-E124", f"the key column '{c}' collides with a column of the result tables", s.doc.where_value(path), hint)
-
-
-def _query_window(s: Scope, path: Path, query: QueryModel) -> None:
-    doc, at = s.doc, (*path, "window")
-    if query.window is None or doc.bad_below(at):
-        return
-    own = Window(query.window.count, query.window.time)
-    if own == Window():
-        doc.add("SKY-E111", "a window needs 'count', 'time' or both", doc.where_key(at))
-    if doc.bad_below(("window",)):
-        return
-    for kind, _, largest in own.misfits(Window(s.job.window.count, s.job.window.time)):
-        where = doc.where_value((*at, kind))
-        if largest is None:
-            hint = f"add {kind} to the job's window, or use {'time' if kind == 'count' else 'count'}"
-            doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
-        else:
-            big = f"{counted(largest, 'row')}" if kind == "count" else format_duration(largest)
-            doc.add("SKY-E140", f"larger than the job's window ({big})", where, "enlarge the job's window, or use a smaller one here")
 
 
 def _operator(s: Scope, path: Path, query: QueryModel) -> None:
@@ -164,6 +144,7 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
     own_values = [v.name for v in shape.values if v.name not in FIXED_COLUMNS]
     taken |= dict.fromkeys(own_values, f"a column of every {query.type} result")
     taken |= dict.fromkeys([v.name for v in shape.extra], f"a column of every {query.type}'s skyband")
+    taken |= dict.fromkeys(FINAL_COLUMNS if shape.closes else (), "a column of final results")
     if getattr(query, "queries_from", None) is not None:
         taken[QUERY_COLUMN] = "the column with the query's name"
     taken |= {c.lower(): "a key column" for c in source.partition_by}
@@ -210,7 +191,7 @@ def _tables(s: Scope) -> None:
     """Report table names that collide as directories, ignoring case."""
     doc = s.doc
     taken: dict[str, str] = {t: "a table of every job" for t in (*JOB_TABLES, JOB_RUNS)}
-    trajectories = trajectory_tables(s)
+    more = further_tables(s)
     for name in s.job.queries:
         path: Path = ("queries", name)
         if doc.bad(path):
@@ -219,7 +200,7 @@ def _tables(s: Scope) -> None:
             hint = "choose another name: Spark ignores directories that begin with _, and Skyband uses them"
             doc.add("SKY-E116", f"the query name '{name}' begins with _", doc.where_key(path), hint)
             continue
-        own = [*query_tables(name), *(t for t in trajectories if t == name + TRAJECTORY)]
+        own = [*query_tables(name), *(t for t in (name + TRAJECTORY, name + FINAL_RESULTS) if t in more)]
         for table in own:
             other = taken.get(table.lower())
             if other is not None:
@@ -229,9 +210,11 @@ def _tables(s: Scope) -> None:
             taken.setdefault(table.lower(), f"a table of query '{name}'")
 
 
-def trajectory_tables(s: Scope) -> set[str]:
-    """Return the names of tables of trajectories, of queries with time-varying values."""
-    return {name + TRAJECTORY for name, query in s.job.queries.items() if _item(query).time_varying is not None}
+def further_tables(s: Scope) -> set[str]:
+    """Return the names of tables of trajectories, of queries with time-varying values, and of final results."""
+    shapes = {name: _item(query) for name, query in s.job.queries.items()}
+    trajectories = {name + TRAJECTORY for name, shape in shapes.items() if shape.time_varying is not None}
+    return trajectories | {name + FINAL_RESULTS for name, shape in shapes.items() if shape.closes}
 
 
 def _deletes(s: Scope) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from skyband.framework.base.errors import Where, one_of
 from skyband.framework.base.units import DURATION_HINT
+from skyband.framework.queries.models import QueryWindow
 from skyband.framework.spec.models import job as models
 from skyband.framework.spec.models.annotations import fields_of, homes
 from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, query_type_names, walk
@@ -146,6 +147,8 @@ def _unknown_field(t: _Reported, guess: str | None) -> None:
         hint = "if this is part of the value before it, quote that value"
     elif guess is None:
         home = next((place for place, m in homes(models.Job) if t.name in fields_of(m) and m is not t.problem.model), None)
+        if home is None and t.problem.model is models.WindowSpec and t.name in fields_of(QueryWindow):
+            home = "the window of a query"
         hint = f"'{t.name}' belongs under {home}" if home else hint
     t.say("SKY-E110", f"unknown field '{t.name}' in {path_name(t.path[:-1])}", hint, t.doc.where_key(t.path))
 

@@ -36,6 +36,7 @@ class SpecTest(Model):
     finish: bool = Field(default=True, description="Declare the input complete after the last row, like run --finish.")
     expect: dict[Name, tuple[Row, ...]] = Field(
         default_factory=dict,
-        description="Table of the job to all its rows: <query>_changes, <query>, <query>_now, <query>_trajectory, rejected. Only the "
+        description="Table of the job to all its rows: <query>_changes, <query>, <query>_now, <query>_trajectory, <query>_final, "
+        "rejected. Only the "
         "columns that are given are compared. `skyband test --record` writes this field.",
     )

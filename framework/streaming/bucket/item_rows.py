@@ -18,7 +18,7 @@ from skyband.framework.streaming.bucket.objects import ObjectNumbers
 from skyband.framework.streaming.bucket.store import WindowStore
 from skyband.framework.streaming.rows.columns import TextCodes
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Items, Traces
+from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Finals, Items, Traces
 
 I64 = npt.NDArray[np.int64]
 KeyValues = Callable[[I64], pa.Table]
@@ -88,6 +88,24 @@ class ItemRows:
             columns += self._items(q, key, traces.items[mine], store)
             columns.append(("valid_from", pa.array(traces.at[mine]).cast(_STAMP)))
             columns += _values(q, traces.values.get(SCORE, np.empty(0)), traces.values, mine)
+            yield q.name, _table(columns)
+
+    def finals(self, operator: int, finals: Finals, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:
+        """(query, rows) for every query of ``operator`` with results of windows that have closed."""
+        for q in self.by_operator[operator]:
+            mine = np.nonzero(finals.query == q.index)[0]
+            if not len(mine):
+                continue
+            key = finals.key[mine]
+            columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = list(self._key_columns(keys, key))
+            columns += [
+                ("window_start", pa.array(finals.start[mine]).cast(_STAMP)),
+                ("window_end", pa.array(finals.end[mine]).cast(_STAMP)),
+            ]
+            columns.append(("rank", pa.array(finals.rank[mine].astype(np.int32))))
+            columns += self._items(q, key, finals.items[mine], store)
+            columns += self._carried_values(q, finals.values, mine)
+            columns += _values(q, finals.values.get(SCORE, np.empty(0)), finals.values, mine)
             yield q.name, _table(columns)
 
     def skyband(self, operator: int, items: Items, store: WindowStore, keys: KeyValues, bucket: int) -> pa.Table:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.framework.base.messages import CHANGED, Changes, Skyband, Trajectory, requested_count, unusable_count
+from skyband.framework.base.messages import CHANGED, Changes, FinalResults, Skyband, Trajectory, requested_count, unusable_count
 from skyband.framework.plan.model import OperatorNode, only_retained
 from skyband.framework.streaming.bucket.item_rows import ItemRows, KeyValues
 from skyband.framework.streaming.bucket.objects import ObjectNumbers
@@ -104,6 +104,9 @@ class OperatorHost:
             if changes.traces is not None:
                 for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
                     out.put(Trajectory(name).kind, table)
+            if changes.finals is not None:
+                for name, table in self.items.finals(i, changes.finals, self.store, keys):
+                    out.put(FinalResults(name).kind, table)
             if node.skyband and (len(taken.seq) or (woken is not None and woken < limit)):
                 self._deferred.add(i)
         if whole:

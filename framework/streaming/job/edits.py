@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.base.table_names import TRAJECTORY, query_tables
+from skyband.framework.base.table_names import every_table
 from skyband.framework.plan.growth import Additions, additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
@@ -125,7 +125,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
         raise SkybandError("SKY-E580", f"the new queries cannot be made alone: {obstacle}")
     whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
     states = [skyband_name(n) for n in found.states if n not in job.fingerprint["states"]]
-    check(plan, layout, job, coming=[*(t for q in found.queries for t in (*query_tables(q), q + TRAJECTORY)), *states])
+    check(plan, layout, job, coming=[*(t for q in found.queries for t in every_table(q)), *states])
     return found
 
 

@@ -27,7 +27,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.system_failures import raising_system_failures
-from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, TRAJECTORY, query_tables
+from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, every_table
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import AGAIN, local_path, taken
@@ -134,7 +134,7 @@ def tables_in(root: Path, known: Iterable[str] = ()) -> list[str]:
 def _named(home: Path) -> set[str]:
     """The names that tables of the generation of ``home`` may have, by its job file."""
     shape = _said(home).fingerprint
-    names = {*JOB_TABLES, *(t for name in (*shape.queries, *shape.states) for t in (*query_tables(name), name + TRAJECTORY))}
+    names = {*JOB_TABLES, *(t for name in (*shape.queries, *shape.states) for t in every_table(name))}
     return {n for n in names if n.isidentifier() and n != HOME}
 
 

@@ -24,9 +24,10 @@ from pyspark.sql import functions as F
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.messages import Changes, Skyband, Tally, Trajectory, parse_kind
+from skyband.framework.base.messages import Skyband, Tally, parse_kind
 from skyband.framework.base.reasons import LATE, REASON, RULE
 from skyband.framework.base.redaction import redact_values
+from skyband.framework.base.table_names import every_table
 from skyband.framework.plan.growth import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
@@ -44,9 +45,9 @@ from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.results.derive import derive
-from skyband.framework.tables.schemas import changes_name, now_name, skyband_name, trajectory_name
+from skyband.framework.tables.schemas import skyband_name
 from skyband.framework.tables.writing.factory import writer_for
-from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink
+from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink, table_of
 
 BUCKET: Final = "__bucket"
 _SENT: Final = "bucket int, kind string, data binary"
@@ -153,7 +154,7 @@ class _Tables:
     def __init__(self, spark: SparkSession, plan: Plan, job: JobFile, made: Layout, found: Additions) -> None:
         self.sink = Sink(plan, writer_for(str(made.root), spark), job.generation)
         self.queries = tuple(q for q in plan.queries if q.name in found.queries)
-        named = [n for q in self.queries for n in (changes_name(q.name), trajectory_name(q.name), q.name, now_name(q.name))]
+        named = [n for q in self.queries for n in every_table(q.name)]
         named += [skyband_name(n) for n in found.states]
         self.names = [n for n in self.sink.specs if n in named]
         # The other tables are needed to derive results.
@@ -171,8 +172,8 @@ class _Tables:
             # Wait for all buckets: some may have none.
             self.waiting[skyband_name(of.operator)].append(rows)
             return
-        assert isinstance(of, Changes | Trajectory)
-        name = changes_name(of.query) if isinstance(of, Changes) else trajectory_name(of.query)
+        name = table_of(kind)
+        assert name is not None
         self.rows += rows.num_rows
         self.waiting[name].append(rows.append_column("batch_id", pa.array(np.full(rows.num_rows, FILLED_BATCH, np.int64))))
         if sum(t.num_rows for t in self.waiting[name]) >= _ROWS:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.messages import Changes, Skyband, Trajectory, parse_kind
+from skyband.framework.base.messages import Changes, FinalResults, Skyband, Trajectory, parse_kind
 from skyband.framework.plan.growth import holds_codes
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost, Others, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys
@@ -113,7 +113,7 @@ class Backfill:
     def _is_new(self, kind: str) -> bool:
         """Return whether a block belongs to an added query."""
         match parse_kind(kind):
-            case Changes(query) | Trajectory(query):
+            case Changes(query) | Trajectory(query) | FinalResults(query):
                 return query in self.queries
         return False
 

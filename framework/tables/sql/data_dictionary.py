@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.units import format_duration
+from skyband.framework.plan.explain_parts import format_window
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sql.views import views
@@ -56,7 +57,9 @@ def _description(query: QueryNode) -> str:
     """Return what a query computes, in words."""
     window = [f"{counted(query.window.count, 'row')}"] if query.window.count is not None else []
     window += [format_duration(query.window.micros)] if query.window.micros is not None else []
-    best = f"{query.type}{'' if query.k is None else f', the best {query.k}'} of the last {' and '.join(window)}"
+    own = query.window.tumbling is not None or query.window.session is not None
+    last = f"windows of {format_window(query.window)}" if own else f"the last {' and '.join(window)}"
+    best = f"{query.type}{'' if query.k is None else f', the best {query.k}'} of {last}"
     return best + ("" if query.every_micros is None else f", looked at every {format_duration(query.every_micros)}")
 
 

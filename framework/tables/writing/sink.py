@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.columns import DURATIONS
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.messages import HEADS, REJECTED, RUNS, Changes, Skyband, Trajectory, parse_kind
+from skyband.framework.base.messages import HEADS, REJECTED, RUNS, Changes, FinalResults, Skyband, Trajectory, parse_kind
 from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta.data_files import DataFile
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.key_numbers import key_numbers, last_of_each
-from skyband.framework.tables.schemas import TableSpec, changes_name, derived_tables, skyband_name, tables, trajectory_name
+from skyband.framework.tables.schemas import TableSpec, changes_name, derived_tables, final_name, skyband_name, tables, trajectory_name
 from skyband.framework.tables.writing.writer import Writer
 
 FILLED_BATCH = -1
@@ -125,7 +125,7 @@ class Sink:
         skybands: dict[str, list[str]] = {}
         for kind in dict.fromkeys([*blocks, *files]):
             match parse_kind(kind):
-                case Changes() | Trajectory():
+                case Changes() | Trajectory() | FinalResults():
                     yield from self._appended(kind, batch_id, blocks, files)
                 case Skyband(operator, _):
                     skybands.setdefault(operator, []).append(kind)
@@ -198,6 +198,8 @@ def table_of(kind: str) -> str | None:
             return changes_name(query)
         case Trajectory(query):
             return trajectory_name(query)
+        case FinalResults(query):
+            return final_name(query)
         case Skyband(operator, _):
             return skyband_name(operator)
     return kind if kind in (REJECTED, HEADS) else None

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.plan.model import LogicalQuery, QueryNode
+from skyband.framework.verify.brute_force.calendars import leaving
 from skyband.framework.verify.brute_force.objects import Accepted
 from skyband.framework.verify.stored import Key
 
@@ -91,9 +92,8 @@ def _instants(
 ) -> I64:  # fmt: skip
     """Return all instants at which a row arrives, leaves or is deleted, or a change is reported; with ``every`` their boundaries."""
     parts = [time, np.array(reported, np.int64)]
-    life = (logical.window if logical is not None else query.window).micros
-    if query.item.lasting and life is not None:
-        parts.append(time + life)
+    if query.item.lasting:
+        parts += leaving(logical.window if logical is not None else query.window, time)
     if mine.deletions:
         parts.append(np.array([t for t, _, _ in mine.deletions], np.int64))
     found = np.concatenate(parts)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from skyband.framework.plan.model import Plan, QueryNode, TokenNode
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
 from skyband.framework.streaming.rows.tokens import tokens
+from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.brute_force.expressions import Values, text_number
 from skyband.operators.base import NEVER, AnyArray, Window
 
@@ -181,6 +182,8 @@ def window_of(query: QueryNode, window: Window, data: Objects, at: int) -> tuple
     first = 0
     if window.micros:
         first = int(np.searchsorted(data.time, at - window.micros, side="right"))
+    if window.tumbling is not None:
+        first = max(first, int(np.searchsorted(data.time, window_around(window.tumbling, at)[0])))
     if window.count:
         first = max(first, end - window.count)
     return min(first, end), end, at

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.items import SCORE
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
 from skyband.framework.plan.model import LogicalQuery, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
@@ -25,8 +26,10 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows import rejects
 from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
+from skyband.framework.tables.schemas import identity_columns
 from skyband.framework.verify.brute_force import instants
 from skyband.framework.verify.brute_force.accepted import accepted, source_rows, with_deletions, without_late
+from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.brute_force.compare_changes import (
     compare_head,
     compare_items,
@@ -42,6 +45,7 @@ from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.differences import Difference
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.final_results import FinalResults
 from skyband.framework.verify.replay.replay import compare_causes, stream_of
 from skyband.framework.verify.shares import Share
 from skyband.framework.verify.stored import Key, Stored, key_of
@@ -87,6 +91,7 @@ class _Query:
         self.changes = stream_of(stored, query)
         self.rows: dict[Key, list[int]] = dict(self.changes.streams())
         self.results = Results(stored, query) if query.item.lasting else Reports(self.changes)
+        self.finals = FinalResults(stored, query) if query.item.closes else None
         self.of_key: dict[Key, list[Key]] = {}
         for stream in self.rows:
             self.of_key.setdefault(key_of(stored.plan, query, stream), []).append(stream)
@@ -259,7 +264,26 @@ class _Comparison:
         self._steps(of, key, stream, replace(question, work=Work(late=self.budget.late)), expected)
         if isinstance(of.results, Results) and of.results.lines is not None:
             found.differences += compare_values(question, kind, of.results.lines, stream.name)
+        if of.finals is not None:
+            self._final(of, stream, replace(question, work=Work(late=self.budget.late)))
         return stream.follow(kind.next_instants(question))
+
+    def _final(self, of: _Query, stream: instants.Stream, question: Question) -> None:
+        """Compare the final result of the window that ends at the question's instant, if one does."""
+        calendar, end = of.query.window.tumbling, question.at
+        if of.finals is None or calendar is None or window_around(calendar, end)[0] != end:
+            return
+        last = replace(question, at=end - 1, query=replace(of.query, every_micros=None))
+        expected = of.kind.brute_force(last)
+        if expected is None:
+            return
+        carried = [of.kind.carried(last, item) if of.query.item.carried else () for item, _ in expected]
+        bits, found = ([(item, s.hex()) for item, s in result] for result in (expected, of.finals.at(stream.name, end)))
+        if bits != found or carried != of.finals.carried(stream.name, end):
+            names = (*identity_columns(self.plan, of.query), *(c.name for c in of.query.item.carried), SCORE)
+            values = [(*item, *c, s) for (item, s), c in zip(expected, carried, strict=True)]
+            rows = [{"rank": n, **dict(zip(names, row, strict=True))} for n, row in enumerate(values, 1)]
+            self.found.differences.append(of.finals.differs(stream.name, end, "differs from the definition", rows))
 
     def _steps(self, of: _Query, key: _Key, stream: instants.Stream, question: Question, result: Found) -> None:
         at, query = question.at, of.query

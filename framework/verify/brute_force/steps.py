@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skyband.framework.queries.protocol import QueryType, Question, TimeVaryingValues
+from skyband.framework.verify.brute_force.calendars import leaves_at
 from skyband.framework.verify.brute_force.objects import Accepted, Found, window_of
 
 MOST_EVENTS = 12
@@ -104,8 +105,7 @@ def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
     at = question.at
     before = _after(mine, at - 1)
     window = question.logical_query.window if question.logical_query is not None else question.query.window
-    life = window.micros
-    if life is not None and np.searchsorted(mine.time, at - life) < np.searchsorted(mine.time, at - life, "right"):
+    if leaves_at(window, mine.time, at):
         yield before
     count, deleted = before.count, set(before.deleted)
     last = int(np.searchsorted(mine.time, at, "right"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.framework.base.items import rank_key
+from skyband.framework.base.items import SCORE, rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns
@@ -19,6 +19,7 @@ from skyband.framework.verify.replay.causes import Change, Rules, Step, impossib
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.compare_trajectories import compare_trajectories
 from skyband.framework.verify.replay.derived_tables import compare_now, compare_results
+from skyband.framework.verify.replay.final_results import compare_final_results
 from skyband.framework.verify.stored import (
     BEFORE,
     Item,
@@ -137,7 +138,20 @@ def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
     out.differences += compare_now(stored, query, stream.rows, current, now_name(query.name))
     if query.item.time_varying is not None and not out.differences:
         out.differences += compare_trajectories(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
+    if query.item.closes and not out.differences:
+        out.differences += compare_final_results(stored, query, _left_first(stream))
     return out
+
+
+def _left_first(stream: Stream) -> dict[tuple[Key, int], set[tuple[Item, str]]]:
+    """Return of each stream and instant the items that left in the first step, with the bits of their scores."""
+    scores, found = stream.rows[SCORE].to_pylist(), dict[tuple[Key, int], set[tuple[Item, str]]]()
+    first: dict[tuple[Key, int], int] = {}
+    for key, rows in stream.streams():
+        for i in rows:
+            if first.setdefault((key, stream.at[i]), stream.step[i]) == stream.step[i] and stream.change[i] == "-":
+                found.setdefault((key, stream.at[i]), set()).add((stream.items[i], scores[i].hex()))
+    return found
 
 
 def _order(stream: Stream, rows: list[int]) -> Iterator[Difference]:

@@ -10,6 +10,7 @@ from skyband.operators.groups.kernels.carried import cell_of, note_cells
 from skyband.operators.groups.kernels.deletions import add_to_index, drop_from_index, find_row, unlink
 from skyband.operators.groups.kernels.lists import enter_list, leave_list, leave_whole_list
 from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
+from skyband.operators.groups.kernels.sessions import enter_session, leave_session, next_end
 from skyband.operators.groups.kernels.sets import enter_set, leave_set
 from skyband.operators.groups.kernels.sums import add_number, add_whole, clear, rounded
 from skyband.operators.groups.kernels.tables import (
@@ -18,6 +19,7 @@ from skyband.operators.groups.kernels.tables import (
     DELETED,
     DISTINCT,
     END,
+    EXPIRED,
     MEAN,
     NEWEST,
     QUANTILE,
@@ -66,9 +68,11 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
     counts, rows = events.counts, state.rows
     while True:
         head, arriving = state.keys.head[key], counts[ROW]
-        expiry = rows.time[head] + window.micros if head >= 0 else NEVER
+        expiry = rows.expiry[head] if head >= 0 else NEVER
+        if state.sessions.silence[0] > 0:
+            expiry = min(expiry, next_end(state.sessions, key))
         arrives = expiry >= window.until or (arriving < end and expiry > feed.time[arriving])
-        at, oldest, group, deleted = expiry, 0, NO_ROW, NO_ROW
+        at, oldest, group, deleted = expiry, 0, EXPIRED, NO_ROW
         if arrives:
             if arriving >= end:
                 return DONE
@@ -78,7 +82,7 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
             at = feed.time[arriving]
             counts[ROW] = arriving + 1
             if len(feed.target) > 0 and feed.target[arriving] != NULL:
-                deleted = find_row(state, key, feed.target[arriving])
+                group, deleted = NO_ROW, find_row(state, key, feed.target[arriving])
                 if deleted < 0:
                     continue
             else:
@@ -86,10 +90,12 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
                 state.keys.next_seq[key] = feed.seq[arriving] + 1
         state.groups.clock[0] += 1
         touched = 0
-        while head >= 0 and (rows.seq[head] < oldest if arrives else rows.time[head] + window.micros == expiry):
+        while head >= 0 and (rows.seq[head] < oldest if arrives else rows.expiry[head] == expiry):
             touched = touch(state, events, rows.group[head], touched)
             drop_head(state, key)
             head = state.keys.head[key]
+        if state.sessions.silence[0] > 0 and not arrives:
+            touched = end_sessions(state, events, key, expiry, touched)
         if group >= 0:
             touched = touch(state, events, group, touched)
             add_row(state, feed, arriving, key)
@@ -104,11 +110,27 @@ def advance_key(state: State, feed: Feed, window: Window, events: Events, key: i
                 events.alive[last] = DELETED
 
 
+@inner
+def end_sessions(state: State, events: Events, key: int, at: int, touched: int) -> int:
+    """Remove the rows of the groups of a key whose sessions end at an instant; return the number of touched groups."""
+    sessions = state.sessions
+    group = sessions.soonest[key]
+    while group >= 0 and sessions.deadline[group] == at:
+        touched = touch(state, events, group, touched)
+        row = sessions.first[group]
+        while row >= 0:
+            following = sessions.following[row]
+            drop_row(state, key, row)
+            row = following
+        group = sessions.soonest[key]
+    return touched
+
+
 @jit
 def add_rows(state: State, feed: Feed, key_of: I64) -> int:
     """Add the rows of the feed from ``state.groups.clock[1]`` on, without events; return why it stops."""
     clock = state.groups.clock
-    while clock[1] < len(feed.time):
+    while clock[1] < len(feed.seq):
         why = lacking(state)
         if why != DONE:
             return why
@@ -172,9 +194,12 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
     layout, rows, groups, group = state.layout, state.rows, state.groups, feed.group[arriving]
     rows.spare[0] -= 1
     row = rows.free[rows.spare[0]]
-    rows.time[row], rows.seq[row], rows.group[row], rows.after[row] = feed.time[arriving], feed.seq[arriving], group, -1
+    rows.expiry[row], rows.seq[row], rows.group[row], rows.after[row] = feed.expiry[arriving], feed.seq[arriving], group, -1
     for a in range(len(layout.whole)):
         rows.cells[a, row] = feed.cells[a, arriving]
+    if state.sessions.silence[0] > 0:
+        before = state.keys.tail[key] if state.keys.head[key] >= 0 else -1
+        enter_session(state.sessions, key, group, row, before, feed.time[arriving])
     if state.keys.head[key] < 0:
         state.keys.head[key] = row
     else:
@@ -213,8 +238,16 @@ def add_row(state: State, feed: Feed, arriving: int, key: int) -> None:
 @inner_inlined
 def drop_head(state: State, key: int) -> None:
     """Remove the first row of a key from the key and its group."""
-    row = state.keys.head[key]
-    state.keys.head[key] = state.rows.after[row]
+    drop_row(state, key, state.keys.head[key])
+
+
+@inner_inlined
+def drop_row(state: State, key: int, row: int) -> None:
+    """Remove a row from its key and group. Without sessions it is the first of the key, with them the first of its group."""
+    if state.sessions.silence[0] > 0:
+        leave_session(state.sessions, state.rows, state.keys, key, row)
+    else:
+        state.keys.head[key] = state.rows.after[row]
     drop_from_index(state, key, row)
     leave_group(state, row)
 

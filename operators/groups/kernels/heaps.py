@@ -1,14 +1,16 @@
 """The groups of each key in two heaps per query: members, the last first, and others, the first first.
 
-A heap is a stretch of ``Board.heap[side]``. Groups rank by ``bound``, the larger first, then by ``name``. The bound of a member is its
-value. That of another may be larger: a value that falls, or rises no higher than its bound, touches no heap (docs/algorithms D7).
+A heap is a stretch of ``Board.heap[side]``. Groups rank by ``bound``, the larger first, then by ``name``. The value of a member is its
+bound or larger, that of another its bound or smaller: a value that stays on its side of the bound touches no heap (docs/algorithms D7).
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from skyband.operators.base import F64, I64, AnyArray
+import numpy as np
+
+from skyband.operators.base import I64, AnyArray
 from skyband.operators.jit import inner, inner_inlined
 
 OTHERS, MEMBERS = range(2)
@@ -18,26 +20,29 @@ NOT_DIRTY, LAST_DIRTY = -2, -1
 """Of ``Board.dirty``."""
 
 
+GROUP: Final = np.dtype(
+    [(name, np.float64) for name in ("value", "bound", "shown_value", "traced")]
+    + [("name", np.int64), ("rows", np.int64)]
+    + [(name, np.int32) for name in ("place", "dirty", "shown", "unused")]
+)
+"""What a board has of a group, in 64 bytes.
+
+``value`` (internal: larger ranks first; NaN for a group that takes no part), ``bound``, ``shown_value``, ``traced`` (the value of its last
+point, or NaN), ``name`` (rank by name), ``rows`` (in the window, or ``DELETED``), ``place`` (2 * place in the heap + side, or
+``NOWHERE``), ``dirty`` (the next group of the key that may differ from what is shown, ``NOT_DIRTY``, or ``LAST_DIRTY``), ``shown`` (1 if
+the changes have it).
+"""
+
+
 class Board(NamedTuple):
     """The present result of one query, and the one that its changes show.
 
-    Per group: ``value`` (internal: larger ranks first; NaN for a group that takes no part), ``bound``, ``place`` (2 * place in the heap +
-    side, or ``NOWHERE``), ``shown`` (1 if the changes have it), ``shown_value``, ``traced`` (the value of its last point, or NaN),
-    ``dirty`` (the next group of the key that may differ from what is shown, ``NOT_DIRTY``, or ``LAST_DIRTY``), ``name`` (rank by name),
-    ``rows`` (in the window, or ``DELETED``); (carried, groups) ``carried``: what changes carry.
-    Per key: ``start`` of its heaps, ``size`` (sides, keys), ``tied`` (see ``kernels.ties``), ``first_dirty``, ``next`` (the boundary that
+    ``groups``: a ``GROUP`` for each; ``carried`` (carried, groups): what changes carry. Per key: ``start`` of its heaps, ``size`` (sides,
+    keys), ``tied`` (see ``kernels.ties``), ``first_dirty`` (the first group that may differ), ``next`` (the boundary that
     shows them, or ``NEVER``), ``step``.
     """
 
-    value: F64
-    bound: F64
-    place: I64
-    shown: I64
-    shown_value: F64
-    traced: F64
-    dirty: I64
-    name: I64
-    rows: I64
+    groups: AnyArray
     heap: AnyArray
     start: I64
     size: AnyArray
@@ -51,9 +56,10 @@ class Board(NamedTuple):
 @inner
 def better(board: Board, a: int, b: int) -> bool:
     """Return True if group a ranks before group b, by their bounds."""
-    if board.bound[a] != board.bound[b]:
-        return bool(board.bound[a] > board.bound[b])
-    return bool(board.name[a] < board.name[b])
+    x, y = board.groups[a], board.groups[b]
+    if x["bound"] != y["bound"]:
+        return bool(x["bound"] > y["bound"])
+    return bool(x["name"] < y["name"])
 
 
 @inner
@@ -71,10 +77,10 @@ def lift(board: Board, side: int, start: int, i: int, group: int) -> None:
         if not above(board, side, group, other):
             break
         board.heap[side, start + i] = other
-        board.place[other] = 2 * i + side
+        board.groups[other]["place"] = 2 * i + side
         i = parent
     board.heap[side, start + i] = group
-    board.place[group] = 2 * i + side
+    board.groups[group]["place"] = 2 * i + side
 
 
 @inner
@@ -90,10 +96,10 @@ def lower(board: Board, side: int, start: int, size: int, i: int, group: int) ->
         if not above(board, side, other, group):
             break
         board.heap[side, start + i] = other
-        board.place[other] = 2 * i + side
+        board.groups[other]["place"] = 2 * i + side
         i = child
     board.heap[side, start + i] = group
-    board.place[group] = 2 * i + side
+    board.groups[group]["place"] = 2 * i + side
 
 
 @inner
@@ -107,10 +113,10 @@ def push(board: Board, side: int, key: int, group: int) -> None:
 @inner
 def remove(board: Board, side: int, key: int, group: int) -> None:
     """Remove a group from a heap."""
-    i, start = board.place[group] >> 1, board.start[key]
+    i, start = board.groups[group]["place"] >> 1, board.start[key]
     size = board.size[side, key] - 1
     board.size[side, key] = size
-    board.place[group] = NOWHERE
+    board.groups[group]["place"] = NOWHERE
     if i < size:
         move(board, side, start, size, i, board.heap[side, start + size])
 
@@ -124,9 +130,17 @@ def move(board: Board, side: int, start: int, size: int, i: int, group: int) -> 
         lower(board, side, start, size, i, group)
 
 
+@inner
+def refresh(board: Board, side: int, key: int, top: int) -> None:
+    """Set the bound of the first group of a heap to its value."""
+    board.groups[top]["bound"] = board.groups[top]["value"]
+    lower(board, side, board.start[key], board.size[side, key], 0, top)
+
+
 @inner_inlined
 def soil(board: Board, key: int, group: int) -> None:
     """Note that a group may differ from what is shown."""
-    if board.dirty[group] == NOT_DIRTY:
-        board.dirty[group] = board.first_dirty[key]
+    g = board.groups[group]
+    if g["dirty"] == NOT_DIRTY:
+        g["dirty"] = board.first_dirty[key]
         board.first_dirty[key] = group

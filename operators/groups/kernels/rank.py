@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
+from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED, AnyArray
 from skyband.operators.groups.kernels.heaps import (
     LAST_DIRTY,
     MEMBERS,
@@ -14,30 +14,37 @@ from skyband.operators.groups.kernels.heaps import (
     OTHERS,
     Board,
     better,
-    lower,
-    move,
+    lift,
     push,
+    refresh,
     remove,
     soil,
 )
-from skyband.operators.groups.kernels.tables import DELETED
-from skyband.operators.groups.kernels.ties import change_tied, is_tied, remove_member, settle_with_ties
+from skyband.operators.groups.kernels.tables import DELETED, EXPIRED
+from skyband.operators.groups.kernels.ties import change_with_ties, settle_with_ties
 from skyband.operators.jit import inner, inner_inlined, jit
+from skyband.operators.prefetch import prefetch
 
-CHANGE_COLUMNS, POINT_COLUMNS = 6, 3
-"""key, at, step, sign, cause, group of a change; key, at, group of a point."""
+CHANGES, POINTS, FINALS, UNSORTED, JOB, EVENT, FIRST_RECORD, FIRST_CHANGE = COUNTS = range(8)
+"""``Output.counts``."""
+AHEAD: Final = 16
+"""Distance in records of the group that is prefetched."""
+SORTED: Final = 32
+"""So many changes of a step, and points of an instant, are sorted as they are written."""
 
 
 class Query(NamedTuple):
     """``k`` groups; or, with k = 0, those above ``above``, which stay while they are not below ``below``. ``every``: 0 without.
 
-    ``ties``: 1 if groups that equal the k-th are in the result; ``room``: the number of free changes and points that an event then needs.
+    ``closes``: 1 if the members are wanted whenever rows expire. ``ties``: 1 if groups that equal the k-th are in the result; ``room``: the
+    number of free changes and points that an event then needs.
     """
 
     k: int
     above: float
     below: float
     every: int
+    closes: int
     until: int
     ties: int
     room: int
@@ -61,64 +68,110 @@ class Values(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Changes and points with their values, and ``carried`` (carried, changes).
+    """Columns of the changes and points of all queries, one query after the other; ``value`` is internal.
 
-    ``counts``: of changes, points, groups in ``traced`` since the last point in time, finished keys and events.
-    ``waiting``: those groups; ``is_waiting``: 1 for them.
+    Changes: ``key`` to ``group``, and ``carried`` (carried, changes); points: ``point_key`` to ``point_value``; members as rows expire, in
+    no order: ``final_key`` to ``final_carried``. ``members``: room for all groups. ``counts``: changes, points and finals so far; 1 if a
+    step or an instant has more than ``SORTED`` rows, which are in no order; and where to continue: the job, the event, and where the
+    records and changes of its instant begin.
     """
 
-    changes: I64
-    change_value: F64
-    points: I64
-    point_value: F64
-    waiting: I64
-    is_waiting: I64
-    counts: I64
+    key: I64
+    at: I64
+    step: I64
+    pos: AnyArray
+    sign: AnyArray
+    cause: AnyArray
+    value: F64
+    group: I64
     carried: I64
+    point_key: I64
+    point_at: I64
+    point_group: I64
+    point_value: F64
+    final_key: I64
+    final_at: I64
+    final_group: I64
+    final_value: F64
+    final_carried: I64
+    members: I64
+    counts: I64
 
 
 @jit
 def rank(board: Board, query: Query, values: Values, out: Output) -> bool:
     """Process the events of a call for one query from where ``out.counts`` says; return False if ``out`` has too little room for that."""
-    for j in range(out.counts[3], len(values.job)):
+    last = len(values.group) - 1
+    for j in range(out.counts[JOB], len(values.job)):
         key = values.job[j]
-        first, end = max(values.first_of_key[j], out.counts[4]), values.first_of_key[j + 1]
+        first, end = values.first_of_key[j], values.first_of_key[j + 1]
+        first_record, first_change = values.record[first], out.counts[CHANGES]
+        if out.counts[EVENT] > first:
+            first, first_record, first_change = out.counts[EVENT], out.counts[FIRST_RECORD], out.counts[FIRST_CHANGE]
         for e in range(first, end):
-            if query.ties > 0 and not has_room(out, query.room, j, e):
+            if query.ties > 0 and not has_room(out, query.room, j, e, first_record, first_change):
                 return False
-            at = values.at[e]
+            at, record, end_record = values.at[e], values.record[e], values.record[e + 1]
             if board.next[key] < at:
                 show_boundary(board, query, key, out)
-            for r in range(values.record[e], values.record[e + 1]):
-                group, value = values.group[r], values.value[r]
-                board.rows[group] = values.alive[r]
+            if query.closes > 0 and values.arrived[e] == EXPIRED:
+                close(board, values, e, key, out)
+            moved = False
+            for r in range(record, end_record):
+                prefetch(board.groups, values.group[min(r + AHEAD, last)])
+                value = values.value[r] if values.alive[r] > 0 else math.nan
                 for c in range(len(values.carried)):
-                    board.carried[c, group] = values.carried[c, r]
-                if value == value or board.value[group] == board.value[group]:
-                    change(board, query, key, group, value)
-            if query.ties > 0:
+                    board.carried[c, values.group[r]] = values.carried[c, r]
+                if query.ties > 0:
+                    moved |= change_with_ties(board, key, values.group[r], value, values.alive[r])
+                else:
+                    moved |= change(board, query, key, values.group[r], value, values.alive[r])
+            if moved and query.ties > 0:
                 settle_with_ties(board, query.k, key)
-            elif query.k > 0:
+            elif moved:
                 settle(board, query, key)
             if query.every > 0:
                 if board.first_dirty[key] != LAST_DIRTY and board.next[key] == NEVER:
                     board.next[key] = -(-at // query.every) * query.every
                 continue
-            show(board, query, key, at, values.arrived[e], out)
+            if board.first_dirty[key] != LAST_DIRTY:
+                show(board, query, key, at, values.arrived[e], out)
+            for r in range(record, end_record):
+                g = board.groups[values.group[r]]
+                g["shown_value"] = g["value"] if g["shown"] else g["shown_value"]
             if e + 1 == end or values.at[e + 1] != at:
-                trace(board, key, at, out)
+                first_point = out.counts[POINTS]
+                trace(board, key, at, values.group, first_record, end_record, first_point, out)
+                if out.counts[CHANGES] > first_change:
+                    trace(board, key, at, out.group, first_change, out.counts[CHANGES], first_point, out)
+                first_record, first_change = end_record, out.counts[CHANGES]
         if board.next[key] < query.until:
-            if query.ties > 0 and not has_room(out, query.room, j, end):
+            if query.ties > 0 and not has_room(out, query.room, j, end, first_record, first_change):
                 return False
             show_boundary(board, query, key, out)
     return True
 
 
 @inner
-def has_room(out: Output, room: int, job: int, event: int) -> bool:
+def has_room(out: Output, room: int, job: int, event: int, record: int, change: int) -> bool:
     """Return True if so many changes and points fit; note where to continue."""
-    out.counts[3], out.counts[4] = job, event
-    return bool(min(len(out.change_value) - out.counts[0], len(out.point_value) - out.counts[1]) >= room)
+    counts = out.counts
+    counts[JOB], counts[EVENT], counts[FIRST_RECORD], counts[FIRST_CHANGE] = job, event, record, change
+    return bool(min(len(out.key) - counts[CHANGES], len(out.point_key) - counts[POINTS]) >= room)
+
+
+@inner
+def close(board: Board, values: Values, event: int, key: int, out: Output) -> None:
+    """Write the members whose rows expire in an event, as they are before it."""
+    for r in range(values.record[event], values.record[event + 1]):
+        group = values.group[r]
+        g = board.groups[group]
+        if is_member(g["place"]):
+            n = out.counts[FINALS]
+            out.counts[FINALS] = n + 1
+            out.final_key[n], out.final_at[n], out.final_group[n], out.final_value[n] = key, values.at[event], group, g["value"]
+            for c in range(len(out.final_carried)):
+                out.final_carried[c, n] = board.carried[c, group]
 
 
 @jit
@@ -126,8 +179,9 @@ def place_all(board: Board, query: Query, key_of: I64) -> None:
     """Build the result from the values of all groups; nothing counts as changed. Membership above a bound is kept in ``place``."""
     if query.k > 0:
         for group in range(len(key_of)):
-            board.bound[group] = board.value[group]
-            if board.value[group] == board.value[group]:
+            g = board.groups[group]
+            g["bound"] = g["value"]
+            if g["value"] == g["value"]:
                 push(board, OTHERS, key_of[group], group)
         for key in range(len(board.start)):
             if query.ties > 0:
@@ -135,54 +189,56 @@ def place_all(board: Board, query: Query, key_of: I64) -> None:
             else:
                 settle(board, query, key)
     for group in range(len(key_of)):
-        board.dirty[group] = NOT_DIRTY
-        board.traced[group] = board.shown_value[group] if board.shown[group] else math.nan
+        g = board.groups[group]
+        g["dirty"] = NOT_DIRTY
+        g["traced"] = g["shown_value"] if g["shown"] else math.nan
     for key in range(len(board.start)):
         board.first_dirty[key] = LAST_DIRTY
     for group in range(len(key_of)):
-        member = is_member(board, group)
-        if member != (board.shown[group] != 0) or (member and board.shown_value[group] != board.value[group]):
+        g = board.groups[group]
+        member = is_member(g["place"])
+        if member != (g["shown"] != 0) or (member and g["shown_value"] != g["value"]):
             soil(board, key_of[group], group)
 
 
 @inner_inlined
-def is_member(board: Board, group: int) -> bool:
-    """Return True if the group is in the present result."""
-    place = board.place[group]
+def is_member(place: int) -> bool:
+    """Return True if a group at this place is in the present result."""
     return bool(place != NOWHERE and place & 1 == MEMBERS)
 
 
 @inner_inlined
-def change(board: Board, query: Query, key: int, group: int, value: float) -> None:
-    """Take over the new value of a group."""
-    place, known = board.place[group], value == value
-    board.value[group] = value
+def change(board: Board, query: Query, key: int, group: int, value: float, rows: int) -> bool:
+    """Take over the new value of a group; return True if a heap was touched."""
+    g = board.groups[group]
+    place, known = g["place"], value == value
+    g["value"], g["rows"] = value, rows
     if query.k == 0:
         inside = known and (value > query.above or (place != NOWHERE and value >= query.below))
-        if inside or place != NOWHERE:
+        if inside != (place != NOWHERE) or (inside and query.every > 0):
             soil(board, key, group)
-        board.place[group] = MEMBERS if inside else NOWHERE
-    elif place == NOWHERE:
+        g["place"] = MEMBERS if inside else NOWHERE
+        return False
+    if place == NOWHERE:
         if known:
-            board.bound[group] = value
+            g["bound"] = value
             push(board, OTHERS, key, group)
-    elif place & 1 == MEMBERS:
+        return known
+    side = place & 1
+    if side == MEMBERS and query.every > 0:
         soil(board, key, group)
-        if query.ties > 0 and is_tied(board, key, group):
-            change_tied(board, key, group)
-        elif known:
-            board.bound[group] = value
-            move(board, MEMBERS, board.start[key], board.size[MEMBERS, key], place >> 1, group)
-        elif query.ties > 0:
-            remove_member(board, key, group)
-        else:
-            remove(board, MEMBERS, key, group)
-    elif known and value > board.bound[group]:
-        board.bound[group] = value
-        move(board, OTHERS, board.start[key], board.size[OTHERS, key], place >> 1, group)
+    beyond = value < g["bound"] if side == MEMBERS else value > g["bound"]
+    if beyond:
+        g["bound"] = value
+        lift(board, side, board.start[key], place >> 1, group)
+    elif side == MEMBERS and not known:
+        soil(board, key, group)
+        remove(board, MEMBERS, key, group)
+        return True
+    return bool(beyond)
 
 
-@inner_inlined
+@inner
 def settle(board: Board, query: Query, key: int) -> None:
     """Move groups between members and others until the members are the first k."""
     start = board.start[key]
@@ -192,11 +248,13 @@ def settle(board: Board, query: Query, key: int) -> None:
         worst = board.heap[MEMBERS, start] if full else NOWHERE
         if full and not better(board, best, worst):
             return
-        if board.value[best] != board.value[best]:
+        value = board.groups[best]["value"]
+        if value != value:
             remove(board, OTHERS, key, best)
-        elif board.bound[best] != board.value[best]:
-            board.bound[best] = board.value[best]
-            lower(board, OTHERS, start, board.size[OTHERS, key], 0, best)
+        elif board.groups[best]["bound"] != value:
+            refresh(board, OTHERS, key, best)
+        elif full and board.groups[worst]["bound"] != board.groups[worst]["value"]:
+            refresh(board, MEMBERS, key, worst)
         else:
             remove(board, OTHERS, key, best)
             if full:
@@ -212,58 +270,94 @@ def show_boundary(board: Board, query: Query, key: int, out: Output) -> None:
     """Show at its boundary what has changed."""
     at = board.next[key]
     board.next[key] = NEVER
-    show(board, query, key, at, NOWHERE, out)
-    trace(board, key, at, out)
+    end = show(board, query, key, at, NOWHERE, out)
+    trace(board, key, at, out.members, 0, end, out.counts[POINTS], out)
 
 
 @inner_inlined
-def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Output) -> None:
-    """Write the changes since the last event or boundary, in no order, and forget them."""
-    group, step = board.first_dirty[key], 0
+def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Output) -> int:
+    """Write the changes since the last event or boundary, and forget them: first the groups that leave, then those that enter, by rank.
+
+    The members among them go to ``out.members``; return their number.
+    """
+    group, first, members = board.first_dirty[key], out.counts[CHANGES], 0
     board.first_dirty[key] = LAST_DIRTY
     while group != LAST_DIRTY:
-        following = board.dirty[group]
-        board.dirty[group] = NOT_DIRTY
-        member, shown = is_member(board, group), board.shown[group] != 0
-        if member != shown:
-            if step == 0:
-                step = board.step[key] + 1
-                board.step[key] = step
-            n = out.counts[0]
-            out.counts[0] = n + 1
-            row = out.changes[n]
-            row[0], row[1], row[2], row[3], row[5] = key, at, step, 1 if member else -1, group
+        g = board.groups[group]
+        following = g["dirty"]
+        g["dirty"] = NOT_DIRTY
+        member = is_member(g["place"])
+        if member != (g["shown"] != 0):
+            if out.counts[CHANGES] == first:
+                board.step[key] += 1
             if not member:
-                row[4] = EXPIRY if board.rows[group] == 0 else DELETE if board.rows[group] == DELETED else DISPLACED
+                cause = EXPIRY if g["rows"] == 0 else DELETE if g["rows"] == DELETED else DISPLACED
             elif query.every > 0:
-                row[4] = BOUNDARY
+                cause = BOUNDARY
             else:
-                row[4] = ARRIVAL if arrived == group else PROMOTED
-            out.change_value[n] = board.value[group] if member else board.shown_value[group]
-            for c in range(len(out.carried)):
-                out.carried[c, n] = board.carried[c, group]
-            board.shown[group] = 1 if member else 0
-            board.traced[group] = math.nan
+                cause = ARRIVAL if arrived == group else PROMOTED
+            write_change(board, out, first, key, at, 1 if member else -1, cause, g["value"] if member else g["shown_value"], group)
+            g["shown"] = 1 if member else 0
+            g["traced"] = math.nan
         if member:
-            board.shown_value[group] = board.value[group]
-            if out.is_waiting[group] == 0:
-                out.is_waiting[group] = 1
-                out.waiting[out.counts[2]] = group
-                out.counts[2] += 1
+            g["shown_value"] = g["value"]
+            out.members[members] = group
+            members += 1
         group = following
+    return members
+
+
+@inner
+def write_change(
+    board: Board, out: Output, first: int, key: int, at: int, sign: int, cause: int, value: float, group: int
+) -> None:  # fmt: skip
+    """Write a change among those of its step, which begin at ``first``."""
+    n = out.counts[CHANGES]
+    out.counts[CHANGES] = n + 1
+    out.key[n], out.at[n], out.step[n], out.pos[n] = key, at, board.step[key], n - first
+    i = n
+    if n - first >= SORTED:
+        out.counts[UNSORTED] = 1
+    else:
+        name = board.groups[group]["name"]
+        while i > first and goes_before(board, out, sign, value, name, i - 1):
+            out.sign[i], out.cause[i], out.value[i], out.group[i] = out.sign[i - 1], out.cause[i - 1], out.value[i - 1], out.group[i - 1]
+            for c in range(len(out.carried)):
+                out.carried[c, i] = out.carried[c, i - 1]
+            i -= 1
+    out.sign[i], out.cause[i], out.value[i], out.group[i] = sign, cause, value, group
+    for c in range(len(out.carried)):
+        out.carried[c, i] = board.carried[c, group]
+
+
+@inner
+def goes_before(board: Board, out: Output, sign: int, value: float, name: int, i: int) -> bool:
+    """Return True if a change belongs before the change ``i`` of its step."""
+    if sign != out.sign[i]:
+        return bool(sign < out.sign[i])
+    if value != out.value[i]:
+        return bool(value > out.value[i])
+    return bool(name < board.groups[out.group[i]]["name"])
 
 
 @inner_inlined
-def trace(board: Board, key: int, at: int, out: Output) -> None:
-    """Write a point of every member whose value differs from that of its last point, after all events of an instant."""
-    for i in range(out.counts[2]):
-        group = out.waiting[i]
-        out.is_waiting[group] = 0
-        if board.shown[group] != 0 and board.traced[group] != board.shown_value[group]:
-            n = out.counts[1]
-            out.counts[1] = n + 1
-            row = out.points[n]
-            row[0], row[1], row[2] = key, at, group
-            board.traced[group] = board.shown_value[group]
-            out.point_value[n] = board.shown_value[group]
-    out.counts[2] = 0
+def trace(board: Board, key: int, at: int, groups: I64, start: int, end: int, first: int, out: Output) -> None:
+    """Write a point of each of ``groups[start:end]`` that is shown with another value than that of its last point.
+
+    They go among the points of the instant, which begin at ``first``, by name.
+    """
+    for i in range(start, end):
+        group = groups[i]
+        g = board.groups[group]
+        if g["shown"] != 0 and g["traced"] != g["shown_value"]:
+            g["traced"] = g["shown_value"]
+            n = out.counts[POINTS]
+            out.counts[POINTS] = n + 1
+            out.point_key[n], out.point_at[n] = key, at
+            if n - first >= SORTED:
+                out.counts[UNSORTED] = 1
+            else:
+                while n > first and g["name"] < board.groups[out.point_group[n - 1]]["name"]:
+                    out.point_group[n], out.point_value[n] = out.point_group[n - 1], out.point_value[n - 1]
+                    n -= 1
+            out.point_group[n], out.point_value[n] = group, g["shown_value"]

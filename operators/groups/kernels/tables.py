@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from skyband.operators.base import F64, I64, AnyArray
 
 COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, NEWEST = range(8)
@@ -16,13 +18,18 @@ LEAST, GREATEST, FIRST, LAST = range(4)
 
 DELETED: Final = -1
 """In place of the number of rows of a group whose last row was deleted."""
+EXPIRED: Final = -2
+"""What stands for the group of an arriving row in an event without one."""
 
-NARROW: Final = 6
-"""Chunks of a sum around its first value."""
-BASE, PLACE, RECORD = NARROW, NARROW + 1, NARROW + 2
-"""What follows the chunks of a sum: 1 + the number of the first one, 1 + the row of the pool that has the sum instead; 0 for none."""
+NARROW: Final = np.dtype([("low", np.int64), ("high", np.int64), ("scale", np.float64), ("base", np.int32), ("place", np.int32)])
+"""A sum of values of like magnitudes: (high * 2^``LOW_BITS`` + low) * 2^base, 0 <= low < 2^``LOW_BITS``. ``scale``: 2^base, or 0 before the
+first value. ``place``: 1 + the row of the pool that has the sum instead, or 0."""
+LOW_BITS: Final = 48
 WIDE: Final = 72
 """Chunks of a sum of any float64 values."""
+LOWEST, HIGHEST = -2, -1
+"""Places, in a row of the pool, of the lowest and the highest chunk that values were added to: they follow the chunks."""
+BOUNDS: Final = 2
 EXTRA_DIGITS: Final = 4
 """Digits of a quotient below those of the dividend: 97 bits and more of any quotient by a number below 2^31."""
 
@@ -54,22 +61,22 @@ class Layout(NamedTuple):
 
 
 class Window(NamedTuple):
-    """``size`` rows and ``micros``, or ``UNBOUNDED``; ``until``: events before it are processed."""
+    """``size`` rows, or ``UNBOUNDED``; ``until``: events before it are processed."""
 
     size: int
-    micros: int
     until: int
 
 
 class Rows(NamedTuple):
-    """Rows of the window that belong to a group: ``time``, ``seq``, ``group``; ``after``: the next row of the key, or -1.
+    """Rows of the window that belong to a group: ``expiry``, the instant at which it leaves, ``seq``, ``group``; ``after``: the next row
+    of the key, or -1.
 
     ``cells`` (arguments, room): values as int64, or the bits of float64; ``floats`` the same memory as float64. ``before_in``, ``after_in``
     (lists, room): the neighbours in the list of the group. ``free``: rows without content, as many as ``spare[0]`` says. ``before``: the
     previous row of the key, or -1; empty unless rows can be deleted.
     """
 
-    time: I64
+    expiry: I64
     seq: I64
     group: I64
     after: I64
@@ -104,11 +111,11 @@ class Groups(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Exact sums, by slot and group, as signed chunks of 32 bits (docs/algorithms D7).
+    """Exact sums by slot and group (docs/algorithms D7).
 
-    ``narrow`` (slots, groups, ``RECORD``): chunks of the sum, ``BASE`` and ``PLACE``: one cache line. ``endless`` (slots, groups, 2):
-    infinities of each sign. ``free``: unused rows of ``pool``, as many as ``spare[0]`` says; ``spare[1]``: infinities of all groups.
-    ``digits``: for a sum that is being rounded.
+    ``narrow`` (slots, groups): a ``NARROW`` for each. ``pool``: a row for each sum of other values, with signed chunks of 32 bits and their
+    ``BOUNDS``. ``endless`` (slots, groups, 2): infinities of each sign. ``free``: unused rows of ``pool``, as many as ``spare[0]`` says;
+    ``spare[1]``: infinities of all groups. ``digits``: for a sum that is being rounded.
     """
 
     narrow: AnyArray
@@ -149,6 +156,26 @@ class Moments(NamedTuple):
     digits: I64
 
 
+class Sessions(NamedTuple):
+    """``silence[0]``: the microseconds after which a group loses all of its rows; 0: no sessions, and no other array is used.
+
+    Per row: ``before``, the row of the key before it, and ``following``, the next row of its group, or -1. Per group: its ``first`` and
+    ``last`` row, the ``deadline`` at which its session ends if no row comes, and in the queue of the key its neighbours ``earlier`` and
+    ``later``. Per key: the ``soonest`` and ``latest`` group of the queue, or -1.
+    """
+
+    silence: I64
+    before: I64
+    following: I64
+    first: I64
+    last: I64
+    deadline: I64
+    earlier: I64
+    later: I64
+    soonest: I64
+    latest: I64
+
+
 class State(NamedTuple):
     """All that rows change. ``totals``: see ``totals``. ``by_seq``: the row of each (key, seq), as ``rows`` of a table; unused unless rows
     can be deleted."""
@@ -163,10 +190,12 @@ class State(NamedTuple):
     moments: Moments
     totals: I64
     by_seq: Sets
+    sessions: Sessions
 
 
 class Feed(NamedTuple):
-    """The arriving rows of one call, by key and seq. ``group`` is -1 for rows of no group; ``cells`` (arguments, rows).
+    """The arriving rows of one call, by key and seq. ``expiry``: as in ``Rows``. ``group`` is -1 for rows of no group; ``cells``
+    (arguments, rows).
 
     ``target``: the seq that a row deletes, or ``NULL``; empty unless rows can be deleted.
 
@@ -174,6 +203,7 @@ class Feed(NamedTuple):
     """
 
     time: I64
+    expiry: I64
     seq: I64
     group: I64
     cells: I64
@@ -184,10 +214,11 @@ class Feed(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, or -1; their records are those from ``record`` on.
+    """Events that touched groups, by key. ``arrived``: the group that a row arrived in, -1, or ``EXPIRED`` if no row arrived.
 
-    ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows (``DELETED`` if a deletion took the last one) and
-    ``values`` (aggregates, records) after the event; ``codes`` is the same memory as int64, for decimals.
+    Their records are those from ``record`` on. ``touched``: groups of an event. A record has the ``group``, its ``alive`` rows (``DELETED``
+    if a deletion took the last one) and ``values`` (aggregates, records) after the event; ``codes`` is the same memory as int64, for
+    decimals.
     ``cells`` (cells, records): see ``Layout``. ``first_of_key`` (jobs + 1,): the first event of each key. ``counts``: key, row, events and
     records so far.
     """

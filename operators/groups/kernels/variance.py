@@ -11,7 +11,7 @@ from typing import Final
 from skyband.operators.base import I64
 from skyband.operators.groups.kernels.quotients import EXTRA, nearest_quotient
 from skyband.operators.groups.kernels.sums import DIGIT, INFINITE, ORIGIN, add_scaled
-from skyband.operators.groups.kernels.tables import BASE, NARROW, PLACE, STDDEV_POP, STDDEV_SAMP, VAR_SAMP, WIDE, Moments, Sums
+from skyband.operators.groups.kernels.tables import HIGHEST, LOWEST, STDDEV_POP, STDDEV_SAMP, VAR_SAMP, WIDE, Moments, Sums
 from skyband.operators.jit import inner
 
 SQUARED: Final = 1088
@@ -21,6 +21,8 @@ WIDE_SQUARES: Final = 136
 LIMBS: Final = 2 * (WIDE_SQUARES + WIDE)
 """16-bit limbs between the lowest bit of a square and the highest of a square of a sum."""
 LIMB: Final = (1 << 16) - 1
+ANY: Final = 1 << 12
+"""Exponents are between this and its negative: these sums are not rounded by their limbs."""
 _PART: Final = 21
 _LOW: Final = (1 << _PART) - 1
 
@@ -42,7 +44,7 @@ def change_moments(moments: Moments, slot: int, group: int, cell: int, whole: in
             m |= 1 << 52
         e = exponent - 1075
     if m != 0:
-        add_scaled(sums, 2 * slot, group, m, e, -sign if negative else sign)
+        add_scaled(sums, 2 * slot, group, m, e, -sign if negative else sign, -ANY, ANY)
         add_square(sums, 2 * slot + 1, group, m, 2 * e + SQUARED, sign)
 
 
@@ -51,16 +53,16 @@ def add_square(sums: Sums, slot: int, group: int, m: int, e: int, sign: int) -> 
     """Add or subtract m^2 * 2^e, 0 < m < 2^63: products of parts of 21 bits, none of which leaves 44 bits."""
     low, middle, high = m & _LOW, (m >> _PART) & _LOW, m >> (2 * _PART)
     if low != 0:
-        add_scaled(sums, slot, group, low * low, e, sign)
+        add_scaled(sums, slot, group, low * low, e, sign, -ANY, ANY)
         if middle != 0:
-            add_scaled(sums, slot, group, 2 * low * middle, e + _PART, sign)
+            add_scaled(sums, slot, group, 2 * low * middle, e + _PART, sign, -ANY, ANY)
     both = 2 * low * high + middle * middle
     if both != 0:
-        add_scaled(sums, slot, group, both, e + 2 * _PART, sign)
+        add_scaled(sums, slot, group, both, e + 2 * _PART, sign, -ANY, ANY)
     if high != 0:
         if middle != 0:
-            add_scaled(sums, slot, group, 2 * middle * high, e + 3 * _PART, sign)
-        add_scaled(sums, slot, group, high * high, e + 4 * _PART, sign)
+            add_scaled(sums, slot, group, 2 * middle * high, e + 3 * _PART, sign, -ANY, ANY)
+        add_scaled(sums, slot, group, high * high, e + 4 * _PART, sign, -ANY, ANY)
 
 
 @inner
@@ -121,13 +123,24 @@ def difference(moments: Moments, slot: int, group: int, n: int) -> tuple[int, in
 @inner
 def digits_of(sums: Sums, slot: int, group: int, digits: I64) -> tuple[int, int]:
     """Write the digits of a sum, the last of them with its sign; return the chunk of the first, and how many there are."""
-    row, carry = sums.narrow[slot, group, PLACE] - 1, 0
-    size = sums.pool.shape[1] if row >= 0 else NARROW
-    for i in range(size):
-        v = (sums.pool[row, i] if row >= 0 else sums.narrow[slot, group, i]) + carry
-        digits[i] = v & DIGIT if i < size - 1 else v
+    total, carry = sums.narrow[slot, group], 0
+    if total["place"] > 0:
+        row = total["place"] - 1
+        first, size = sums.pool[row, LOWEST], sums.pool[row, HIGHEST] - sums.pool[row, LOWEST] + 2
+        for i in range(size):
+            v = sums.pool[row, first + i] + carry
+            digits[i] = v & DIGIT if i < size - 1 else v
+            carry = v >> 32
+        return int(first), int(size)
+    low, high, base = total["low"], total["high"], total["base"] + ORIGIN
+    digits[0], digits[1] = low & DIGIT, low >> 32 | (high & 0xFFFF) << 16
+    digits[2], digits[3] = (high >> 16) & DIGIT, high >> 48
+    for i in range(4):
+        v = (digits[i] << (base & 31)) + carry
+        digits[i] = v & DIGIT
         carry = v >> 32
-    return (0 if row >= 0 else max(sums.narrow[slot, group, BASE] - 1, 0)), size
+    digits[4] = carry
+    return int(base >> 5), 5
 
 
 @inner

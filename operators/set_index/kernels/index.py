@@ -6,7 +6,7 @@ import numpy as np
 
 from skyband.operators.base import I64
 from skyband.operators.jit import inner, inner_inlined, maker
-from skyband.operators.set_index.kernels.prefetch import prefetch
+from skyband.operators.prefetch import prefetch
 from skyband.operators.set_index.kernels.tables import (
     CLOCK,
     CODE,

@@ -15,8 +15,8 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined
+from skyband.operators.prefetch import prefetch
 from skyband.operators.set_index.functions import HAMMING
-from skyband.operators.set_index.kernels.prefetch import prefetch
 from skyband.operators.set_index.kernels.similarity import best_score, may_reach, popcount, score_of
 from skyband.operators.set_index.kernels.tables import (
     AT_ONCE,

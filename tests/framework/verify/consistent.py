@@ -11,7 +11,16 @@ from typing import Any
 
 from skyband.framework.base.items import rank_key
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns, trajectory_name
+from skyband.framework.tables.schemas import (
+    changes_name,
+    final_name,
+    identity_columns,
+    now_name,
+    results_schema,
+    stream_columns,
+    trajectory_name,
+)
+from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.replay.derived_tables import _complete
 from skyband.framework.verify.replay.trajectories import Trajectories
 from skyband.framework.verify.stored import Key, Stored, key_of, smallest_first
@@ -94,11 +103,32 @@ def write(changes: Changes) -> None:
             if lines is not None:
                 row |= lines.values(stream, tuple(r[n] for n in identity_columns(plan, query)), as_of)
             now.append(row)
+    if query.item.closes and not query.every_micros:
+        finals = final_rows(Changes(plan, query, rows))
+        small.altered(plan, final_name(query.name), lambda _: finals)
     now.sort(key=lambda r: (repr(changes.stream(r)), changes.rank(r)))
     for _, mine in groupby(now, key=changes.stream):
         for rank, row in enumerate(mine, 1):
             row["rank"] = rank
     small.altered(plan, now_name(query.name), lambda _: now)
+
+
+def final_rows(changes: Changes) -> Rows:
+    """The final results that the changes give: what left in the first step at the end of a window."""
+    calendar, rows, seen = changes.query.window.tumbling, list[Row](), set[tuple[Key, datetime]]()
+    assert calendar is not None
+    names = identity_columns(changes.plan, changes.query)
+    for step in changes.steps():
+        place = changes.stream(step[0]), step[0]["changed_at"]
+        end = (place[1] - small.EPOCH) // timedelta(microseconds=1)
+        left = [r for r in step if r["change"] == "-"]
+        if place not in seen and left and window_around(calendar, end)[0] == end:
+            bounds = {"window_start": small.EPOCH + timedelta(microseconds=window_around(calendar, end - 1)[0]), "window_end": place[1]}
+            for rank, r in enumerate(sorted(left, key=changes.rank), 1):
+                kept = {n: r[n] for n in (*stream_columns(changes.plan, changes.query), *names, "score", "batch_id")}
+                rows.append({**kept, **bounds, "rank": rank})
+        seen.add(place)
+    return rows
 
 
 def _numbered(changes: Changes) -> Rows:

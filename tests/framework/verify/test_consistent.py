@@ -24,7 +24,7 @@ QUERIES = [
         "skylines": ("hourly", "band"),
         "sets": ("twins", "angles", "alike", "seen"),
         "loyalty": ("loyal", "fresh", "steady", "slowly"),
-        "groups": ("totals", "means", "busy", "varied", "tied", "widest"),
+        "groups": ("totals", "means", "busy", "varied", "tied", "widest", "hours", "quarters", "visits"),
     }.items()
     for name in names
 ]
@@ -83,7 +83,14 @@ CARRYING = [
     ("groups", "totals"),
     ("deletions", "ends"),
 ]
-OF_ONE_SCORE = [("pairs", "hourly"), ("sets", "alike"), ("groups", "busy"), ("groups", "varied"), ("deletions", "busy")]
+OF_ONE_SCORE = [
+    ("pairs", "hourly"),
+    ("sets", "alike"),
+    ("groups", "busy"),
+    ("groups", "varied"),
+    ("groups", "visits"),
+    ("deletions", "busy"),
+]
 CHANGING_ALWAYS = [
     ("pairs", "hourly"),
     ("keyed", "parted"),

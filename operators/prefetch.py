@@ -31,4 +31,4 @@ def _prefetch() -> Any:
 
 
 prefetch = _prefetch()
-"""``prefetch(array, at)``: load the cache line of the 1-d contiguous ``array`` at ``at``, which may be out of bounds."""
+"""``prefetch(array, at)``: load the cache line of the contiguous ``array`` at the flat index ``at``, which may be out of bounds."""
