@@ -33,10 +33,14 @@ HAVE_NUMBA: bool = os.environ.get("SKYBAND_NO_NUMBA", "") != "1" and importlib.u
 def disable_compilation() -> None:
     """Disable compilation in this process, as ``SKYBAND_NO_NUMBA=1`` does: for a few rows, loading kernels costs more than it saves.
 
-    Call it before any kernel is imported; kernels imported earlier stay compiled.
+    Call it before any kernel is imported. Later it does nothing: kernels that are compiled cannot call others that are not.
     """
     global HAVE_NUMBA
-    HAVE_NUMBA = False
+    HAVE_NUMBA = HAVE_NUMBA and _decorated > 0
+
+
+_decorated: int = 0
+"""The number of kernels that will be compiled."""
 
 
 C_FUNCTIONS: tuple[str, ...] = ("exp", "log", "pow")
@@ -101,9 +105,12 @@ def jit(signature: Any = None, **options: Any) -> Any:
         return jit()(signature)
 
     def decorate(function: Any) -> Any:
+        global _decorated
         if not HAVE_NUMBA:
             return function
         import numba
+
+        _decorated += 1
 
         settings = {"error_model": "numpy", "nogil": True, "fastmath": False, **options}
         kept = settings.pop("cache", True)

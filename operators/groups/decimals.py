@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from skyband.operators.base import F64, I64, NULL
-from skyband.operators.groups.kernels.totals import LARGE, LARGE_BITS
+from skyband.operators.groups.kernels.tables import LARGE, LARGE_BITS
 
 MOST_DIGITS: Final = 18
 """Decimals of up to so many digits are whole numbers of 64 bits."""

@@ -52,8 +52,7 @@ class Bucket:
         out = self._run(entry, self._whole)
         if not self._whole:
             self._journal.note(entry)
-            if self.sequencer.defers or self.host.defers:
-                out.counts[DEFERRED] = 1
+            out.counts[DEFERRED] = 1
         return out.all()
 
     def _run(self, entry: Entry, whole: bool) -> Outbox:

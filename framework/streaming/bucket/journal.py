@@ -18,6 +18,8 @@ LEAST: Final = 1 << 20
 """Bytes that a whole state writes, without the window's rows, from which a bucket keeps a journal."""
 SHARE: Final = 2
 """A whole state is saved when the journal would take this fraction, 1/2, of its bytes."""
+BATCH: Final = 1 << 17
+"""Bytes that an entry counts for at the least: a restore takes time for a batch, however few rows it has."""
 ENTRIES: Final = 1024
 """The greatest number of batches in a journal: a restore runs them all again."""
 
@@ -30,8 +32,8 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the bytes of its blocks."""
-        return sum(len(block) for block in self.data)
+        """Return the bytes that it counts for."""
+        return max(BATCH, sum(len(block) for block in self.data))
 
     def value(self) -> bytes:
         """Return the value in state: a JSON header with its length before it, then the blocks."""

@@ -121,11 +121,6 @@ class OperatorHost:
             out.put(Skyband(self.operators[i].name, bucket).kind, table)
         self._deferred.clear()
 
-    @property
-    def defers(self) -> bool:
-        """Return True if it has deferred a skyband."""
-        return bool(self._deferred)
-
     def count(self, out: Outbox) -> None:
         """The operators' own counters. Of the queries of one entry, the one that could use the fewest objects counts."""
         for i, node in enumerate(self.operators):

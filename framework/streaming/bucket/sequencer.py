@@ -149,11 +149,6 @@ class Sequencer:
         if newest:
             out.counts[NEWEST] = max(newest)
 
-    @property
-    def defers(self) -> bool:
-        """Return True if it has deferred rows of ``heads``."""
-        return bool(self._touched)
-
     def waiting(self) -> list[int]:
         """Return the earliest event time of the buffered rows, if there are any."""
         if not self.pending.num_rows:

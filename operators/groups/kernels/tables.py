@@ -30,6 +30,10 @@ WIDE: Final = 72
 LOWEST, HIGHEST = -2, -1
 """Places, in a row of the pool, of the lowest and the highest chunk that values were added to: they follow the chunks."""
 BOUNDS: Final = 2
+LARGE: Final = 1 << 62
+"""Totals of decimals from this on are coded by their nearest float64 (``totals``)."""
+LARGE_BITS: Final = (62 + 1023) << 52
+"""The bits of 2^62 as a float64."""
 EXTRA_DIGITS: Final = 4
 """Digits of a quotient below those of the dividend: 97 bits and more of any quotient by a number below 2^31."""
 

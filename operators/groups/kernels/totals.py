@@ -6,16 +6,11 @@ below ``LARGE`` is the sum itself. Beyond, it counts on through the float64 numb
 
 from __future__ import annotations
 
-from typing import Final
-
 from skyband.operators.base import I64
 from skyband.operators.groups.kernels.quotients import EXTRA, nearest_quotient
 from skyband.operators.groups.kernels.sums import DIGIT
+from skyband.operators.groups.kernels.tables import LARGE, LARGE_BITS
 from skyband.operators.jit import inner, inner_inlined
-
-LARGE: Final = 1 << 62
-LARGE_BITS: Final = (62 + 1023) << 52
-"""The bits of 2^62 as a float64."""
 
 
 @inner_inlined

@@ -66,3 +66,20 @@ def test_validating_a_file_loads_no_heavy_library(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
+
+
+def test_no_query_type_loads_the_compiler_before_its_operators_run() -> None:
+    """A preview and spec tests then switch it off: kernels that are compiled cannot be mixed with those that are not."""
+    code = (
+        "import sys\n"
+        "from skyband.framework.plan.compile import compile_job\n"
+        "from skyband.framework.queries.registry import QUERY_TYPES\n"
+        "from skyband.framework.spec.load import validate_text\n"
+        "for name, kind in QUERY_TYPES.all().items():\n"
+        f"    job, errors = validate_text(kind.example, {ENV!r})\n"
+        "    assert job is not None and compile_job(job).operators, name\n"
+        "    print(name, *sorted({'numba', 'llvmlite'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == list(QUERY_TYPES.all())
