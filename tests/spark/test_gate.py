@@ -6,11 +6,12 @@ import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from skyband.framework.streaming.run.results import GateSchedule
+from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.run.results import GateSchedule, Results
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.cli import main
@@ -76,7 +77,8 @@ def test_a_continuous_run_passes_the_gate_every_so_many_batches(tmp_path: Path) 
     done: list[str] = []
     context: Any = SimpleNamespace(phase=lambda _: None, gate=lambda _: done.append("gate"))
     opened: Any = SimpleNamespace(plan=plan, sink=Sink(plan, writer_for(plan.sink), "g"))
-    results: Any = SimpleNamespace(derive=lambda: done.append("derive"))
+    late: list[int] = []
+    results: Any = SimpleNamespace(derive=lambda: done.append("derive"), ready=lambda: not late)
     gate = GateSchedule(context, opened, results, plan.check_every, 5)
     passed = []
     for batch in range(6, 16):
@@ -85,3 +87,26 @@ def test_a_continuous_run_passes_the_gate_every_so_many_batches(tmp_path: Path) 
     assert done == ["derive", "gate"] * 3 and passed == [0, 0, 2, 2, 2, 4, 4, 4, 6, 6]
     GateSchedule(context, opened, results, None, 5).batch_done(20)
     assert len(done) == 6
+    # It waits for tables that are behind.
+    late.append(1)
+    assert not gate.batch_done(17) and not gate.batch_done(18) and len(done) == 6
+    late.clear()
+    assert gate.batch_done(19) and not gate.batch_done(21) and gate.batch_done(22) and len(done) == 10
+
+
+def test_tables_that_are_behind_are_ordered_before_results_are_derived(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path))
+    layout.control.mkdir(parents=True)
+    context: Any = SimpleNamespace(layout=layout, derive_seconds=1e9)
+    totals: Any = SimpleNamespace(behind=2, last_batch=7)
+    results = Results(context, cast(Any, SimpleNamespace(sink=None)), totals)
+    assert not results.ready() and not results.ready()
+    assert [json.loads(p.read_text())["flush"] for p in layout.control.iterdir()] == [True]
+    assert {p.name for p in layout.control.iterdir()} == {"flush-7.json"}
+    for last in (8, 9, 10):
+        totals.last_batch = last
+        assert not results.ready()
+    # Those that were read long ago are removed.
+    assert {p.name for p in layout.control.iterdir()} == {"flush-8.json", "flush-9.json", "flush-10.json"}
+    totals.behind = 0
+    assert results.ready() and len(list(layout.control.iterdir())) == 3
