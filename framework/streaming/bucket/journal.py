@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.streaming.rows.blocks import bytes_table
 
 JOURNAL: Final = "journal"
 """Beginning of the names of state values with entries, each written once."""
@@ -23,6 +26,9 @@ BATCH: Final = 1 << 17
 ENTRIES: Final = 1024
 """The greatest number of batches in a journal: a restore runs them all again."""
 
+_OFFSET: Final = 4
+"""Bytes that Arrow takes for a text or a list, besides its content."""
+
 
 class Entry(NamedTuple):
     """The input of one batch: its blocks of rows, and the frontier in microseconds (None: none yet)."""
@@ -32,8 +38,11 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the bytes that it counts for."""
-        return max(BATCH, sum(len(block) for block in self.data))
+        """Return the bytes that it counts for: those of its values, however the rows are cut into blocks.
+
+        A batch may be repeated by other tasks, when tables have what it sent first. So it has to be saved in the same way again.
+        """
+        return max(BATCH, sum(_bytes(column) for block in self.data for column in bytes_table(block).columns))
 
     def value(self) -> bytes:
         """Return the value in state: a JSON header with its length before it, then the blocks."""
@@ -50,6 +59,18 @@ class Entry(NamedTuple):
             data.append(pa.py_buffer(value).slice(at, size))
             at += size
         return cls(data, header["frontier"])
+
+
+def _bytes(column: pa.ChunkedArray) -> int:
+    """Return the bytes of the values of a column, without what every block adds. O(rows) for texts and lists."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _bytes(column.cast(kind.value_type))
+    if pa.types.is_nested(kind):
+        return _OFFSET * len(column) + _bytes(pc.list_flatten(column))
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        return _OFFSET * len(column) + int(pc.sum(pc.binary_length(column)).as_py() or 0)
+    return 0 if pa.types.is_null(kind) else len(column) * -(-kind.bit_width // 8)
 
 
 class Journal:

@@ -23,8 +23,21 @@ def order(path: Path, **row: str | bool) -> None:
 
 
 def order_flush(control: Path, batch: int) -> None:
-    """Write a row on which buckets send what they have deferred, once after a batch. Remove such rows that were read long ago."""
+    """Write a row on which buckets send what they have deferred, once after a batch."""
+    order(_flush(control, batch), at=BEFORE_ALL, flush=True)
+
+
+def drop_flush(control: Path, batch: int) -> None:
+    """Remove the row that was ordered after a batch. Only for one that no unfinished batch, and no query that has begun, has to read."""
+    _flush(control, batch).unlink(missing_ok=True)
+
+
+def drop_flushes(control: Path, before: int) -> None:
+    """Remove the rows that were ordered ``before`` a batch. Only while no query runs, and none has left an unfinished batch."""
     for path in control.glob(f"{_FLUSH}*.json"):
-        if (earlier := number(path.stem.removeprefix(_FLUSH))) is not None and earlier < batch - 2:
-            path.unlink(missing_ok=True)
-    order(control / f"{_FLUSH}{batch}.json", at=BEFORE_ALL, flush=True)
+        if (batch := number(path.stem.removeprefix(_FLUSH))) is not None and batch < before:
+            drop_flush(control, batch)
+
+
+def _flush(control: Path, batch: int) -> Path:
+    return control / f"{_FLUSH}{batch}.json"

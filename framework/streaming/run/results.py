@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as clock
 
-from skyband.framework.streaming.job.control import order_flush
+from skyband.framework.streaming.job.control import drop_flush, order_flush
 from skyband.framework.streaming.run.batch import Totals
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.streaming.run.deriving import on_spark
@@ -19,6 +19,8 @@ class Results:
         self._sink = opened.sink
         self._totals = totals
         self._derived_at = clock.monotonic()
+        self._ordered: int | None = None
+        """The batch after which buckets were last ordered to flush."""
 
     def derive(self) -> None:
         """Derive the results now. Does nothing before the first batch."""
@@ -33,10 +35,19 @@ class Results:
             self.derive()
 
     def ready(self) -> bool:
-        """Return True if ``heads`` and skybands have the rows of the last batch. If not, order them: the next batch writes them."""
-        if self._totals.behind:
-            order_flush(self._context.layout.control, self._totals.last_batch)
-        return not self._totals.behind
+        """Return True if ``heads`` and skybands have the rows of the last batch. If not, order them: a later batch writes them.
+
+        A query over the present input has listed the rows of the control source at its start. The query after it reads the order.
+        """
+        behind, last = self._totals.behind, self._totals.last_batch
+        if behind and (self._ordered is None or last - behind > self._ordered):
+            control = self._context.layout.control
+            order_flush(control, last)
+            if self._ordered is not None:
+                # Buckets have flushed since, and that batch is complete.
+                drop_flush(control, self._ordered)
+            self._ordered = last
+        return not behind
 
 
 class GateSchedule:

@@ -17,7 +17,7 @@ from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spark_adapter.jvm import delete_objects
 from skyband.framework.streaming.job.consistency import Found, check
-from skyband.framework.streaming.job.control import order_flush
+from skyband.framework.streaming.job.control import drop_flushes, order_flush
 from skyband.framework.streaming.job.filling import order, taken_up
 from skyband.framework.streaming.job.idle import note
 from skyband.framework.streaming.job.layout import JobFile, fitting_job
@@ -36,6 +36,8 @@ from skyband.framework.tables.writing.sink import Sink
 READING: Final = "reading"
 WAITING: Final = "waiting for new rows"
 FINISHING: Final = "finishing: rows that wait are processed"
+_FLUSHES: Final = 5
+"""The most queries at the end of a run that let buckets flush: each also reads the rows that have arrived in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +175,21 @@ class Flush:
     completed: bool
 
     def run(self) -> bool:
-        """Return False if the run was stopped, by a signal before or now; then the next run does it."""
-        if not self.completed or not self.totals.behind:
-            return self.completed
-        order_flush(self.context.layout.control, self.totals.last_batch)
-        return self.stream.run(once=True, phase=READING)
+        """Return False if the run was stopped, by a signal before or now; then the next run does it.
+
+        Rows that have arrived in the meantime come with the flush, and batches after it may defer again. If they do so every time, the
+        next run does it.
+        """
+        control = self.context.layout.control
+        for _ in range(_FLUSHES):
+            if not self.completed or not self.totals.behind:
+                break
+            # The queries before are complete.
+            drop_flushes(control, self.totals.last_batch)
+            order_flush(control, self.totals.last_batch)
+            if not self.stream.run(once=True, phase=READING):
+                return False
+        return self.completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +202,9 @@ class RecordIdle:
     kafka: KafkaSink | None
 
     def run(self) -> None:
-        """Write the note. Files that arrived during the finish are not declared complete by it."""
+        """Write the note, unless buckets still have to flush. Files that arrived during the finish are not declared complete by it."""
+        if self.totals.behind:
+            return
         layout, job, newest = self.context.layout, self.opened.job, self.totals.newest
         finished = newest is None or any(f > newest for _, f in job.finishes[-1:])
         batch = last_batch(layout.checkpoint / "commits")
