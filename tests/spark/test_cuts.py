@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 NAMES = ("far5", "far3", "near4", "hourly")
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed, monkeypatch):
     """Nor does the way that rows go from task to task: by Spark, or in files that are gone afterwards."""
     rows = stream(5)

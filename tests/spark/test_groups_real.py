@@ -23,7 +23,7 @@ from tests.spark.jobs import run, table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.real]
+pytestmark = [pytest.mark.spark, pytest.mark.real, pytest.mark.slow]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = 25

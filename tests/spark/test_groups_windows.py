@@ -28,7 +28,7 @@ QUERIES = """\
 FINALS = ("hours", "looked", "often")
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
     rows = [[i, *r[1:]] for i, r in enumerate(stream(29, n=240))]
     more = {"queries": QUERIES, "scoring": WHO, "window": "{time: 5 hours}"}

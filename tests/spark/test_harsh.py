@@ -30,7 +30,7 @@ from tests.spark.kinds import KINDS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("spark")]
 
 FAR = "  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}\n"
 GOOD = [[i, stamp(i), "p", i % 5, 1, "ab"[i % 2]] for i in range(40)]

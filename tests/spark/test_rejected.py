@@ -150,6 +150,7 @@ def test_what_stands_for_null_inside_is_rejected_and_never_taken_for_it(spark, t
     assert verified(spec)
 
 
+@pytest.mark.slow
 def test_sets_of_a_million_tokens_long_texts_and_lists_that_are_no_text_are_rejected(spark, tmp_path):
     spec = write_spec(
         tmp_path, scoring="tokens:\n  words: {column: side}\n  tags: {column: tags, short: reject}", window="{count: 5}",
