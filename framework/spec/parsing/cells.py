@@ -14,7 +14,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?( ?(Z|UTC|[+-]\d\d:\d\d))?")
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DOUBLE_DIGITS: Final = 15
-"""A number of so many digits is told from others by its nearest double, as which YAML reads it."""
+"""Numbers of so many digits that differ have different nearest doubles. YAML reads numbers as doubles."""
 
 
 def cell(value: Any, kind: Kind) -> Any:
