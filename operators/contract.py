@@ -119,8 +119,7 @@ class _Player:
     ) -> None:
         self.operator, self.stream, self.run, self.requests, self.rng, self.what = operator, stream, run, requests, rng, what
         self.logic: Logic = operator.build(None)
-        self.codes = stream.first_codes()
-        self.width = len(operator.roles)
+        self.codes, self.width = stream.first_codes(), len(operator.roles)
         self.until, self.fed = int(stream.time.min(initial=0)) - 10, 0
         self.parts: list[Changes] = []
         self.traces: list[tuple[Traces, I64]] = []  # the points of every call, with their items as values of objects

@@ -6,7 +6,6 @@ Every row gets all columns and, if it is not to be processed, the reason; reason
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -114,7 +113,7 @@ class Rows:
 
 
 def in_spark(value: Any, type_: str) -> Any:
-    """Convert a value of ``cells.cell``: dates to days, decimals to Decimal. Raise ValueError if the type cannot hold it."""
+    """Convert a value of ``cells.cell``: dates to days. Raise ValueError if the type cannot hold it."""
     if value is None:
         return None
     if type_ == "date":
@@ -126,9 +125,6 @@ def in_spark(value: Any, type_: str) -> Any:
     if type_ == "float":
         with np.errstate(over="ignore"):  # values that are too large become infinite, as in Spark
             return float(np.float32(value))
-    if type_.startswith("decimal"):
-        places = int(type_.rstrip(")").split(",")[1])
-        return Decimal(repr(value)).quantize(Decimal(1).scaleb(-places))
     return value
 
 

@@ -155,3 +155,28 @@ def test_no_engine_and_no_compiler_is_loaded(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == ""
+
+
+def test_decimals_of_a_test_are_exact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = SMALL.replace("x: double", 'x: "decimal(18,2)"').replace("best: {type: topk, scoring: x, k: 1}", GROUPS) + DECIMAL_TEST
+    path = tmp_path / "decimals.yaml"
+    path.write_text(text)
+    assert test_command(str(path)) == 0, capsys.readouterr().out
+    path.write_text(text.replace('"9999999999999999.98"', "9999999999999999.98"))
+    assert test_command(str(path)) == 2
+    assert "SKY-E530 'x' takes a decimal(18,2)" in capsys.readouterr().err
+
+
+GROUPS = "best: {type: topk_groups, group: id, score: sum(x), k: 1, ties: include}"
+DECIMAL_TEST = """\
+tests:
+  - name: a cent more
+    rows:
+      - {id: 1, ts: 2020-01-01, x: "9999999999999999.98"}
+      - {id: 2, ts: 2020-01-02, x: "9999999999999999.99"}
+    expect:
+      best_changes:
+        - {step: 1, change: "+", id: 1}
+        - {step: 2, change: "-", id: 1}
+        - {step: 2, change: "+", id: 2}
+"""

@@ -12,11 +12,12 @@ from skyband.framework.spec.checks.queries import further_tables
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.models.job import kind_of
-from skyband.framework.spec.parsing.cells import cell
+from skyband.framework.spec.parsing.cells import cell, decimal_cell
 from skyband.framework.spec.parsing.document import Path
 
 MOST_MISTAKES: Final = 20
 """Maximum number of reported errors of one test."""
+_NONE: Final[Mapping[str, str]] = {}
 
 
 def check_examples(s: Scope) -> None:
@@ -31,10 +32,11 @@ def check_examples(s: Scope) -> None:
             s.doc.add("SKY-E102", f"two tests named '{test.name}'", s.doc.where_value((*at, "name")), "give each test a name of its own")
         seen.setdefault(test.name, i)
         before = len(s.doc.errors)
-        columns = None if s.doc.bad_below(("source", "schema")) else {n: kind_of(t) for n, t in source_types(s.job).items()}
+        types = {} if s.doc.bad_below(("source", "schema")) else source_types(s.job)
+        columns = {n: kind_of(t) for n, t in types.items()} or None
         for n, row in enumerate(test.rows):
             if isinstance(row, dict):
-                _row(s, (*at, "rows", n), row, columns, "the source")
+                _row(s, (*at, "rows", n), row, columns, "the source", types)
         for table, rows in test.expect.items():
             known = _columns(s, (*at, "expect", table), table, absent)
             for n, row in enumerate(rows):
@@ -60,7 +62,9 @@ def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mappi
     return found if found is None else {n: k for n, k in found.items() if n != "batch_id"}
 
 
-def _row(s: Scope, at: Path, row: Mapping[str, Any], columns: Mapping[str, Any] | None, where: str) -> None:
+def _row(
+    s: Scope, at: Path, row: Mapping[str, Any], columns: Mapping[str, Any] | None, where: str, types: Mapping[str, str] = _NONE
+) -> None:
     if columns is None or s.doc.bad(at):
         return
     for name, value in row.items():
@@ -72,6 +76,7 @@ def _row(s: Scope, at: Path, row: Mapping[str, Any], columns: Mapping[str, Any] 
             s.doc.add("SKY-E120", f"{where} has no column '{name}'", s.doc.where_key(path), hint)
             continue
         try:
-            cell(value, columns[name])
+            type_ = types.get(name, "")
+            decimal_cell(value, type_) if type_.startswith("decimal") else cell(value, columns[name])
         except ValueError as e:
             s.doc.add("SKY-E530", f"'{name}' {e}", s.doc.where_value(path))

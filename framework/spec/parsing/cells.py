@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from typing import Any, Final
 
 from skyband.operators.base import Kind
@@ -12,6 +13,8 @@ from skyband.operators.base import Kind
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?( ?(Z|UTC|[+-]\d\d:\d\d))?")
 _MICROSECOND: Final = timedelta(microseconds=1)
+_DOUBLE_DIGITS: Final = 15
+"""Numbers of so many digits that differ have different nearest doubles. YAML reads numbers as doubles."""
 
 
 def cell(value: Any, kind: Kind) -> Any:
@@ -37,12 +40,37 @@ def cell(value: Any, kind: Kind) -> Any:
         case "float":
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise ValueError("takes a number")
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError as e:
+                raise ValueError("takes a number, and this one is too large") from e
         case "time":
             return instant(value)
     if not isinstance(value, list):
         raise ValueError("takes a list, such as [a, b]")
     return value
+
+
+def decimal_cell(value: Any, type_: str) -> Decimal | None:
+    """Return a number, or a text with its digits, as a column of ``type_`` holds it; Spark, too, rounds halves up. Raises ValueError."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("takes a number")
+    precision, places = (int(n) for n in type_.removeprefix("decimal(").rstrip(")").split(","))
+    try:
+        number = Decimal(str(value).strip())
+    except (InvalidOperation, ValueError) as e:
+        raise ValueError("takes a number") from e
+    if not number.is_finite() or (number and number.adjusted() >= precision - places):
+        raise ValueError(f"takes a {type_}")
+    if isinstance(value, float) and number.adjusted() >= _DOUBLE_DIGITS - places:
+        raise ValueError("takes a number of so many digits in quotes")
+    with localcontext(prec=precision + 1):
+        rounded = number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    if abs(rounded) >= Decimal(10) ** (precision - places):
+        raise ValueError(f"takes a {type_}")
+    return rounded
 
 
 def instant(value: Any) -> int:

@@ -195,7 +195,8 @@ class Reader:
         """Return the instant up to which the results of all chosen keys are complete; None if nothing has been processed."""
         heads = self.read("heads", where=chosen)
         if not heads.num_rows:
-            return None
+            # A bucket may have deferred the row of a new key: all that is known is the frontier.
+            return _EPOCH + timedelta(microseconds=self.frontier - 1) if self._behind and self.frontier is not None else None
         return _EPOCH + timedelta(microseconds=int(key_as_of(heads, heads, self.plan, self.frontier).min()))
 
     @cached_property
@@ -212,10 +213,17 @@ class Reader:
         last = pc.max(runs["batch_id"]).as_py()
         if last is None:
             return None
-        counters = self.read("runs", ["counters"], pc.field("batch_id") == last)["counters"][0].as_py()
-        upto = last - behind(counters)
-        newest: int | None = pc.max(runs.filter(pc.less_equal(runs["batch_id"], upto))["frontier"].cast(pa.int64())).as_py()
+        complete = runs.filter(pc.less_equal(runs["batch_id"], last - self._behind))
+        newest: int | None = pc.max(complete["frontier"].cast(pa.int64())).as_py()
         return newest
+
+    @cached_property
+    def _behind(self) -> int:
+        """The batches by which ``heads`` and skybands are behind the last complete one."""
+        last = pc.max(self.read("runs", ["batch_id"])["batch_id"]).as_py()
+        if last is None:
+            return 0
+        return behind(self.read("runs", ["counters"], pc.field("batch_id") == last)["counters"][0].as_py())
 
     def _intervals(self, query: QueryNode, chosen: pc.Expression | None) -> pa.Table:
         """Return the intervals up to the last complete batch: those of the table, updated by later changes."""

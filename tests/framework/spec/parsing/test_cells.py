@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.framework.spec.parsing.assemble import read_text
-from skyband.framework.spec.parsing.cells import cell, instant, spelled
+from skyband.framework.spec.parsing.cells import cell, decimal_cell, instant, spelled
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))
@@ -72,3 +73,42 @@ def test_instants_are_utc_unless_they_say(text: str, micros: int) -> None:
 def test_what_a_column_cannot_hold_is_refused(value: Any, kind: Any) -> None:
     with pytest.raises(ValueError, match=r"takes|calendar"):
         cell(value, kind)
+
+
+@pytest.mark.parametrize(
+    "value, type_, held",
+    [
+        (None, "decimal(18,2)", None), (0.1, "decimal(18,2)", "0.10"), (7, "decimal(18,0)", "7"), (0, "decimal(2,2)", "0.00"),
+        (10**18 - 1, "decimal(18,0)", "999999999999999999"), (" -9999999999999999.99 ", "decimal(18,2)", "-9999999999999999.99"),
+        (0.125, "decimal(18,2)", "0.13"), (-0.125, "decimal(18,2)", "-0.13"), ("9.994", "decimal(3,2)", "9.99"),
+        (9999999999999.99, "decimal(18,2)", "9999999999999.99"), (1e-300, "decimal(38,18)", "0." + 18 * "0"),
+        ("0e999999", "decimal(3,2)", "0.00"),
+    ],
+)  # fmt: skip
+def test_decimals_are_exact(value: object, type_: str, held: str | None) -> None:
+    found = decimal_cell(value, type_)
+    assert (None if found is None else f"{found:f}") == held
+
+
+@pytest.mark.parametrize(
+    "value, type_, said",
+    [
+        # YAML has read 9999999999999999.99 as its nearest double.
+        (9999999999999999.99, "decimal(18,2)", "takes a decimal(18,2)"), (10000000000000.25, "decimal(18,2)", "in quotes"),
+        (123456789012345678.0, "decimal(18,0)", "in quotes"), (10**18, "decimal(18,0)", "takes a decimal(18,0)"),
+        ("9.995", "decimal(3,2)", "takes a decimal(3,2)"), (1e300, "decimal(38,0)", "takes a decimal"),
+        ("1e999999", "decimal(38,0)", "takes"),
+        (float("nan"), "decimal(3,2)", "takes a decimal"), (float("inf"), "decimal(3,2)", "takes a decimal"),
+        ("x", "decimal(3,2)", "takes a number"), (True, "decimal(3,2)", "takes a number"), ([], "decimal(3,2)", "takes a number"),
+    ],
+)  # fmt: skip
+def test_a_decimal_that_the_column_does_not_hold_is_a_mistake(value: object, type_: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        decimal_cell(value, type_)
+
+
+def test_a_number_beyond_the_doubles_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="takes a number"):
+        decimal_cell(10**5000, "decimal(3,2)")
+    with pytest.raises(ValueError, match="too large"):
+        cell(10**400, "float")

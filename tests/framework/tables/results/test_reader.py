@@ -24,7 +24,7 @@ from skyband.framework.tables.schemas import skyband_schema, tables
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.operators.base import Window
-from tests.framework.tables.plans import DAY, item_row, make_plan, random_changes, to_table
+from tests.framework.tables.plans import DAY, batch_blocks, item_row, make_plan, random_changes, to_table
 from tests.framework.tables.writing.test_sink import commit, instant, replay
 
 ITEMS = [(i, j) for i in range(990, 1010) for j in range(i + 1, 1010) if (i * j) % 3]
@@ -129,6 +129,18 @@ def test_keys_are_chosen_by_value(tmp_path: Path) -> None:
         reader.as_of("near", None, {"grp": "nobody"})
     with pytest.raises(SkybandError, match="not a key column"):
         reader.as_of("near", None, {"group": "a"})
+
+
+def test_a_key_whose_row_of_heads_is_deferred_has_a_result(tmp_path: Path) -> None:
+    plan, changes = job(tmp_path, ("grp",))
+    # Batch 5 is not derived yet.
+    sink, entered = Sink(plan, DriverWriter(tmp_path), "g"), next(r for b in changes for r in b["near"] if r["change"] == "+")
+    new = {q.name: [] for q in plan.queries} | {"near": [entered | {"grp": "new", "step": 1, "pos": 0}]}
+    blocks = batch_blocks(plan, new, 5)
+    runs = {"batch_id": 5, "frontier": instant(DAY + 950_000_000), "counters": '{"behind": 1}'}
+    sink.commit(5, blocks | {"runs": sink.runs_row(runs)})
+    answer = Reader(plan).as_of("near", None, {"grp": "new"})
+    assert answer.rows["older_seq"].to_pylist() == [entered["older_seq"]] and answer.as_of == instant(DAY + 950_000_000 - 1)
 
 
 def test_what_the_tables_do_not_hold_is_refused(tmp_path: Path) -> None:
