@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,11 +115,21 @@ APPLIES: dict[str, list[tuple[str, str]]] = {
 """To which queries a corruption applies."""
 
 
+OFTEN = [("deletions", "totals"), ("deletions", "cents"), ("groups", "totals"), ("groups", "busy"), ("groups", "hours")]
+"""The queries about groups that are damaged in every run of the tests."""
+SLOW = [q for q in GROUPS if q not in OFTEN]
+
+
+def damaged(query: tuple[str, str], *which: str) -> Any:
+    """Return the parameters of a test that damages a query's tables."""
+    return pytest.param(*which, *query, marks=pytest.mark.slow if query in SLOW else ())
+
+
 def test_every_corruption_applies_to_something() -> None:
     assert set(APPLIES) == set(consistent.ALTERED) and all(APPLIES.values())
 
 
-@pytest.mark.parametrize(("which", "kind", "name"), [(which, *query) for which, queries in APPLIES.items() for query in queries])
+@pytest.mark.parametrize(("which", "kind", "name"), [damaged(query, which) for which, queries in APPLIES.items() for query in queries])
 def test_what_is_wrong_in_all_tables_is_found(jobs: Jobs, tmp_path: Path, kind: str, name: str, which: str) -> None:
     plan = copied(jobs.of(kind), tmp_path / "out")
     changes = consistent.changes_of(plan, name)
@@ -200,7 +211,7 @@ def test_rejected_rows_that_are_gone_or_made_up_are_found(jobs: Jobs, tmp_path: 
     assert any(said in text or (reason == "late" and "table heads" in text) for text in found), found
 
 
-@pytest.mark.parametrize(("kind", "name"), [q for q in QUERIES if q != ("sets", "seen")])
+@pytest.mark.parametrize(("kind", "name"), [damaged(q) for q in QUERIES if q != ("sets", "seen")])
 def test_another_cause_is_found(jobs: Jobs, tmp_path: Path, kind: str, name: str) -> None:
     """Every cause that occurs changed to every other of its sign: what the tables cannot know, the source does."""
     plan, before = copied(jobs.of(kind), tmp_path / "out"), consistent.changes_of(jobs.of(kind), name)
