@@ -10,8 +10,10 @@ from tests.test_architecture import ROOT, tracked_files
 
 SEMANTICS, ALGORITHMS = "docs/semantics", "docs/algorithms"
 PAGES = {
-    SEMANTICS: ["explanation/semantics.md", "explanation/semantics-queries.md", "reference/tables.md"],
-    ALGORITHMS: [f"explanation/{name}.md" for name in ("algorithms", "algorithms-pairs", "algorithms-other-types", "papers")],
+    SEMANTICS: ["explanation/semantics.md", "explanation/semantics-queries.md", "explanation/semantics-groups.md", "reference/tables.md"],
+    ALGORITHMS: [
+        f"explanation/{name}.md" for name in ("algorithms", "algorithms-pairs", "algorithms-other-types", "algorithms-groups", "papers")
+    ],
 }
 """``docs/semantics 12`` in a comment is section 12 of one of these pages below docs/."""
 TOKENS = {SEMANTICS: r"\d+(?:\.\d+)*(?:-\d+)?|[A-Z][a-z]+", ALGORITHMS: r"[DE]\d+(?:\.\d+)?(?:-[DE]\d+(?:\.\d+)?)?|Theorem [A-Z]"}
