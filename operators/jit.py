@@ -30,6 +30,10 @@ HAVE_NUMBA: bool = os.environ.get("SKYBAND_NO_NUMBA", "") != "1" and importlib.u
 """Whether kernels are compiled. False if Numba is missing or ``SKYBAND_NO_NUMBA=1``; callers then use their NumPy path."""
 
 
+_decorated: int = 0
+"""The number of kernels that will be compiled."""
+
+
 def disable_compilation() -> None:
     """Disable compilation in this process, as ``SKYBAND_NO_NUMBA=1`` does: for a few rows, loading kernels costs more than it saves.
 
@@ -37,10 +41,6 @@ def disable_compilation() -> None:
     """
     global HAVE_NUMBA
     HAVE_NUMBA = HAVE_NUMBA and _decorated > 0
-
-
-_decorated: int = 0
-"""The number of kernels that will be compiled."""
 
 
 C_FUNCTIONS: tuple[str, ...] = ("exp", "log", "pow")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.base.reasons import FILTERED, REASONS
@@ -39,16 +39,35 @@ BATCH: Final = "skyband.batch"
 """The Spark property with which the driver passes the batch number to tasks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Host -> table ``<query>_changes``: the changes of a query."""
+@dataclass(frozen=True)
+class _OfQuery:
+    """Host -> a table of a query to which rows are appended. ``prefix``: the beginning of the message's kind."""
 
     query: str
+    prefix: ClassVar[str]
 
     @property
     def kind(self) -> str:
-        """Return ``changes:<query>``."""
-        return f"changes:{self.query}"
+        """Return ``<prefix>:<query>``."""
+        return f"{self.prefix}:{self.query}"
+
+
+class Changes(_OfQuery):
+    """Host -> table ``<query>_changes``: the changes of a query."""
+
+    prefix = "changes"
+
+
+class Trajectory(_OfQuery):
+    """Host -> table ``<query>_trajectory``: points of the trajectories of time-varying values."""
+
+    prefix = "trajectory"
+
+
+class FinalResults(_OfQuery):
+    """Host -> table ``<query>_final``: results of tumbling windows as they close."""
+
+    prefix = "final"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,39 +83,14 @@ class Skyband:
         return f"skyband:{self.operator}:{self.bucket}"
 
 
-@dataclass(frozen=True, slots=True)
-class Trajectory:
-    """Host -> table ``<query>_trajectory``: points of the trajectories of time-varying values."""
-
-    query: str
-
-    @property
-    def kind(self) -> str:
-        """Return ``trajectory:<query>``."""
-        return f"trajectory:{self.query}"
-
-
-@dataclass(frozen=True, slots=True)
-class FinalResults:
-    """Host -> table ``<query>_final``: results of tumbling windows as they close."""
-
-    query: str
-
-    @property
-    def kind(self) -> str:
-        """Return ``final:<query>``."""
-        return f"final:{self.query}"
+_OF_QUERIES: Final = {of.prefix: of for of in (Changes, Trajectory, FinalResults)}
 
 
 def parse_kind(kind: str) -> Changes | Skyband | Trajectory | FinalResults | None:
     """Return the message whose kind names a query or a state, or None for other kinds."""
     what, _, rest = kind.partition(":")
-    if what == "changes":
-        return Changes(rest)
-    if what == "trajectory":
-        return Trajectory(rest)
-    if what == "final":
-        return FinalResults(rest)
+    if what in _OF_QUERIES:
+        return _OF_QUERIES[what](rest)
     if what == "skyband":
         operator, _, bucket = rest.rpartition(":")
         return Skyband(operator, int(bucket))

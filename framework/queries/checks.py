@@ -67,10 +67,3 @@ def collides(scope: Scope, at: Path, name: str, query: QueryModel) -> None:
     """Report that the column ``name``, given at ``at``, has the name of a column of every result of this type."""
     message = f"result column '{name}' collides with a column of every {query.type} result"
     scope.doc.add("SKY-E124", message, scope.doc.where_value(at), "give the column another name with 'from:', or derive it under one")
-
-
-def no_carry(scope: Scope, path: Path, query: QueryModel, item: str, items: str) -> None:
-    """Check that the entry at ``path`` carries no column: many rows make up an ``item``."""
-    if query.carry and not scope.doc.bad_below((*path, "carry")):
-        message = f"the items are {items}: there is no row to carry columns from"
-        scope.doc.add("SKY-E117", message, scope.doc.where_key((*path, "carry")), f"leave it out; more columns may name the {item}")

@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from skyband.framework.base.decimals import decimal_digits
 from skyband.framework.plan.model import Field
 from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.sources.first_rows import FirstRows
@@ -46,8 +47,8 @@ def value_of_text(text: str, f: Field) -> Any:
         return in_spark(float(text), f.type)
     if f.type == "boolean":
         return text.lower() == "true"
-    if f.type.startswith("decimal"):
-        precision, scale = (int(n) for n in f.type.removeprefix("decimal(").rstrip(")").split(","))
+    if (digits := decimal_digits(f.type)) is not None:
+        precision, scale = digits
         number = Decimal(text.strip())
         if number != round(number, scale) or abs(number) >= 10 ** (precision - scale):
             raise Doubtful

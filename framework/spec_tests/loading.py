@@ -16,7 +16,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.spec.load import Validated, validated_file
 from skyband.framework.spec.models.examples import RESTART, SpecTest
-from skyband.framework.spec.parsing.cells import cell, decimal_cell
+from skyband.framework.spec.parsing.cells import cell
 
 _PATH_FIELDS: Final = (("source", "path"), ("source", "options"), ("sink", "path"))
 _NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -73,10 +73,9 @@ def input_batches(plan: Plan, test: SpecTest) -> list[InputBatch]:
             continue
         row = {}
         for name, value in given.items():
-            type_ = fields[name].type
+            f = fields[name]
             try:
-                read = decimal_cell(value, type_) if type_.startswith("decimal") else in_spark(cell(value, fields[name].kind), type_)
-                row[name] = read
+                row[name] = in_spark(cell(value, f.kind, f.type), f.type)
             except (ValueError, ArithmeticError) as e:
                 raise SkybandError("SKY-E530", f"test {test.name!r}: column {name} {e}") from e
         made[-1].rows.append(row)

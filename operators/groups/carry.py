@@ -6,13 +6,15 @@ from typing import Final
 
 import numpy as np
 
-from skyband.operators.base import I64, AnyArray
+from skyband.operators.base import I64, NULL, AnyArray
 from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.groups.configuration import GroupsConfiguration, is_whole
 from skyband.operators.groups.kernels.tables import Events
 
 OF_ROWS: Final = frozenset({"first", "last", "min", "max"})
 """Aggregates whose value is that of a row."""
+_NAN: Final = int(np.array(np.nan).view(np.int64))
+_EMPTY: Final = {"count": 0, "distinct": 0}
 
 
 class Carry:
@@ -23,7 +25,7 @@ class Carry:
         self._aggregates = [a for _, a in configuration.carry]
         self._places = [configuration.aggregates.index(a) for a in self._aggregates]
         self._cells = cells_of(configuration)
-        self.of_empty: I64 = np.array([_EMPTY.get(a.function, _NAN) if not _is_cell(a) else _NULL for a in self._aggregates], np.int64)
+        self.of_empty: I64 = np.array([_EMPTY.get(a.function, _NAN) if not _is_cell(a) else NULL for a in self._aggregates], np.int64)
         """The values of a group without rows."""
 
     def of(self, events: Events, records: int) -> I64:
@@ -42,11 +44,6 @@ class Carry:
             name: values[i].copy() if _is_cell(aggregate) else values[i].view(np.float64).copy()
             for i, (name, aggregate) in enumerate(zip(self.names, self._aggregates, strict=True))
         }
-
-
-_NULL: Final = -(2**63)
-_NAN: Final = int(np.array(np.nan).view(np.int64))
-_EMPTY: Final = {"count": 0, "distinct": 0}
 
 
 def _is_cell(aggregate: Aggregate) -> bool:

@@ -15,8 +15,6 @@ import numpy as np
 from skyband.operators.base import F64, I64, NULL
 from skyband.operators.groups.kernels.tables import LARGE, LARGE_BITS
 
-MOST_DIGITS: Final = 18
-"""Decimals of up to so many digits are whole numbers of 64 bits."""
 _NORMAL: Final = 1 << 52
 _MOST: Final = LARGE + (1 << 61)
 """A code that is larger than that of any sum: 2^94 units, the most of 2^31 rows, are 2^62 + 2^57."""

@@ -8,14 +8,13 @@ from skyband.operators.base import I64
 from skyband.operators.groups import arrays
 from skyband.operators.groups.kernels.advance import MOMENTS, POOL
 from skyband.operators.groups.kernels.sets import move_sets
-from skyband.operators.groups.kernels.tables import Events, Layout, State
-from skyband.operators.groups.sessions import with_room
+from skyband.operators.groups.kernels.tables import Events, Keys, Layout, Sessions, State
 
 
 def for_rows(state: State, needed: int, deletes: bool) -> State:
     """Make room for so many more rows; ``deletes``: rows may be deleted."""
     rows = arrays.more_rows(state.rows, needed, deletes)
-    order, sessions = arrays.more_nodes(state.order, len(rows.expiry)), with_room(state.sessions, rows=len(rows.expiry))
+    order, sessions = arrays.more_nodes(state.order, len(rows.expiry)), _sessions(state.sessions, rows=len(rows.expiry))
     state = state._replace(rows=rows, order=order, sessions=sessions)
     if deletes and 2 * (state.by_seq.used[0] + needed) > len(state.by_seq.owner):
         by_seq = arrays.empty_sets(1 << (4 * (int(state.by_seq.used[0]) + needed)).bit_length())
@@ -24,14 +23,31 @@ def for_rows(state: State, needed: int, deletes: bool) -> State:
     return state
 
 
+def for_keys(state: State, keys: int) -> State:
+    """Make room for so many keys."""
+    head, tail = (arrays.lengthened(a, keys, -1) for a in (state.keys.head, state.keys.tail))
+    new = Keys(head, tail, arrays.lengthened(state.keys.next_seq, keys))
+    return state._replace(keys=new, sessions=_sessions(state.sessions, keys=keys))
+
+
 def for_groups(state: State, size: int) -> State:
     """Make room for ``size`` groups."""
     moments = state.moments._replace(sums=arrays.more_sums(state.moments.sums, size))
     order = state.order._replace(root=arrays.lengthened(state.order.root, size, -1))
     return state._replace(
         groups=arrays.more_groups(state.groups, size), sums=arrays.more_sums(state.sums, size), order=order, moments=moments,
-        totals=arrays.lengthened(state.totals, size, axis=1), sessions=with_room(state.sessions, groups=size),
+        totals=arrays.lengthened(state.totals, size, axis=1), sessions=_sessions(state.sessions, groups=size),
     )  # fmt: skip
+
+
+def _sessions(sessions: Sessions, rows: int = 0, groups: int = 0, keys: int = 0) -> Sessions:
+    """Make room for at least so many rows, groups and keys; windows without sessions need none."""
+    if not sessions.silence[0]:
+        return sessions
+    sizes = dict.fromkeys(("before", "following"), rows) | dict.fromkeys(("first", "last", "deadline", "earlier", "later"), groups)
+    sizes |= dict.fromkeys(("soonest", "latest"), keys)
+    short = {name: a for name, size in sizes.items() if size > len(a := getattr(sessions, name))}
+    return sessions._replace(**{name: arrays.lengthened(a, sizes[name], -1) for name, a in short.items()})
 
 
 def for_another(state: State, why: int) -> State:

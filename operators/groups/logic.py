@@ -26,7 +26,7 @@ from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
 from skyband.operators.groups.kernels.rank import CHANGES, EVENT, FINALS, JOB, POINTS, Output, Query, Values, place_all, rank
 from skyband.operators.groups.layout import layout_of
 from skyband.operators.groups.output import Columns
-from skyband.operators.groups.sessions import in_session, next_ends, with_room
+from skyband.operators.groups.sessions import in_session, next_ends
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
 from skyband.operators.windows import count_of, expiries
 
@@ -209,10 +209,7 @@ class GroupsLogic:
         """Make room for so many keys."""
         if keys <= len(self.of_key):
             return
-        k = self.state.keys
-        head, tail = arrays.lengthened(k.head, keys, -1), arrays.lengthened(k.tail, keys, -1)
-        new = tables.Keys(head, tail, arrays.lengthened(k.next_seq, keys))
-        self.state = self.state._replace(keys=new, sessions=with_room(self.state.sessions, keys=keys))
+        self.state = growth.for_keys(self.state, keys)
         self.boards = [arrays.more_keys_of_board(b, keys) for b in self.boards]
         self.of_key, self.heap_room = arrays.lengthened(self.of_key, keys), arrays.lengthened(self.heap_room, keys)
 

@@ -15,19 +15,6 @@ def empty_sessions(silence: int | None) -> Sessions:
     return Sessions(np.array([silence or 0]), *[none] * (len(Sessions._fields) - 1))
 
 
-def with_room(sessions: Sessions, rows: int = 0, groups: int = 0, keys: int = 0) -> Sessions:
-    """Return the sessions with room for at least so many rows, groups and keys; windows without sessions need none."""
-    if not sessions.silence[0]:
-        return sessions
-    sizes = dict.fromkeys(("before", "following"), rows) | dict.fromkeys(("first", "last", "deadline", "earlier", "later"), groups)
-    sizes |= dict.fromkeys(("soonest", "latest"), keys)
-    return sessions._replace(**{name: _lengthened(getattr(sessions, name), size) for name, size in sizes.items()})
-
-
-def _lengthened(a: I64, size: int) -> I64:
-    return a if size <= len(a) else np.concatenate([a, np.full(size - len(a), -1)])
-
-
 def next_ends(sessions: Sessions) -> I64:
     """Return by key the instant at which its next session ends, ``NEVER`` if it has none."""
     group = sessions.soonest

@@ -172,3 +172,16 @@ def test_jit_settings() -> None:
 
     assert divide(1.0, 0.0) == np.inf
     assert divide.targetoptions["nogil"] is True and not divide.targetoptions["fastmath"]
+
+
+def test_compilation_is_disabled_before_the_first_kernel_or_not_at_all() -> None:
+    """Compiled kernels that only kernels call have no entry for Python: it would end the process."""
+    code = (
+        "from skyband.operators import jit\n"
+        "{first}\n"
+        "jit.disable_compilation()\n"
+        "print(jit.HAVE_NUMBA, hasattr(jit.jit(lambda x: x), 'py_func'))\n"
+    )
+    for first, shown in (("pass", "False False"), ("jit.jit(lambda x: x)", "True True")):
+        done = subprocess.run([sys.executable, "-c", code.format(first=first)], capture_output=True, text=True, check=False)
+        assert done.stdout.split("\n")[0] == shown, done.stderr

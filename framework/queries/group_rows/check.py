@@ -25,6 +25,7 @@ def check(s: Scope, path: Path, query: GroupRows) -> None:
         _check_expression(s, (*path, "having"), query.having, "predicate")
     for i, text in enumerate(query.carry):
         _check_carried(s, (*path, "carry", i), query, text, query.carry[:i], reserved)
+    _check_session(s, (*path, "window", "session"), query)
 
 
 def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequence[str], reserved: Sequence[str]) -> None:
@@ -58,9 +59,8 @@ def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequ
         s.doc.add("SKY-E124", f"result column '{found.name}' collides with another column of the result", where, "rename the other column")
 
 
-def no_session_with_deletes(s: Scope, path: Path, query: GroupRows) -> None:
+def _check_session(s: Scope, at: Path, query: GroupRows) -> None:
     """Check that a job with deletions has no sessions."""
-    at = (*path, "window", "session")
     if s.job.deletes is not None and query.window is not None and query.window.session is not None and not s.doc.bad_below(at):
         message = "sessions cannot be used with deletes: a silence is counted from rows, which may be deleted"
         s.doc.add("SKY-E117", message, s.doc.where_key(at), "use time or tumbling")

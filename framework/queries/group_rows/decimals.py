@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
+from skyband.framework.base.decimals import decimal_digits
 from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.expressions.ast import Attr, Binary, In, IsNull, Node
 from skyband.operators.expressions.canonical import children
 
 MOST_DIGITS: Final = 18
 """Digits of a decimal that fit in 64 bits."""
-_DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _ADDS: Final = frozenset({"sum", "mean", "var_pop", "var_samp", "stddev_pop", "stddev_samp"})
 
 
 def scales(types: Mapping[str, str | None]) -> dict[str, int]:
     """Return the digits after the point of the decimal columns that aggregates read exactly."""
-    found = ((name, _DECIMAL.fullmatch(type_ or "")) for name, type_ in types.items())
-    return {name: int(m[2]) for name, m in found if m is not None and int(m[1]) <= MOST_DIGITS}
+    found = ((name, decimal_digits(type_)) for name, type_ in types.items())
+    return {name: digits[1] for name, digits in found if digits is not None and digits[0] <= MOST_DIGITS}
 
 
 def mistake(aggregate: Aggregate, types: Mapping[str, str | None]) -> tuple[str, str] | None:
@@ -27,13 +26,13 @@ def mistake(aggregate: Aggregate, types: Mapping[str, str | None]) -> tuple[str,
     function, x = aggregate.function, aggregate.argument
     if x is None or function == "count" or aggregate.scale is not None:
         return None
-    read = {name: _DECIMAL.fullmatch(types.get(name) or "") for name in _values(x)}
-    for name, m in read.items():
-        if m is None:
+    for name in _values(x):
+        digits = decimal_digits(types.get(name))
+        if digits is None:
             continue
         if isinstance(x, Attr):
-            hint = f"derive one with fewer digits: {{sql: cast({name} as decimal({MOST_DIGITS},{min(int(m[2]), MOST_DIGITS)})), "
-            hint += f"type: 'decimal({MOST_DIGITS},{min(int(m[2]), MOST_DIGITS)})'}}"
+            fewer = f"decimal({MOST_DIGITS},{min(digits[1], MOST_DIGITS)})"
+            hint = f"derive one with fewer digits: {{sql: cast({name} as {fewer}), type: '{fewer}'}}"
             return f"{function} takes decimals of at most {MOST_DIGITS} digits, and '{name}' is {types[name]}", hint
         if function in _ADDS:
             message = f"{function} adds decimals exactly as they are, and calculates with doubles: '{name}' is {types[name]}"

@@ -10,7 +10,7 @@ from skyband.framework.base.items import SCORE, ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.group_rows import explain
-from skyband.framework.queries.group_rows.check import check, no_session_with_deletes
+from skyband.framework.queries.group_rows.check import check
 from skyband.framework.queries.group_rows.model import scored_group
 from skyband.framework.queries.protocol import Limits, Makeup, QueryType, Question
 from skyband.framework.spec.checks.scope import Scope
@@ -35,8 +35,6 @@ class GroupsType(QueryType):
     def check(self, scope: Scope, path: Path, query: Any) -> None:
         """See ``check``."""
         check(scope, path, query)
-        if self.takes_deletions:
-            no_session_with_deletes(scope, path, query)
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""

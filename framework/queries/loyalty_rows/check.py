@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skyband.framework.base.columns import FIXED_COLUMNS
-from skyband.framework.queries.checks import collides, naming_columns, no_carry
+from skyband.framework.queries.checks import collides, naming_columns
 from skyband.framework.queries.loyalty_rows.model import LOYALTY, SLOPE, LoyaltyRows
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
@@ -18,7 +18,9 @@ def check(scope: Scope, path: Path, query: LoyaltyRows) -> None:
     _check_object(scope, (*path, "object"), query)
     _check_reports(scope, path, query)
     _check_window(scope, path, query)
-    no_carry(scope, path, query, "object", "objects that many rows report on")
+    if query.carry and not scope.doc.bad_below((*path, "carry")):
+        message = "the items are objects that many rows report on: there is no row to carry columns from"
+        scope.doc.add("SKY-E117", message, scope.doc.where_key((*path, "carry")), "leave it out; more columns may name the object")
 
 
 def time_of(scope: Scope, query: LoyaltyRows) -> int | None:

@@ -12,7 +12,7 @@ from skyband.framework.spec.checks.queries import further_tables
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.models.job import kind_of
-from skyband.framework.spec.parsing.cells import cell, decimal_cell
+from skyband.framework.spec.parsing.cells import cell
 from skyband.framework.spec.parsing.document import Path
 
 MOST_MISTAKES: Final = 20
@@ -76,7 +76,6 @@ def _row(
             s.doc.add("SKY-E120", f"{where} has no column '{name}'", s.doc.where_key(path), hint)
             continue
         try:
-            type_ = types.get(name, "")
-            decimal_cell(value, type_) if type_.startswith("decimal") else cell(value, columns[name])
+            cell(value, columns[name], types.get(name, ""))
         except ValueError as e:
             s.doc.add("SKY-E530", f"'{name}' {e}", s.doc.where_value(path))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from skyband.framework.base.columns import FIXED_COLUMNS, JOB_LAYOUTS, Column, Group, Values, query_layout
 from skyband.framework.base.items import ItemShape, Value
-from skyband.framework.base.table_names import FINAL_RESULTS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
+from skyband.framework.base.table_names import JOB_TABLES, QUERY_COLUMN, every_table, query_tables
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.checks.scope import Scope
@@ -36,7 +36,7 @@ def table_columns(s: Scope, table: str) -> Columns | None:
     if table in JOB_TABLES:
         return {n: kind for part in JOB_LAYOUTS[table] for n, kind in (keys if part is Group.KEYS else _fixed(part)).items()}
     for name, query in s.job.queries.items():
-        if table.startswith(name) and table.removeprefix(name) in ("", "_changes", "_now", "_skyband", TRAJECTORY, FINAL_RESULTS):
+        if table in every_table(name):
             return None if s.doc.bad_below(("queries", name)) else _of_query(s, query, table.removeprefix(name), keys, kinds)
     return None
 

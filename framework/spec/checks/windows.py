@@ -92,7 +92,7 @@ def _supported(s: Scope, at: Path, query: QueryModel, own: QueryWindow) -> bool:
     for kind, name in _KINDS.items():
         if getattr(own, kind) is not None and kind not in query_type(query.type).windows:
             can = sorted((n for n, t in QUERY_TYPES.all().items() if kind in t.windows), key=len)
-            hint = f"use count or time; {one_of(can).replace(' or ', ' and ')} take {name}"
+            hint = f"use count or time; {' and '.join(can)} take {name}"
             s.doc.add("SKY-E142", f"{query.type} takes no {name}", s.doc.where_key((*at, kind)), hint)
             return False
     return True

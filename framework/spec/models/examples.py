@@ -37,6 +37,5 @@ class SpecTest(Model):
     expect: dict[Name, tuple[Row, ...]] = Field(
         default_factory=dict,
         description="Table of the job to all its rows: <query>_changes, <query>, <query>_now, <query>_trajectory, <query>_final, "
-        "rejected. Only the "
-        "columns that are given are compared. `skyband test --record` writes this field.",
+        "rejected. Only the columns that are given are compared. `skyband test --record` writes this field.",
     )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from typing import Any, Final
 
+from skyband.framework.base.decimals import decimal_digits
 from skyband.operators.base import Kind
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -17,13 +18,15 @@ _DOUBLE_DIGITS: Final = 15
 """Numbers of so many digits that differ have different nearest doubles. YAML reads numbers as doubles."""
 
 
-def cell(value: Any, kind: Kind) -> Any:
+def cell(value: Any, kind: Kind, type_: str = "") -> Any:
     """Return the value as the column holds it; instants and dates as microseconds since 1970. Raises ValueError for invalid ones.
 
-    The message goes on after the column's name.
+    The message goes on after the column's name. ``type_``: the column's type, if decimals are to keep all their digits.
     """
     if value is None:
         return None
+    if (digits := decimal_digits(type_)) is not None:
+        return _decimal(value, type_, *digits)
     match kind:
         case "text":
             if not isinstance(value, str):
@@ -51,13 +54,10 @@ def cell(value: Any, kind: Kind) -> Any:
     return value
 
 
-def decimal_cell(value: Any, type_: str) -> Decimal | None:
+def _decimal(value: Any, type_: str, precision: int, places: int) -> Decimal:
     """Return a number, or a text with its digits, as a column of ``type_`` holds it; Spark, too, rounds halves up. Raises ValueError."""
-    if value is None:
-        return None
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError("takes a number")
-    precision, places = (int(n) for n in type_.removeprefix("decimal(").rstrip(")").split(","))
     try:
         number = Decimal(str(value).strip())
     except (InvalidOperation, ValueError) as e:

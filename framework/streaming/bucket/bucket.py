@@ -32,13 +32,13 @@ class Bucket:
     """``run`` takes one batch's rows for this bucket (or none, when a timer fires) and returns the messages for the driver."""
 
     def __init__(
-        self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None, state: int = 0
+        self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None, state_bytes: int = 0
     ) -> None:
         self.config = config
         self.number = number
         self.sequencer = sequencer or Sequencer(config)
         self.host = host or OperatorHost.new(config)
-        self._journal = Journal(state)
+        self._journal = Journal(state_bytes)
         self._whole = False
         """Whether ``save`` has to save the whole state."""
 

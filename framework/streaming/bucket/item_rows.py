@@ -101,8 +101,8 @@ class ItemRows:
             columns += [
                 ("window_start", pa.array(finals.start[mine]).cast(_STAMP)),
                 ("window_end", pa.array(finals.end[mine]).cast(_STAMP)),
+                ("rank", pa.array(finals.rank[mine].astype(np.int32))),
             ]
-            columns.append(("rank", pa.array(finals.rank[mine].astype(np.int32))))
             columns += self._items(q, key, finals.items[mine], store)
             columns += self._carried_values(q, finals.values, mine)
             columns += _values(q, finals.values.get(SCORE, np.empty(0)), finals.values, mine)

@@ -1,14 +1,16 @@
 """The inputs of a bucket since its last whole state. A restore reads that state and runs them again. Does not import Spark.
 
 A whole state takes time and space in proportion to all keys of a bucket. A bucket with many keys that gets few rows saves its inputs only,
-until they add up to a share of the state. So a row costs the same however many keys there are: O(1) amortized, of state as of time.
+until they add up to a share of the state, or are many. So what a row costs, of state as of time, hardly depends on the number of keys.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,13 +32,14 @@ _OFFSET: Final = 4
 """Bytes that Arrow takes for a text or a list, besides its content."""
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     """The input of one batch: its blocks of rows, and the frontier in microseconds (None: none yet)."""
 
     data: Sequence[bytes | pa.Buffer]
     frontier: int | None
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Return the bytes that it counts for: those of its values, however the rows are cut into blocks.
 
@@ -74,17 +77,17 @@ def _bytes(column: pa.ChunkedArray) -> int:
 
 
 class Journal:
-    """The journal since a whole state of ``state`` bytes (0: none). What it decides follows from state and input alone."""
+    """The journal since a whole state of so many bytes (0: none). What it decides follows from state and input alone."""
 
-    def __init__(self, state: int = 0) -> None:
-        self.state = state
+    def __init__(self, state_bytes: int = 0) -> None:
+        self._state_bytes = state_bytes
         self._size = 0
         self.entries = 0
         self._unsaved: list[Entry] = []
 
     def takes(self, entry: Entry) -> bool:
         """Return True if a batch is to be saved as an entry, False if with the whole state."""
-        return self.state >= LEAST and self.entries < ENTRIES and SHARE * (self._size + entry.size) < self.state
+        return self._state_bytes >= LEAST and self.entries < ENTRIES and SHARE * (self._size + entry.size) < self._state_bytes
 
     def note(self, entry: Entry, saved: bool = False) -> None:
         """Add an entry, which ``unsaved`` then returns unless it is ``saved`` already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skyband.operators import kernel_files
@@ -36,8 +37,6 @@ def load_kernels(config: HostConfig) -> int:
 
 def _made_up(config: HostConfig) -> pa.Table:
     """Return distinct rows, the last one late enough that the rows before it are processed."""
-    from decimal import Decimal
-
     import pyarrow as pa
 
     late = (config.intake.delay_ms + 2) * 1000

@@ -17,11 +17,11 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.consistency import check
-from skyband.framework.streaming.job.deferred import batches_behind
 from skyband.framework.streaming.job.generations import bytes_in, gone_files
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, grows, rules_of
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
+from skyband.framework.tables.results.deferred import batches_behind
 from skyband.framework.tables.schemas import fixed_schema, skyband_name
 
 Verdict = Literal["first run", "nothing", "rules", "buckets", "added", "queries", "state"]
@@ -136,7 +136,7 @@ def _obstacle(plan: Plan, layout: Layout) -> str | None:
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if planned > done:
         return f"batch {planned} is unfinished: run the job once with its former spec"
-    if batches_behind(layout):
+    if batches_behind(layout.root):
         return "the last run was stopped before its end: run the job once with its former spec"
     gone, known = gone_files(layout)
     if gone:

@@ -80,8 +80,8 @@ def _row(batch: int, before: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of ``runs`` of a batch that has read nothing: its totals are those of the batch before."""
     # What a row of a finish or a release makes due is processed in the batch after the one that read the row.
     counters = {CONTROL: 0} if CONTROL in json.loads(before["counters"]) else {}
-    if late := behind(before["counters"]):
-        counters[BEHIND] = late + 1
+    if lag := behind(before["counters"]):
+        counters[BEHIND] = lag + 1
     stays = {name: before[name] for name in ("pending", "frontier", "newest")}
     empty = {"unusable": "{}", "warned": "{}", "drift": "[]", "engine_ms": 0.0}
     return {"batch_id": batch, "batch_time": datetime.now(UTC), "counters": json.dumps(counters), **stays, **empty}

@@ -22,13 +22,13 @@ from skyband.framework.plan.growth import Growth
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
-from skyband.framework.streaming.job.deferred import batches_behind
 from skyband.framework.streaming.job.filling import taken_up
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, grows, token_key
 from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.tables.key_numbers import key_numbers
+from skyband.framework.tables.results.deferred import batches_behind
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 
@@ -49,7 +49,7 @@ def rebucket_job(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, 
     if planned > done:
         warn(f"batch {planned} is unfinished: run.buckets is {growth.was} in this run, and {growth.now} from the next one on")
         return replace(plan, buckets=growth.was), job
-    if batches_behind(layout):
+    if batches_behind(layout.root):
         warn(f"the last run was stopped before its end: run.buckets is {growth.was} in this run, and {growth.now} from the next one on")
         return replace(plan, buckets=growth.was), job
     return plan, _split(spark, plan, layout, taken_up(layout, job), growth)

@@ -98,7 +98,7 @@ class Totals:
         ``passed``: returns the frontiers of rows of the control source that Spark's watermark has reached.
         """
         earlier = [b for b in self._after if b < batch.number]
-        pending, newest, frontier, controlled, late = self._after[max(earlier)] if earlier else _Total()
+        pending, newest, frontier, controlled, lag = self._after[max(earlier)] if earlier else _Total()
         pending += batch.counts[PENDING]
         if NEWEST in batch.counts:
             newest = max(newest or batch.counts[NEWEST], batch.counts[NEWEST])
@@ -107,12 +107,12 @@ class Totals:
         if controlled:
             # The batch before read a row of the control source. If a finish or a release ordered it, the watermark has arrived by now.
             frontier = max([*passed(), *([] if frontier is None else [frontier])], default=None)
-        late = 0 if FLUSH in batch.counts or not (late or DEFERRED in batch.counts) else late + 1
-        if late:
-            batch.counts[BEHIND] = late
+        lag = 0 if FLUSH in batch.counts or not (lag or DEFERRED in batch.counts) else lag + 1
+        if lag:
+            batch.counts[BEHIND] = lag
         self.newest = newest
         batch.pending, batch.newest, batch.frontier = pending, newest, frontier
-        self._after[batch.number] = _Total(pending, newest, frontier, CONTROL in batch.counts, late)
+        self._after[batch.number] = _Total(pending, newest, frontier, CONTROL in batch.counts, lag)
         self._after = {b: t for b, t in self._after.items() if b >= batch.number - 2}
 
     @property

@@ -87,7 +87,8 @@ class Runner:
             CompleteFilling(context, opened).run()
             if completed and finish:
                 completed = Finish(context, opened, totals, stream).run()
-            completed = Flush(context, totals, stream, completed).run()
+            if completed:
+                completed = Flush(context, totals, stream).run()
             results.derive()
             if completed and once:
                 RecordIdle(context, opened, totals, kafka).run()

@@ -172,24 +172,23 @@ class Flush:
     context: RunContext
     totals: Totals
     stream: Stream
-    completed: bool
 
     def run(self) -> bool:
-        """Return False if the run was stopped, by a signal before or now; then the next run does it.
+        """Return False if a signal stopped the stream; then the next run does it.
 
         Rows that have arrived in the meantime come with the flush, and batches after it may defer again. If they do so every time, the
         next run does it.
         """
         control = self.context.layout.control
         for _ in range(_FLUSHES):
-            if not self.completed or not self.totals.behind:
+            if not self.totals.behind:
                 break
             # The queries before are complete.
             drop_flushes(control, self.totals.last_batch)
             order_flush(control, self.totals.last_batch)
             if not self.stream.run(once=True, phase=READING):
                 return False
-        return self.completed
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
-from skyband.framework.base.messages import behind
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.types import STAMP
 from skyband.framework.base.units import format_duration
@@ -25,6 +24,7 @@ from skyband.framework.storage.locations import location
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.delta.expected_columns import need_columns
+from skyband.framework.tables.results.deferred import batches_behind
 from skyband.framework.tables.results.derive import intervals, key_as_of, ranked
 from skyband.framework.tables.results.trajectories import latest_known, values_at
 from skyband.framework.tables.schemas import (
@@ -209,21 +209,17 @@ class Reader:
     @cached_property
     def _frontier_of_states(self) -> int | None:
         """The watermark, in microseconds, of the batch up to which ``heads`` and skybands have all rows."""
+        if not self._behind:
+            return self.frontier
         runs = self.read("runs", ["batch_id", "frontier"])
-        last = pc.max(runs["batch_id"]).as_py()
-        if last is None:
-            return None
-        complete = runs.filter(pc.less_equal(runs["batch_id"], last - self._behind))
+        complete = runs.filter(pc.less_equal(runs["batch_id"], pc.max(runs["batch_id"]).as_py() - self._behind))
         newest: int | None = pc.max(complete["frontier"].cast(pa.int64())).as_py()
         return newest
 
     @cached_property
     def _behind(self) -> int:
         """The batches by which ``heads`` and skybands are behind the last complete one."""
-        last = pc.max(self.read("runs", ["batch_id"])["batch_id"]).as_py()
-        if last is None:
-            return 0
-        return behind(self.read("runs", ["counters"], pc.field("batch_id") == last)["counters"][0].as_py())
+        return batches_behind(self.root)
 
     def _intervals(self, query: QueryNode, chosen: pc.Expression | None) -> pa.Table:
         """Return the intervals up to the last complete batch: those of the table, updated by later changes."""

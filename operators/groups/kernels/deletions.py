@@ -5,6 +5,7 @@ Without deletions ``Rows.before`` is empty and all this does nothing.
 
 from __future__ import annotations
 
+from skyband.operators.groups.kernels.lists import unchain
 from skyband.operators.groups.kernels.sets import leave_set, place_of
 from skyband.operators.groups.kernels.tables import State
 from skyband.operators.jit import inner, inner_inlined
@@ -51,14 +52,5 @@ def find_row(state: State, key: int, seq: int) -> int:
 @inner
 def unlink(state: State, key: int, row: int) -> None:
     """Remove any row from its key."""
-    rows, keys = state.rows, state.keys
     forget(state, key, row)
-    before, after = rows.before[row], rows.after[row]
-    if before >= 0:
-        rows.after[before] = after
-    else:
-        keys.head[key] = after
-    if after >= 0:
-        rows.before[after] = before
-    else:
-        keys.tail[key] = before
+    unchain(state.rows.before, state.rows.after, state.keys.head, state.keys.tail, key, row)

@@ -138,7 +138,7 @@ def refresh(board: Board, side: int, key: int, top: int) -> None:
 
 
 @inner_inlined
-def soil(board: Board, key: int, group: int) -> None:
+def mark_dirty(board: Board, key: int, group: int) -> None:
     """Note that a group may differ from what is shown."""
     g = board.groups[group]
     if g["dirty"] == NOT_DIRTY:

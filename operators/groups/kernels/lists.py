@@ -1,7 +1,8 @@
-"""Lists of rows per group, in order of arrival, whose first row has the least, greatest, first or last value."""
+"""Lists of rows per group, in order of arrival, whose first row has the least, greatest, first or last value; and chains of any entries."""
 
 from __future__ import annotations
 
+from skyband.operators.base import I64
 from skyband.operators.groups.kernels.tables import FIRST, GREATEST, LEAST, Groups, Rows
 from skyband.operators.jit import inner
 
@@ -50,12 +51,18 @@ def leave_list(rows: Rows, groups: Groups, slot: int, group: int, row: int) -> N
 @inner
 def leave_whole_list(rows: Rows, groups: Groups, slot: int, group: int, row: int) -> None:
     """Remove any row from a list that has all rows of its group."""
-    before, after = rows.before_in[slot, row], rows.after_in[slot, row]
-    if before >= 0:
-        rows.after_in[slot, before] = after
+    unchain(rows.before_in[slot], rows.after_in[slot], groups.head[slot], groups.tail[slot], group, row)
+
+
+@inner
+def unchain(before: I64, after: I64, first: I64, last: I64, owner: int, entry: int) -> None:
+    """Remove an entry from the chain of its owner: ``before`` and ``after`` by entry, ``first`` and ``last`` by owner, -1 for none."""
+    earlier, later = before[entry], after[entry]
+    if earlier >= 0:
+        after[earlier] = later
     else:
-        groups.head[slot, group] = after
-    if after >= 0:
-        rows.before_in[slot, after] = before
+        first[owner] = later
+    if later >= 0:
+        before[later] = earlier
     else:
-        groups.tail[slot, group] = before
+        last[owner] = earlier

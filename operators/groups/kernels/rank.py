@@ -15,10 +15,10 @@ from skyband.operators.groups.kernels.heaps import (
     Board,
     better,
     lift,
+    mark_dirty,
     push,
     refresh,
     remove,
-    soil,
 )
 from skyband.operators.groups.kernels.tables import DELETED, EXPIRED
 from skyband.operators.groups.kernels.ties import change_with_ties, settle_with_ties
@@ -198,7 +198,7 @@ def place_all(board: Board, query: Query, key_of: I64) -> None:
         g = board.groups[group]
         member = is_member(g["place"])
         if member != (g["shown"] != 0) or (member and g["shown_value"] != g["value"]):
-            soil(board, key_of[group], group)
+            mark_dirty(board, key_of[group], group)
 
 
 @inner_inlined
@@ -216,7 +216,7 @@ def change(board: Board, query: Query, key: int, group: int, value: float, rows:
     if query.k == 0:
         inside = known and (value > query.above or (place != NOWHERE and value >= query.below))
         if inside != (place != NOWHERE) or (inside and query.every > 0):
-            soil(board, key, group)
+            mark_dirty(board, key, group)
         g["place"] = MEMBERS if inside else NOWHERE
         return False
     if place == NOWHERE:
@@ -226,13 +226,13 @@ def change(board: Board, query: Query, key: int, group: int, value: float, rows:
         return known
     side = place & 1
     if side == MEMBERS and query.every > 0:
-        soil(board, key, group)
+        mark_dirty(board, key, group)
     beyond = value < g["bound"] if side == MEMBERS else value > g["bound"]
     if beyond:
         g["bound"] = value
         lift(board, side, board.start[key], place >> 1, group)
     elif side == MEMBERS and not known:
-        soil(board, key, group)
+        mark_dirty(board, key, group)
         remove(board, MEMBERS, key, group)
         return True
     return bool(beyond)
@@ -260,9 +260,9 @@ def settle(board: Board, query: Query, key: int) -> None:
             if full:
                 remove(board, MEMBERS, key, worst)
                 push(board, OTHERS, key, worst)
-                soil(board, key, worst)
+                mark_dirty(board, key, worst)
             push(board, MEMBERS, key, best)
-            soil(board, key, best)
+            mark_dirty(board, key, best)
 
 
 @inner

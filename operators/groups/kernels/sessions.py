@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skyband.operators.base import NEVER
+from skyband.operators.groups.kernels.lists import unchain
 from skyband.operators.groups.kernels.tables import Keys, Rows, Sessions
 from skyband.operators.jit import inner
 
@@ -36,15 +37,7 @@ def enter_session(sessions: Sessions, key: int, group: int, row: int, before: in
 @inner
 def leave_session(sessions: Sessions, rows: Rows, keys: Keys, key: int, row: int) -> None:
     """Remove a row, the first of its group, from its key and group; a group without rows leaves the queue."""
-    before, after = sessions.before[row], rows.after[row]
-    if before >= 0:
-        rows.after[before] = after
-    else:
-        keys.head[key] = after
-    if after >= 0:
-        sessions.before[after] = before
-    else:
-        keys.tail[key] = before
+    unchain(sessions.before, rows.after, keys.head, keys.tail, key, row)
     group = rows.group[row]
     sessions.first[group] = sessions.following[row]
     if sessions.following[row] < 0:
@@ -54,12 +47,4 @@ def leave_session(sessions: Sessions, rows: Rows, keys: Keys, key: int, row: int
 @inner
 def leave_queue(sessions: Sessions, key: int, group: int) -> None:
     """Remove a group from the queue of its key."""
-    earlier, later = sessions.earlier[group], sessions.later[group]
-    if earlier >= 0:
-        sessions.later[earlier] = later
-    else:
-        sessions.soonest[key] = later
-    if later >= 0:
-        sessions.earlier[later] = earlier
-    else:
-        sessions.latest[key] = earlier
+    unchain(sessions.earlier, sessions.later, sessions.soonest, sessions.latest, key, group)

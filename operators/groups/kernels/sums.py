@@ -21,6 +21,8 @@ DIGIT: Final = (1 << 32) - 1
 LOW: Final = (1 << LOW_BITS) - 1
 MARGIN: Final = 24
 """Binary places that two limbs have below the lowest bit of the first value."""
+LIMB_DIGITS: Final = 4
+"""Digits of two limbs."""
 LAST_SHIFT: Final = 56
 HIGH_LIMIT: Final = 1 << 61
 """A value of 53 bits, shifted by no more than ``LAST_SHIFT``, has a high limb below this; so have sums of two limbs."""
@@ -155,10 +157,8 @@ def rounded_digits(sums: Sums, slot: int, group: int, divisor: int) -> float:
         row = total["place"] - 1
         lowest, top = 32 * sums.pool[row, LOWEST] - ORIGIN, carry_pool(sums.pool, digits, row, low)
     else:
-        lowest, top = total["base"], low + 3
-        a, b = total["low"], total["high"]
-        digits[low], digits[low + 1] = a & DIGIT, a >> 32 | (b & 0xFFFF) << 16
-        digits[low + 2], digits[low + 3] = (b >> 16) & DIGIT, b >> 48
+        lowest, top = total["base"], low + LIMB_DIGITS - 1
+        write_limbs(total["low"], total["high"], digits, low)
     negative = digits[top] < 0
     if negative:
         carry = 0
@@ -172,6 +172,13 @@ def rounded_digits(sums: Sums, slot: int, group: int, divisor: int) -> float:
         return 0.0
     value = nearest(digits, top, divisor, lowest - 32 * low)
     return -value if negative else value
+
+
+@inner_inlined
+def write_limbs(low: int, high: int, digits: I64, first: int) -> None:
+    """Write the ``LIMB_DIGITS`` digits of a sum of two limbs from a place on, the last of them with its sign."""
+    digits[first], digits[first + 1] = low & DIGIT, low >> 32 | (high & 0xFFFF) << 16
+    digits[first + 2], digits[first + 3] = (high >> 16) & DIGIT, high >> 48
 
 
 @inner

@@ -7,7 +7,7 @@ member is its value.
 
 from __future__ import annotations
 
-from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, move, push, refresh, remove, soil
+from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE, OTHERS, Board, mark_dirty, move, push, refresh, remove
 from skyband.operators.jit import inner
 
 
@@ -35,7 +35,7 @@ def change_with_ties(board: Board, key: int, group: int, value: float, rows: int
         g["bound"] = value
         push(board, OTHERS, key, group)
     elif place & 1 == MEMBERS:
-        soil(board, key, group)
+        mark_dirty(board, key, group)
         if is_tied(board, key, group):
             change_tied(board, key, group)
         elif known:
@@ -92,7 +92,7 @@ def add_tied(board: Board, key: int, group: int) -> None:
 def dismiss(board: Board, key: int, group: int) -> None:
     """Move a group, which is nowhere, to the others."""
     push(board, OTHERS, key, group)
-    soil(board, key, group)
+    mark_dirty(board, key, group)
 
 
 @inner
@@ -137,7 +137,7 @@ def settle_with_ties(board: Board, k: int, key: int) -> None:
             refresh(board, OTHERS, key, best)
         else:
             remove(board, OTHERS, key, best)
-            soil(board, key, best)
+            mark_dirty(board, key, best)
             if full and bound_of(board, best) == bound_of(board, worst):
                 add_tied(board, key, best)
             elif full:

@@ -10,8 +10,8 @@ from typing import Final
 
 from skyband.operators.base import I64
 from skyband.operators.groups.kernels.quotients import EXTRA, nearest_quotient
-from skyband.operators.groups.kernels.sums import DIGIT, INFINITE, ORIGIN, add_scaled
-from skyband.operators.groups.kernels.tables import HIGHEST, LOWEST, STDDEV_POP, STDDEV_SAMP, VAR_SAMP, WIDE, Moments, Sums
+from skyband.operators.groups.kernels.sums import DIGIT, INFINITE, LIMB_DIGITS, ORIGIN, add_scaled, carry_pool, write_limbs
+from skyband.operators.groups.kernels.tables import LOWEST, STDDEV_POP, STDDEV_SAMP, VAR_SAMP, WIDE, Moments, Sums
 from skyband.operators.jit import inner
 
 SQUARED: Final = 1088
@@ -126,21 +126,15 @@ def digits_of(sums: Sums, slot: int, group: int, digits: I64) -> tuple[int, int]
     total, carry = sums.narrow[slot, group], 0
     if total["place"] > 0:
         row = total["place"] - 1
-        first, size = sums.pool[row, LOWEST], sums.pool[row, HIGHEST] - sums.pool[row, LOWEST] + 2
-        for i in range(size):
-            v = sums.pool[row, first + i] + carry
-            digits[i] = v & DIGIT if i < size - 1 else v
-            carry = v >> 32
-        return int(first), int(size)
-    low, high, base = total["low"], total["high"], total["base"] + ORIGIN
-    digits[0], digits[1] = low & DIGIT, low >> 32 | (high & 0xFFFF) << 16
-    digits[2], digits[3] = (high >> 16) & DIGIT, high >> 48
-    for i in range(4):
+        return int(sums.pool[row, LOWEST]), carry_pool(sums.pool, digits, row, 0) + 1
+    write_limbs(total["low"], total["high"], digits, 0)
+    base = total["base"] + ORIGIN
+    for i in range(LIMB_DIGITS):
         v = (digits[i] << (base & 31)) + carry
         digits[i] = v & DIGIT
         carry = v >> 32
-    digits[4] = carry
-    return int(base >> 5), 5
+    digits[LIMB_DIGITS] = carry
+    return int(base >> 5), LIMB_DIGITS + 1
 
 
 @inner

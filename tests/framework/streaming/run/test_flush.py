@@ -48,7 +48,7 @@ def test_an_order_stays_until_a_batch_after_the_one_that_read_it(tmp_path: Path)
 
 
 def flushed(tmp_path: Path, totals: Totals, query: Callable[[], bool]) -> bool:
-    return Flush(context_of(tmp_path), totals, cast(Any, SimpleNamespace(run=lambda once, phase: query())), True).run()
+    return Flush(context_of(tmp_path), totals, cast(Any, SimpleNamespace(run=lambda once, phase: query()))).run()
 
 
 def test_rows_that_arrive_with_the_flush_are_flushed_too(tmp_path: Path) -> None:

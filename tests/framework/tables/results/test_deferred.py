@@ -9,17 +9,15 @@ import pytest
 from deltalake import write_deltalake
 
 from skyband.framework.base.messages import BEHIND, DEFERRED, FLUSH, Tally, behind
-from skyband.framework.streaming.job.deferred import batches_behind
-from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.run.batch import Batch, Totals
+from skyband.framework.tables.results.deferred import batches_behind
 
 
 def test_the_last_row_of_runs_says_it(tmp_path: Path) -> None:
-    layout = Layout(str(tmp_path))
-    assert batches_behind(layout) == 0
+    assert batches_behind(tmp_path) == 0
     for batch, counters in enumerate(['{"behind": 3}', '{"near.rows": 1}', '{"behind": 1}']):
         write_deltalake(str(tmp_path / "runs"), pa.table({"batch_id": [batch], "counters": [counters]}), mode="append")
-        assert batches_behind(layout) == [3, 0, 1][batch]
+        assert batches_behind(tmp_path) == [3, 0, 1][batch]
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[1]", '{"behind": "2"}', '{"behind": -2}', '{"behind": 1.5}', '{"behind": true}'])
