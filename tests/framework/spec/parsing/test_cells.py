@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.framework.spec.parsing.assemble import read_text
-from skyband.framework.spec.parsing.cells import cell, decimal_cell, instant, spelled
+from skyband.framework.spec.parsing.cells import cell, instant, spelled
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))
@@ -86,7 +86,7 @@ def test_what_a_column_cannot_hold_is_refused(value: Any, kind: Any) -> None:
     ],
 )  # fmt: skip
 def test_decimals_are_exact(value: object, type_: str, held: str | None) -> None:
-    found = decimal_cell(value, type_)
+    found = cell(value, "float", type_)
     assert (None if found is None else f"{found:f}") == held
 
 
@@ -104,11 +104,11 @@ def test_decimals_are_exact(value: object, type_: str, held: str | None) -> None
 )  # fmt: skip
 def test_a_decimal_that_the_column_does_not_hold_is_a_mistake(value: object, type_: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        decimal_cell(value, type_)
+        cell(value, "float", type_)
 
 
 def test_a_number_beyond_the_doubles_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="takes a number"):
-        decimal_cell(10**5000, "decimal(3,2)")
+        cell(10**5000, "float", "decimal(3,2)")
     with pytest.raises(ValueError, match="too large"):
         cell(10**400, "float")
