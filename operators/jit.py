@@ -16,7 +16,7 @@ import importlib.util
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -43,8 +43,10 @@ def disable_compilation() -> None:
     HAVE_NUMBA = HAVE_NUMBA and _decorated > 0
 
 
-C_FUNCTIONS: tuple[str, ...] = ("exp", "log", "pow")
-"""Functions of the C library that both paths call, one value at a time (vector versions differ in the last bit)."""
+C_FUNCTIONS: Mapping[str, int] = {
+    "exp": 1, "log": 1, "pow": 2, "fmod": 2, "sin": 1, "cos": 1, "tan": 1, "asin": 1, "atan2": 2,
+}  # fmt: skip
+"""Functions of the C library that both paths call, one value at a time (vector versions differ in the last bit): their arguments."""
 
 
 def _private(directory: Path, shared: bool = False) -> bool:
@@ -167,16 +169,16 @@ def c_library() -> Any:
     library = ctypes.CDLL(None)  # The interpreter is linked with it almost everywhere; find_library starts a process.
     if not all(hasattr(library, function) for function in C_FUNCTIONS):
         library = ctypes.CDLL(ctypes.util.find_library("m"))
-    for function in C_FUNCTIONS:
+    for function, arguments in C_FUNCTIONS.items():
         entry = getattr(library, function)
         entry.restype = ctypes.c_double
-        entry.argtypes = [ctypes.c_double] * (2 if function == "pow" else 1)
+        entry.argtypes = [ctypes.c_double] * arguments
     return library
 
 
 @cache
 def c_function(name: str) -> Any:
-    """Return the C library's ``exp``, ``log`` or ``pow`` as a function for Numba code, the same code that the NumPy path calls.
+    """Return a function of ``C_FUNCTIONS`` for Numba code: the same code that the NumPy path calls.
 
     It is bound under a name unknown to LLVM, so that LLVM neither folds it (``pow(x, 2)`` into ``x * x``) nor replaces it by a vector
     version; and as a symbol, not an address, so that code that calls it can be cached.
@@ -187,4 +189,4 @@ def c_function(name: str) -> Any:
     symbol = f"skyband_c_{name}"
     address = ctypes.cast(getattr(c_library(), name), ctypes.c_void_p).value
     llvmlite.binding.add_symbol(symbol, address)
-    return types.ExternalFunction(symbol, types.float64(*[types.float64] * (2 if name == "pow" else 1)))
+    return types.ExternalFunction(symbol, types.float64(*[types.float64] * C_FUNCTIONS[name]))

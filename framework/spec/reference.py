@@ -25,7 +25,8 @@ _PAGES: Final = {
     "[Write a spec](../how-to/write-a-spec.md) shows the fields in use.\n\n"
     "```sh\nskyband render specs/flights.yaml    # a spec with all defaults\n```\n",
     "spec-scoring.md": "# Spec fields: scoring and tokens\n\n"
-    "The entries of `scoring` and `tokens`, which [queries](spec-queries.md) name.\n\n```sh\nskyband explain specs/itineraries.yaml\n```\n",
+    "The entries of `scoring` and `tokens`, which [queries](spec-queries.md) name. "
+    "[Expressions](expressions.md) has the\nlanguage of scores.\n\n```sh\nskyband explain specs/itineraries.yaml\n```\n",
     "spec-queries.md": "# Spec fields: queries\n\n"
     "The entries of `queries` about rows and pairs, one section per query type. [Spec fields: queries about objects and\n"
     "groups](spec-queries-objects.md) has the others, [Spec fields](spec.md) the other sections of a spec.\n\n"

@@ -6,7 +6,8 @@ import neither Numba nor Spark; kernels import Numba when first used.
 The language (keywords and functions in any case)::
 
     or   and   not   = <> < <= > >=  is [not] null  [not] in (constants)  [not] between x and y   + -   * /   -x      (loosest first)
-    abs min max sqrt log exp pow floor where(condition, x, y)
+    abs min max sqrt log exp pow floor ceil round sign mod radians sin cos tan atan2 haversine where(condition, x, y) coalesce(x, y, ...)
+    case when condition then x [when ...] [else y] end      case x when value then y ... end
     a.x b.x (pairs)   x (single objects)   `any name`   1  2.5  'text'  true false null  5 minutes (microseconds ... weeks)
     timestamp '2015-01-31 12:00:00'   date '2015-01-31'                   (UTC unless the text says otherwise)
 
@@ -14,7 +15,7 @@ The language (keywords and functions in any case)::
 * ``time - time`` is a duration, exact in int64 microseconds against other durations, and its seconds where a number is needed.
 * Null and NaN are the same. Arithmetic and functions on null give null; conditions follow SQL's three-valued logic; ``where`` takes y
   unless the condition is true. A null score is NaN; a predicate holds only if it is true. Division by zero and overflow follow IEEE 754.
-* Equal bytes from Numba and NumPy: one IEEE operation per node, ``exp log pow`` from the C library.
+* Equal bytes from Numba and NumPy: one IEEE operation per node, ``exp log pow sin cos tan atan2`` from the C library.
 """
 
 from skyband.operators.expressions.ast import Node, Span

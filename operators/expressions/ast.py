@@ -66,7 +66,7 @@ class Binary(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Node):
-    """``fn``: abs min max sqrt log exp pow floor where."""
+    """``fn``: a function of ``typed.FUNCTIONS`` but ``coalesce``, which like ``case`` is written with ``where``."""
 
     fn: str
     args: tuple[Node, ...]

@@ -126,7 +126,7 @@ def numpy_source(program: Program, kind: str) -> str:
 @cache
 def _c_vector(name: str) -> Callable[..., Any]:
     """A function of the C library over arrays, one value at a time."""
-    scalar = np.frompyfunc(getattr(jit.c_library(), name), 2 if name == "pow" else 1, 1)
+    scalar = np.frompyfunc(getattr(jit.c_library(), name), jit.C_FUNCTIONS[name], 1)
     return lambda *args: np.asarray(scalar(*args)).astype(np.float64)
 
 

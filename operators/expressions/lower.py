@@ -6,8 +6,9 @@ Every value is one of
 * a condition: two flags, "is true" and "is false"; null is neither (SQL's three-valued logic, branch free).
 
 Statements are kept once however often they occur, and those that do not depend on the column side run before the loop.
-Both spellings round alike: every float operation is one IEEE operation (no contraction, no reassociation), ``exp log pow`` are the C
-library's. Only numbers and generated names reach the code, never text of the user's.
+Both spellings round alike: every float operation is one IEEE operation (no contraction, no reassociation), and ``exp log pow sin cos tan
+asin atan2`` are the C library's. Remainders are exact, so that NumPy's are the C library's too. Only numbers and generated names
+reach the code, never text of the user's.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TypeAlias
 from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Type, Unary
 from skyband.operators.expressions.canonical import walk
+from skyband.operators.expressions.formulas import FORMULAS
 
 TRUE, FALSE = "1", "0"
 """Flags known while generating; they never reach the code."""
@@ -66,7 +68,7 @@ class Spelling:
     nan: str = "nan"
 
 
-_C = {"exp": "c_exp", "log": "c_log", "pow": "c_pow"}
+_C = {f: f"c_{f}" for f in ("exp", "log", "pow", "sin", "cos", "tan", "asin", "atan2")}
 
 NUMBA = Spelling(
     loop=True,
@@ -78,7 +80,7 @@ NUMBA = Spelling(
     as_float="np.float64({})",
     # Numba tells LLVM that int64 never overflows; it would be free to give anything, even where a flag says null
     wrapping="np.int64(np.uint64({}) {} np.uint64({}))",
-    functions={"abs": "abs", "sqrt": "math.sqrt", "floor": "np.floor", **_C},
+    functions={"abs": "abs", "sqrt": "math.sqrt", "floor": "np.floor", "ceil": "np.ceil", "mod": "c_fmod", **_C},
 )
 """Scalars of one loop iteration. Flags are int64, because Numba's booleans keep LLVM from vectorising."""
 
@@ -91,7 +93,7 @@ NUMPY = Spelling(
     select="np.where({}, {}, {})",
     as_float="np.asarray({}).astype(np.float64)",
     wrapping="{} {} {}",
-    functions={"abs": "np.abs", "sqrt": "np.sqrt", "floor": "np.floor", **_C},
+    functions={"abs": "np.abs", "sqrt": "np.sqrt", "floor": "np.floor", "ceil": "np.ceil", "mod": "np.fmod", **_C},
 )
 """Whole arrays (length 1 for what does not depend on the column side). Flags are boolean arrays."""
 
@@ -120,6 +122,10 @@ class Lowering:
             self._known[code] = name
         return self._known[code]
 
+    def real(self, value: float) -> str:
+        """The code of a float, which may be NaN."""
+        return self.spelling.nan if value != value else self.spelling.real.format(value)
+
     def statements(self, *results: str) -> tuple[list[str], list[str]]:
         """The statements that ``results`` need: those to run once, and those of the loop."""
         needed = set(results)
@@ -133,10 +139,12 @@ class Lowering:
                 (inside if name in self._varying else before).append(f"{name} = {code}")
         return before, inside
 
-    def _test(self, x: str, op: str, y: str) -> str:
+    def test(self, x: str, op: str, y: str) -> str:
+        """The flag of a comparison."""
         return self.emit(self.spelling.test.format(x, op, y), x, y)
 
-    def _both(self, x: str, y: str) -> str:
+    def both(self, x: str, y: str) -> str:
+        """The flag "x and y"."""
         if FALSE in (x, y):
             return FALSE
         if x in (TRUE, y):
@@ -155,12 +163,14 @@ class Lowering:
             return FALSE if x == TRUE else TRUE
         return self.emit(self.spelling.inverse.format(x), x)
 
-    def _select(self, flag: str, x: str, y: str) -> str:
+    def select(self, flag: str, x: str, y: str) -> str:
+        """The variable that holds x where the flag is set, else y."""
         if flag in (TRUE, FALSE) or x == y:
             return x if flag == TRUE or x == y else y
         return self.emit(self.spelling.select.format(flag, x, y), flag, x, y)
 
-    def _call(self, fn: str, *args: str) -> str:
+    def call(self, fn: str, *args: str) -> str:
+        """The variable that holds the result of a function that the spelling knows."""
         return self.emit(f"{self.spelling.functions[fn]}({', '.join(args)})", *args)
 
     # ------------------------------------------------------------------ values
@@ -187,14 +197,14 @@ class Lowering:
             if isinstance(x, Truth):
                 there = self._either(x.true, x.false)
             else:
-                there = x.valid if isinstance(x, Whole) else self._test(x.code, "==", x.code)
+                there = x.valid if isinstance(x, Whole) else self.test(x.code, "==", x.code)
             missing = self._inverse(there)
             return Truth(there, missing) if node.negated else Truth(missing, there)
         if isinstance(node, In):
             found = [self._compare("=", node.x, option) for option in node.options]
             result = found[0]
             for other in found[1:]:
-                result = Truth(self._either(result.true, other.true), self._both(result.false, other.false))
+                result = Truth(self._either(result.true, other.true), self.both(result.false, other.false))
             return Truth(result.false, result.true) if node.negated else result
         raise TypeError(f"not an expression: {node!r}")
 
@@ -219,8 +229,8 @@ class Lowering:
         if node.type == "float":
             return Real(name)
         if node.type == "bool":
-            return Truth(self._test(name, "==", self.spelling.whole.format(1)), self._test(name, "==", self.spelling.whole.format(0)))
-        return Whole(name, self._test(name, "!=", self.spelling.whole.format(NULL)))
+            return Truth(self.test(name, "==", self.spelling.whole.format(1)), self.test(name, "==", self.spelling.whole.format(0)))
+        return Whole(name, self.test(name, "!=", self.spelling.whole.format(NULL)))
 
     def _real(self, node: Node) -> str:
         """``node`` where a float is needed."""
@@ -233,7 +243,7 @@ class Lowering:
         number = self.emit(self.spelling.as_float.format(x.code), x.code)
         if node.type == "duration":
             number = self.emit(f"{number} / {self.spelling.real.format(1e6)}", number)
-        return self._select(x.valid, number, self.spelling.nan)
+        return self.select(x.valid, number, self.spelling.nan)
 
     def _whole(self, node: Node) -> Whole:
         """``node`` where an integer of its own kind is needed."""
@@ -265,21 +275,21 @@ class Lowering:
         if node.op in ("and", "or"):
             p, q = self._truth(node.x), self._truth(node.y)
             if node.op == "and":
-                return Truth(self._both(p.true, q.true), self._either(p.false, q.false))
-            return Truth(self._either(p.true, q.true), self._both(p.false, q.false))
+                return Truth(self.both(p.true, q.true), self._either(p.false, q.false))
+            return Truth(self._either(p.true, q.true), self.both(p.false, q.false))
         if node.type == "bool":
             return self._compare(node.op, node.x, node.y)
         if node.type in ("time", "duration"):
             v, w = self._whole(node.x), self._whole(node.y)
-            return Whole(self.emit(self.spelling.wrapping.format(v.code, node.op, w.code), v.code, w.code), self._both(v.valid, w.valid))
+            return Whole(self.emit(self.spelling.wrapping.format(v.code, node.op, w.code), v.code, w.code), self.both(v.valid, w.valid))
         x, y = self._real(node.x), self._real(node.y)
         return Real(self.emit(f"{x} {node.op} {y}", x, y))
 
     def _compare(self, op: str, x: Node, y: Node) -> Truth:
         if x.type == "bool":
             p, q = self._truth(x), self._truth(y)
-            same = self._either(self._both(p.true, q.true), self._both(p.false, q.false))
-            differ = self._either(self._both(p.true, q.false), self._both(p.false, q.true))
+            same = self._either(self.both(p.true, q.true), self.both(p.false, q.false))
+            differ = self._either(self.both(p.true, q.false), self.both(p.false, q.true))
             return Truth(same, differ) if op == "=" else Truth(differ, same)
         if x.type == y.type and x.type != "float":
             return self._compare_whole(op, self._whole(x), self._whole(y))
@@ -288,16 +298,16 @@ class Lowering:
     def _compare_whole(self, op: str, x: Whole, y: Whole) -> Truth:
         spelled = {"=": ("==", "!="), "<>": ("!=", "=="), "<": ("<", ">="), "<=": ("<=", ">"), ">": (">", "<="), ">=": (">=", "<")}
         yes, no = spelled[op]
-        valid = self._both(x.valid, y.valid)
-        return Truth(self._both(self._test(x.code, yes, y.code), valid), self._both(self._test(x.code, no, y.code), valid))
+        valid = self.both(x.valid, y.valid)
+        return Truth(self.both(self.test(x.code, yes, y.code), valid), self.both(self.test(x.code, no, y.code), valid))
 
     def _compare_real(self, op: str, x: str, y: str) -> Truth:
         if op in ("=", "<>"):  # NaN is null: neither equal nor different
-            same = self._test(x, "==", y)
-            differ = self._either(self._test(x, "<", y), self._test(x, ">", y))
+            same = self.test(x, "==", y)
+            differ = self._either(self.test(x, "<", y), self.test(x, ">", y))
             return Truth(same, differ) if op == "=" else Truth(differ, same)
         no = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[op]
-        return Truth(self._test(x, op, y), self._test(x, no, y))
+        return Truth(self.test(x, op, y), self.test(x, no, y))
 
     # ------------------------------------------------------------------ functions
 
@@ -308,36 +318,38 @@ class Lowering:
             wholes = [self._whole(a) for a in node.args]
             result = wholes[0]
             if node.fn == "abs":
-                return Whole(self._call("abs", result.code), result.valid)
+                return Whole(self.call("abs", result.code), result.valid)
             for w in wholes[1:]:
-                flag = self._test(result.code, "<" if node.fn == "min" else ">", w.code)
-                result = Whole(self._select(flag, result.code, w.code), self._both(result.valid, w.valid))
+                flag = self.test(result.code, "<" if node.fn == "min" else ">", w.code)
+                result = Whole(self.select(flag, result.code, w.code), self.both(result.valid, w.valid))
             return result
         reals = [self._real(a) for a in node.args]
         if node.fn in ("min", "max"):
             best = reals[0]
             for other in reals[1:]:  # compare and select: the one NaN-propagating form that both paths do alike
-                flag = self._either(self._test(best, "<" if node.fn == "min" else ">", other), self._test(best, "!=", best))
-                best = self._select(flag, best, other)
+                flag = self._either(self.test(best, "<" if node.fn == "min" else ">", other), self.test(best, "!=", best))
+                best = self.select(flag, best, other)
             return Real(best)
-        result_code = self._call(node.fn, *reals)
+        if node.fn in FORMULAS:
+            return Real(FORMULAS[node.fn](self, *reals))
+        result_code = self.call(node.fn, *reals)
         if node.fn == "pow":  # pow(1, NaN) and pow(NaN, 0) are 1 in C, but null here
-            there = self._both(self._test(reals[0], "==", reals[0]), self._test(reals[1], "==", reals[1]))
-            result_code = self._select(there, result_code, self.spelling.nan)
+            there = self.both(self.test(reals[0], "==", reals[0]), self.test(reals[1], "==", reals[1]))
+            result_code = self.select(there, result_code, self.spelling.nan)
         return Real(result_code)
 
     def _where(self, flag: str, x: Node, y: Node, type_: Type) -> Value:
         if type_ == "bool":
             p, q, other = self._truth(x), self._truth(y), self._inverse(flag)
             return Truth(
-                self._either(self._both(flag, p.true), self._both(other, q.true)),
-                self._either(self._both(flag, p.false), self._both(other, q.false)),
+                self._either(self.both(flag, p.true), self.both(other, q.true)),
+                self._either(self.both(flag, p.false), self.both(other, q.false)),
             )
         if type_ in ("float", "int", "null"):
-            return Real(self._select(flag, self._real(x), self._real(y)))
+            return Real(self.select(flag, self._real(x), self._real(y)))
         v, w = self._whole(x), self._whole(y)
-        valid = self._either(self._both(flag, v.valid), self._both(self._inverse(flag), w.valid))
-        return Whole(self._select(flag, v.code, w.code), valid)
+        valid = self._either(self.both(flag, v.valid), self.both(self._inverse(flag), w.valid))
+        return Whole(self.select(flag, v.code, w.code), valid)
 
     # ------------------------------------------------------------------ results
 

@@ -14,7 +14,7 @@ from typing import Literal
 from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import EPOCH, Node, Span
 from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors
-from skyband.operators.expressions.tokens import Token, tokenize
+from skyband.operators.expressions.tokens import CASE_WORDS, Token, tokenize
 from skyband.operators.expressions.typed import AGGREGATIONS, COMPARISONS, MAX_DEPTH, Builder
 from skyband.operators.spelling import closest
 
@@ -55,6 +55,7 @@ class _Parser:
         self.tokens = tokens
         self.at = 0
         self.depth = 0
+        self.cases = 0
         self.build = build
 
     @property
@@ -177,6 +178,10 @@ class _Parser:
             return self.build.literal(token.value, "text", token.span)
         if token.kind == "name" and self.next.kind == "text" and token.value.lower() in ("timestamp", "date"):
             return self.instant(token)
+        if token.kind == "name" and token.value.lower() == "case" and self.begins_case():
+            return self.case(start)
+        if token.kind == "name" and self.is_case_word(token) and token.value not in self.build.schema and not self.has("."):
+            self.fail("expected a value", token)
         if token.kind in ("name", "quoted"):
             return self.name(token)
         if token.kind == "word" and token.value in ("true", "false"):
@@ -199,9 +204,46 @@ class _Parser:
         self.fail("expected a value", token)
         return None  # pragma: no cover - fail always raises
 
+    def begins_case(self) -> bool:
+        """Whether ``case`` is not an attribute: a value or ``when`` follows, as after no attribute."""
+        return self.next.kind in ("name", "quoted", "number", "text") or self.has("(", "true", "false", "null")
+
+    def is_case_word(self, token: Token, *words: str) -> bool:
+        """Whether ``token`` is one of the ``words`` (default: any) of a ``case`` that is not closed yet."""
+        return self.cases > 0 and token.kind == "name" and token.value.lower() in (words or CASE_WORDS)
+
+    def case_word(self, word: str) -> bool:
+        """Take ``word`` if it is next."""
+        found = self.is_case_word(self.next, word)
+        if found:
+            self.take()
+        return found
+
+    def case(self, start: int) -> Node | None:
+        """``case when condition then x ... [else y] end``, or ``case value when x then ...``."""
+        self.cases += 1
+        simple = not self.is_case_word(self.next, "when")
+        subject = self.expression(0) if simple else None
+        whens: list[tuple[Node | None, Node | None]] = []
+        while self.case_word("when"):
+            at = self.next.span.start
+            condition = self.expression(0)
+            if simple:
+                condition = self.build.binary("=", subject, condition, self.span(at))
+            if not self.case_word("then"):
+                self.fail("expected then after what follows when")
+            whens.append((condition, self.expression(0)))
+        if not whens:
+            self.fail("expected when after case")
+        otherwise = self.expression(0) if self.case_word("else") else self.build.literal(None, "null", self.span(start))
+        if not self.case_word("end"):
+            self.fail("expected end to close case")
+        self.cases -= 1
+        return self.build.case(whens, otherwise, self.span(start))
+
     def number(self, token: Token) -> Node | None:
         whole = token.value.isdigit()
-        if self.next.kind == "name":
+        if self.next.kind == "name" and not self.is_case_word(self.next):
             return self.duration(token)
         if not whole:
             return self.build.literal(float(token.value), "float", token.span)

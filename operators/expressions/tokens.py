@@ -14,6 +14,8 @@ TokenKind: TypeAlias = Literal["number", "text", "name", "quoted", "word", "op",
 
 KEYWORDS = frozenset({"and", "or", "not", "is", "null", "in", "between", "true", "false"})
 """Reserved in any case; an attribute of such a name is written in backquotes."""
+CASE_WORDS = frozenset({"when", "then", "else", "end"})
+"""Words of ``case``. They are not reserved: an attribute may have such a name, and ``case`` itself, without backquotes."""
 
 _PATTERN = re.compile(
     r"""(?P<space>\s+)
@@ -26,7 +28,7 @@ _PATTERN = re.compile(
     re.VERBOSE,
 )
 _HINTS = {
-    "%": "there is no remainder operator",
+    "%": "write mod(x, y) for remainders",
     "^": "write pow(x, y) for powers",
     '"': "texts are written in single quotes: 'text'",
     "&": "write and",

@@ -20,8 +20,17 @@ MAX_SIZE = 4000
 """Nodes of a tree, counting a node once per use (``x between y and z`` uses x twice)."""
 FUNCTIONS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("abs", "sqrt", "log", "exp", "floor"), (1, 1)), "pow": (2, 2), "min": (2, 99), "max": (2, 99), "where": (3, 3),
+    **dict.fromkeys(("sign", "ceil", "round", "sin", "cos", "tan", "radians"), (1, 1)), "mod": (2, 2), "atan2": (2, 2),
+    "haversine": (4, 4), "coalesce": (2, 99),
 }  # fmt: skip
 """Function -> least and greatest number of arguments."""
+_MEANT: Mapping[str, str] = {
+    "if": "where", "iff": "where", "iif": "where", "ifnull": "coalesce", "nvl": "coalesce", "power": "pow", "ln": "log", "ceiling": "ceil",
+    "greatest": "max", "least": "min", "signum": "sign", "fmod": "mod", "pmod": "mod",
+}  # fmt: skip
+"""A function of SQL by another name -> the function of the language."""
+_HINTS: Mapping[str, str] = {"round": "for two decimals write round(x * 100) / 100"}
+"""What to write for a function with another number of arguments."""
 AGGREGATIONS: frozenset[str] = frozenset({
     "sum", "count", "avg", "mean", "median", "mode", "stddev", "stddev_pop", "stddev_samp", "std", "variance", "var_pop", "var_samp",
     "distinct", "min_by", "max_by", "any_value", "first", "last", "first_value", "last_value", "collect_list", "collect_set", "array_agg",
@@ -207,7 +216,8 @@ class Builder:
         """A function of ``FUNCTIONS``, any case."""
         name = fn.lower()
         if name not in FUNCTIONS:
-            self.error(f"unknown function {fn} (known: {', '.join(FUNCTIONS)})", name_span, closest(fn, FUNCTIONS))
+            meant = _MEANT.get(name) or closest(fn, FUNCTIONS)
+            self.error(f"unknown function {fn} (known: {', '.join(FUNCTIONS)}, case)", name_span, meant)
             return None
         least, most = FUNCTIONS[name]
         if name in ("min", "max") and len(args) == 1:
@@ -215,25 +225,50 @@ class Builder:
             return None
         if not least <= len(args) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
-            self.error(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(args)}", span)
+            self.error(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(args)}", span, hint=_HINTS.get(name))
             return None
         if any(a is None for a in args):
             return None
         nodes = tuple(a for a in args if a is not None)
+        if name == "coalesce":
+            return self._coalesce(nodes, span)
         type_ = self._call_type(name, nodes, span)
         return None if type_ is None else self._keep(Call(fn=name, args=nodes, type=type_, span=span), *nodes)
 
     def _call_type(self, name: str, nodes: tuple[Node, ...], span: Span) -> Type | None:
         kinds = {n.type for n in nodes}
         if name == "where":
-            return self._branches(nodes[1], nodes[2], span) if self._condition(nodes[0], "where") else None
+            return self._branches(nodes[1], nodes[2], span, "where(...)") if self._condition(nodes[0], "where") else None
         if name in ("min", "max") and kinds == {"time"}:
             return "time"
         if not all([self._number(n, name) for n in nodes]):  # a list: every argument is to be reported
             return None
         return "duration" if name in ("abs", "min", "max") and kinds == {"duration"} else "float"
 
-    def _branches(self, x: Node, y: Node, span: Span) -> Type | None:
+    def case(self, whens: Sequence[tuple[Node | None, Node | None]], otherwise: Node | None, span: Span) -> Node | None:
+        """``case when condition then x ... else otherwise end``: nested ``where``."""
+        conditions = [condition is not None and self._condition(condition, "case") for condition, _ in whens]
+        found = otherwise if all(conditions) else None
+        for condition, x in reversed(whens):
+            found = self._choice(condition, x, found, span, "case")
+        return found
+
+    def _coalesce(self, nodes: tuple[Node, ...], span: Span) -> Node | None:
+        """The first argument that is not null: nested ``where``."""
+        found: Node | None = nodes[-1]
+        for x in reversed(nodes[:-1]):
+            found = self._choice(self.is_null(x, True, span), x, found, span, "coalesce(...)")
+        return found
+
+    def _choice(self, condition: Node | None, x: Node | None, y: Node | None, span: Span, whose: str) -> Node | None:
+        """``where(condition, x, y)``; two nulls stay null, which has no type yet."""
+        if condition is None or x is None or y is None or (x.type == "null" and y.type == "null"):
+            return None if condition is None or x is None else y
+        type_ = self._branches(x, y, span, whose)
+        node = (condition, x, y)
+        return None if type_ is None else self._keep(Call(fn="where", args=node, type=type_, span=span), *node)
+
+    def _branches(self, x: Node, y: Node, span: Span, whose: str) -> Type | None:
         kinds = {x.type, y.type}
         if len(kinds) == 1 and x.type not in ("int", "null"):
             return x.type
@@ -241,7 +276,7 @@ class Builder:
             return "float"
         if len(kinds) == 2 and "null" in kinds:
             return y.type if x.type == "null" else x.type
-        self.error(f"where(...) cannot give {_WORDS[x.type]} in one case and {_WORDS[y.type]} in the other", span)
+        self.error(f"{whose} cannot give {_WORDS[x.type]} in one case and {_WORDS[y.type]} in the other", span)
         return None
 
     # ------------------------------------------------------------------ what operands must be

@@ -10,16 +10,36 @@ from hypothesis import strategies as st
 from skyband.framework.verify.brute_force.expressions import Values, text_number
 from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Node, Span
-from skyband.operators.expressions.typed import Builder
+from skyband.operators.expressions.typed import FUNCTIONS, Builder
 
 SCHEMA = {"x": "float", "y": "float", "n": "int", "m": "int", "s": "text", "t": "text", "ok": "bool", "ts": "time", "due": "time"}
 TEXTS = {"u": 0, "v": 1, "it's": 2}
 WORDS = ["u", "v", "it's", "w", "x"]  # the word of each code
-FLOATS = [math.nan, 0.0, -0.0, math.inf, -math.inf, 1.0, -1.5, 0.1, 2.0, 3.0, -7.25, 5e-324, 1.7e308, -1e-300, 2.0**53, 1e6 + 0.5, 710.0]
+FLOATS = [
+    math.nan,
+    0.0,
+    -0.0,
+    math.inf,
+    -math.inf,
+    1.0,
+    -1.5,
+    0.1,
+    2.0,
+    3.0,
+    -7.25,
+    5e-324,
+    1.7e308,
+    -1e-300,
+    2.0**53,
+    1e6 + 0.5,
+    710.0,
+    -89.5,
+]
 INTS = [NULL, NULL + 1, 0, 1, -1, 2, 3, 7, 2**53, 2**53 + 1, 2**63 - 1, -(2**53) - 1]
 TIMES = [NULL, 0, 1, -1, 1_700_000_000_000_000, 1_700_000_300_000_000, 1_700_000_299_999_999, 10**17, -(10**17), 2**62, -(2**62), 2**63 - 1]
 POOLS = {"float": FLOATS, "int": INTS, "text": [NULL, 0, 1, 2, 3, 4], "bool": [NULL, 0, 1], "time": TIMES}
 NUMBERS = ("float", "int", "duration")
+ONE_NUMBER = [f for f, arguments in FUNCTIONS.items() if arguments == (1, 1)]
 _SPAN = Span(0, 0)
 
 
@@ -89,15 +109,21 @@ def _tree(draw, b: Builder, want: str, sides: tuple[str, ...], depth: int) -> No
     if depth <= 0:
         return leaf(want)
     if want == "float":
-        match pick("leaf", "-", "op", "op", "op", "fn1", "fn2", "where", "int", "duration"):
+        match pick("leaf", "-", "op", "op", "op", "fn1", "fn1", "fn2", "haversine", "where", "case", "coalesce", "int", "duration"):
             case "-":
                 return b.unary("-", sub("float"), _SPAN)
             case "op":
                 return b.binary(pick("+", "-", "*", "/"), sub("float"), numeric(), _SPAN)
             case "fn1":
-                return b.call(pick("abs", "sqrt", "log", "exp", "floor"), [numeric()], _SPAN, _SPAN)
+                return b.call(pick(*ONE_NUMBER), [numeric()], _SPAN, _SPAN)
             case "fn2":
-                return b.call(pick("min", "max", "pow"), [sub("float"), numeric()], _SPAN, _SPAN)
+                return b.call(pick("min", "max", "pow", "mod", "atan2"), [sub("float"), numeric()], _SPAN, _SPAN)
+            case "haversine":
+                return b.call("haversine", [leaf("float"), leaf("float"), numeric(), leaf("float")], _SPAN, _SPAN)
+            case "case":
+                return b.case([(sub("bool"), numeric()), (sub("bool"), sub("float"))], pick(null(), numeric()), _SPAN)
+            case "coalesce":
+                return b.call("coalesce", [sub("float"), *pick([numeric()], [null(), numeric()])], _SPAN, _SPAN)
             case "where":
                 return b.call("where", [sub("bool"), *pick([sub("float"), numeric()], [numeric(), sub("float")])], _SPAN, _SPAN)
             case "int":
@@ -125,6 +151,8 @@ def _tree(draw, b: Builder, want: str, sides: tuple[str, ...], depth: int) -> No
             case "where":
                 return b.call("where", [sub("bool"), sub("time"), pick(sub("time"), null())], _SPAN, _SPAN)
     if want == "text" and draw(st.booleans()):
+        if draw(st.booleans()):
+            return b.call("coalesce", [sub("text"), sub("text")], _SPAN, _SPAN)
         return b.call("where", [sub("bool"), sub("text"), pick(sub("text"), null())], _SPAN, _SPAN)
     if want == "bool":
         kind = pick("float", "int", "text", "bool", "time", "duration")

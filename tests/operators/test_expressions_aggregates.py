@@ -21,6 +21,12 @@ SCHEMA: dict[str, Kind] = {"bytes": "int", "x": "float", "src": "text", "t": "ti
         ("distinct(src) + count(t)", "distinct(src) + count(t)", ["distinct(src)", "count(t)"]),
         ("sum(where(ok, x*2, 0))", "sum(where(ok, x * 2, 0))", ["sum(where(ok, x * 2, 0))"]),
         ("quantile(x, 0.95)", "quantile(x, 0.95)", ["quantile(x, 0.95)"]),
+        ("sum(case when ok then x end)", "sum(where(ok, x, null))", ["sum(where(ok, x, null))"]),
+        (
+            "case when count() > 5 then coalesce(sum(x), 0) else round(mean(x)) end",
+            "where(count() > 5, where(sum(x) is not null, sum(x), 0), round(mean(x)))",
+            ["count()", "sum(x)", "mean(x)"],
+        ),
         ("stddev(x) + std(x)", "stddev_samp(x) + stddev_samp(x)", ["stddev_samp(x)"]),
         ("variance(x) - var_pop(x)", "var_samp(x) - var_pop(x)", ["var_samp(x)", "var_pop(x)"]),
         ("last(x) - first(max(x, 2))", "last(x) - first(max(x, 2))", ["last(x)", "first(max(x, 2))"]),

@@ -126,6 +126,13 @@ CHOSEN = [
     ("1", "false", False),
     ("where(a.x > 1, 5 minutes, a.due - b.due) / 3 minutes", "max(a.ts, b.ts) - 1 hour < a.due", False),
     ("where(where(a.ok, a.s, b.t) = 'v', a.x, -b.x)", "not (a.s = b.s and a.x < b.x)", False),
+    ("sign(a.x) + 1 / sign(b.x) + round(a.x / 2) + 1 / round(a.y / 7) + ceil(b.y) + 1 / ceil(b.x)", None, True),
+    ("mod(a.x, b.y) + mod(a.n, 3) + mod(-7.25, b.n) + 1 / mod(a.y, 1)", None, False),
+    ("case when a.ok then a.x when b.x > 1 then 5 minutes else a.n end", "case a.s when 'u' then b.ok when b.t then a.ok end", False),
+    ("coalesce(a.x, b.x, 7)", "coalesce(a.s, b.s) = 'u' or coalesce(a.ok, b.ok, false) or coalesce(a.ts, b.due) > b.ts", False),
+    ("sin(a.x) + cos(b.x) * tan(a.y) - radians(b.y) + atan2(a.x, b.y) + atan2(-0.0, a.y)", None, False),
+    ("haversine(a.x, a.y, b.x, b.y)", None, True),
+    ("haversine(a.x, 0.1, -89.5, b.y)", "haversine(90, 0, a.x, b.x) < 1e7", False),
 ]
 
 
@@ -141,18 +148,18 @@ def test_chosen_expressions(score, where, negate, numba) -> None:
 
 
 @pytest.mark.parametrize("numba", PATHS)
-@pytest.mark.parametrize("fn", ["exp", "log", "pow"])
-def test_exp_log_pow_are_the_c_librarys(fn, numba) -> None:
+@pytest.mark.parametrize("fn", ["exp", "log", "pow", "sin", "cos", "tan", "atan2"])
+def test_some_functions_are_the_c_librarys(fn, numba) -> None:
     rng = np.random.default_rng(5)
     x, y = rng.uniform(-30, 30, 4000), rng.uniform(-8, 8, 4000)
-    x = x if fn == "exp" else np.abs(x)
-    kernel = compile_row(
-        parse("pow(x, y) + 0 * pow(x, 2)" if fn == "pow" else f"{fn}(x)", {"x": "float", "y": "float"}, ("",)), None, False, {}
-    )
+    x = np.abs(x) if fn in ("log", "pow") else x
+    text = {"pow": "pow(x, y) + 0 * pow(x, 2)", "atan2": "atan2(x, y)"}.get(fn, f"{fn}(x)")
+    kernel = compile_row(parse(text, {"x": "float", "y": "float"}, ("",)), None, False, {})
     out = np.empty(4000)
     cols = matrix({"x": x, "y": y}, kernel.float_names, np.float64, 4000)
     (kernel.scores if numba else kernel.scores_numpy)(cols, np.empty((0, 4000), np.int64), 0, 4000, out)
-    want = [math.pow(p, q) for p, q in zip(x, y, strict=True)] if fn == "pow" else [getattr(math, fn)(p) for p in x]
+    function = getattr(math, fn)
+    want = [function(p, q) if fn in ("pow", "atan2") else function(p) for p, q in zip(x, y, strict=True)]
     assert bits(out) == bits(want)
 
 
@@ -231,3 +238,69 @@ def test_a_bare_boolean_is_a_predicate() -> None:
     assert compile_row(None, parse("ok", SCHEMA, ("",), want="predicate"), False, {}).passes({"ok": np.array([0, 1, NULL])}).tolist() == [
         False, True, False,
     ]  # fmt: skip
+
+
+NAN, INF = math.nan, math.inf
+BY_DEFINITION = [
+    ("sign(x)", [-3.5, -0.0, 0.0, 5e-324, INF, NAN], [-1, 0, 0, 1, 1, NAN]),
+    ("1 / sign(x)", [-0.0, 0.0], [-INF, INF]),
+    ("ceil(x)", [-1.5, 1.5, 2.0, -INF, NAN], [-1, 2, 2, -INF, NAN]),
+    ("round(x)", [0.5, 1.5, 2.5, -0.5, -2.5, -0.4, 0.49999999999999994, NAN], [1, 2, 3, -1, -3, 0, 0, NAN]),
+    ("round(x)", [4503599627370495.5, 4503599627370497.0, 1.7e308, -INF], [4503599627370496, 4503599627370497, 1.7e308, -INF]),
+    ("1 / round(x)", [-0.4, -0.0], [INF, INF]),
+    ("mod(x, 3)", [7, -7, 7.5, 0.0, INF, NAN], [1, -1, 1.5, 0, NAN, NAN]),
+    ("mod(7, x)", [3, -3, 0.0, INF, NAN], [1, 1, NAN, 7, NAN]),
+    ("mod(x, 0.1)", [1.0], [0.09999999999999995]),
+    ("coalesce(x, 2)", [1, NAN], [1, 2]),
+    ("coalesce(x / x, null, -x, 5)", [2, 0, NAN, INF], [1, 0, 5, -INF]),
+    ("case when x > 1 then 10 when x > 0 then 20 else 30 end", [2, 1, 0, NAN], [10, 20, 30, 30]),
+    ("case when x > 1 then 10 end", [2, 1, NAN], [10, NAN, NAN]),
+    ("case x when 1 then 10 when 2 then 20 else 30 end", [1, 2, 3, NAN], [10, 20, 30, 30]),
+    ("radians(x)", [180, -90, 0], [math.pi, -math.pi / 2, 0]),
+    ("sin(x)", [0, INF, NAN], [0, NAN, NAN]),
+    ("atan2(x, -1)", [0.0, -0.0, 1], [math.pi, -math.pi, 3 * math.pi / 4]),
+    ("haversine(x, 0, 0, 0)", [0, 90.0, 90.5, -91, NAN], [0, math.pi / 2 * 6371008.8, NAN, NAN, NAN]),
+    ("haversine(0, x, 0, 0)", [0, 360, 180, -180, INF], [0, 0, math.pi * 6371008.8, math.pi * 6371008.8, NAN]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("numba", PATHS)
+@pytest.mark.parametrize(("text", "x", "want"), BY_DEFINITION)
+def test_functions_by_definition(text, x, want, numba) -> None:
+    kernel = compile_row(parse(text, {"x": "float"}, ("",)), None, False, {})
+    out, n = np.empty(len(x)), len(x)
+    (kernel.scores if numba else kernel.scores_numpy)(np.array([x], np.float64), np.empty((0, n), np.int64), 0, n, out)
+    close = "haversine" in text
+    np.testing.assert_allclose(out, want, rtol=1e-15 if close else 0, atol=1e-8 if close else 0)
+
+
+def angle(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
+    """The angle between the vectors to two points, from their products."""
+    u, v = (
+        (
+            math.cos(math.radians(p)) * math.cos(math.radians(q)),
+            math.cos(math.radians(p)) * math.sin(math.radians(q)),
+            math.sin(math.radians(p)),
+        )
+        for p, q in ((lat1, lon1), (lat2, lon2))
+    )
+    return math.atan2(float(np.linalg.norm(np.cross(u, v))), float(np.dot(u, v)))
+
+
+@given(st.floats(-90, 90), st.floats(-720, 720), st.floats(-90, 90), st.floats(-720, 720))
+@settings(max_examples=cases(150), **RELAXED)
+def test_distances_on_the_globe(lat1, lon1, lat2, lon2) -> None:
+    """Equal in both directions, and the angle between two vectors; the arcsine loses digits near the opposite point."""
+    kernel = compile_row(parse("haversine(p, q, r, s)", dict.fromkeys("pqrs", "float"), ("",)), None, False, {})
+    there, back = (np.array([[v] for v in p]) for p in ((lat1, lon1, lat2, lon2), (lat2, lon2, lat1, lon1)))
+    out = np.empty(2)
+    for i, points in enumerate((there, back)):
+        kernel.scores_numpy(points, np.empty((0, 1), np.int64), 0, 1, out[i:])
+    assert out[0] == out[1]
+    assert out[0] == pytest.approx(6371008.8 * angle(lat1, lon1, lat2, lon2), rel=1e-12, abs=1e-6 if out[0] < 1.9e7 else 0.3)
+
+
+def test_a_known_distance() -> None:
+    """A degree of latitude on this sphere is 111,195.08 m, and so is one of longitude on the equator."""
+    for text in ("haversine(52, 13, 53, 13)", "haversine(0, -0.5, 0, 0.5)"):
+        assert compile_row(parse(text, {}, ("",)), None, False, {}).evaluate({}, 1)[0] == pytest.approx(111195.08, abs=0.01)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from skyband.operators.base import Column
 from skyband.operators.expressions import ExpressionErrors, Span, attributes, canonical, parse, text_constants
 from skyband.operators.expressions.ast import Attr, Binary, In, IsNull, Literal_, Unary
-from skyband.operators.expressions.typed import MAX_DEPTH
+from skyband.operators.expressions.typed import FUNCTIONS, MAX_DEPTH
+from tests.test_architecture import ROOT
 
 SCHEMA = {"x": "float", "n": "int", "s": "text", "ok": "bool", "ts": "time", "in": "float", "odd name`": "float", "Temp": "float"}
 ONE = ("",)
@@ -61,6 +62,13 @@ def errors(text: str, sides=ONE, want=None) -> list[tuple[str, str, str | None]]
         ("1e3 + .5 + 2. + 1E-2", "((1000.0 + 0.5) + 2.0) + 0.01"),
         ("((x))", "x"),
         ("true or FALSE", "true or false"),
+        ("coalesce(x, n, 1)", "where(x is not null, x, where(n is not null, n, 1))"),
+        ("Case When ok Then x End", "where(ok, x, null)"),
+        ("CASE WHEN x > 5 THEN 5 WHEN ok THEN 6 ELSE 7 END + 1", "where(x > 5, 5, where(ok, 6, 7)) + 1"),
+        ("case s when 'a' then 1 when 'b' then null end", "where(s = 'a', 1, null)"),
+        ("case when ok then case when x > 1 then 2 else 3 end else 4 end", "where(ok, where(x > 1, 2, 3), 4)"),
+        ("case (n) when 1 then s when 2 then 'b' end", "where(n = 1, s, where(n = 2, 'b', null))"),
+        ("mod(ROUND(x), 3)", "mod(round(x), 3)"),
         ("x\n  > 1 -- 1".replace("-- 1", "- -1"), "x > (1 - -1)"),
     ],
 )
@@ -122,6 +130,15 @@ def test_pairs_have_sides() -> None:
         ("where(ok, 1 day, 5)", "float"),
         ("where(ok, null, ok)", "bool"),
         ("where(ok, null, null)", "float"),
+        ("case when ok then 'a' when x > 1 then null else null end", "text"),
+        ("case when ok then 1 day when x > 1 then 2 days end", "duration"),
+        ("case when ok then 1 day when x > 1 then 2 end", "float"),
+        ("case when ok then ok end", "bool"),
+        ("coalesce(null, s)", "text"),
+        ("coalesce(ts, ts)", "time"),
+        ("coalesce(n, 0)", "float"),
+        ("sign(1 day)", "float"),
+        ("mod(1 day, 5)", "float"),
         ("s = 'a'", "bool"),
         ("ok", "bool"),
         ("null", "null"),
@@ -186,7 +203,22 @@ def test_tree_shapes() -> None:
         ("s = 'abc", "this text is never closed", "'abc", None),
         ("`x", "this name in backquotes is never closed", "`x", None),
         ('s = "abc"', "texts are written in single quotes", '"', None),
-        ("x % 2", "there is no remainder operator", "%", None),
+        ("x % 2", "write mod(x, y) for remainders", "%", None),
+        ("ifnull(x, 2)", "unknown function ifnull", "ifnull", "coalesce"),
+        ("Power(x, 2)", "unknown function Power", "Power", "pow"),
+        ("round(x, 2)", "round takes 1 argument, not 2", "round(x, 2)", None),
+        ("haversine(x, x)", "haversine takes 4 arguments, not 2", "haversine(x, x)", None),
+        ("coalesce(x, s)", "coalesce(...) cannot give a number in one case and a text in the other", "coalesce(x, s)", None),
+        ("sin(s)", "sin needs a number, this is a text", "s", None),
+        ("case when x then 1 end", "case needs a condition (true or false), this is a number", "x", None),
+        ("case when ok then 1 else 'a' end", "case cannot give a number in one case and a text in the other", None, None),
+        ("case s when 1 then 2 end", "a text and a number cannot be compared", "1", None),
+        ("case when ok then 1", "expected end to close case, but the expression ends", "", None),
+        ("case when ok else 1 end", "expected then after what follows when, but found 'else'", "else", None),
+        ("case when ok then else 1 end", "expected a value, but found 'else'", "else", None),
+        ("case x then 1 end", "expected when after case, but found 'then'", "then", None),
+        ("case when temp then 1 end", "unknown attribute temp", "temp", "Temp"),
+        ("then + 1", "unknown attribute then", "then", None),
         ("x ^ 2", "write pow(x, y) for powers", "^", None),
         ("__import__('os')", "unknown function __import__", "__import__", None),
     ],
@@ -194,7 +226,20 @@ def test_tree_shapes() -> None:
 def test_errors(text, message, marked, suggestion) -> None:
     first = errors(text)[0]
     assert message in first[0]
-    assert first[1:] == (marked, suggestion)
+    assert first[1:] == (text if marked is None else marked, suggestion)
+
+
+def test_words_of_case_may_be_attributes() -> None:
+    schema = {name: "float" for name in ("case", "when", "then", "else", "end", "start")}
+    for text, canon in (
+        ("case + when * end", "case + (when * end)"),
+        ("case is null or case in (1) or case not in (2) or not (case between 1 and 2)", None),
+        ("case when start < end then end when case > 1 then then else else end", "where(start < end, end, where(case > 1, then, else))"),
+        ("case end when 1 then start end / end", "where(end = 1, start, null) / end"),
+    ):
+        node = parse(text, schema, ONE)
+        assert canon in (None, canonical(node)) and parse(canonical(node), schema, ONE) == node
+    assert canonical(parse("case when a.case > 1 then b.end end", schema)) == "where(a.case > 1, b.end, null)"
 
 
 @pytest.mark.parametrize(
@@ -301,7 +346,7 @@ def test_parsing_imports_neither_numba_nor_spark() -> None:
 
 
 WORDS = ["a.x", "x", "n", "s", "ok", "ts", "(", ")", ",", "+", "-", "*", "/", "<", "=", "<>", "and", "or", "not", "is", "null", "in",
-         "between", "where(", "min(", "1", "2.5", "'t'", "5 minutes", "5", "days",
+         "between", "where(", "min(", "case", "when", "then", "else", "end", "coalesce(", "1", "2.5", "'t'", "5 minutes", "5", "days",
          "`x`", ".", "true", " ", "'", "`", "é", "\n"]  # fmt: skip
 
 
@@ -355,3 +400,8 @@ def test_instants_and_times_together() -> None:
         parse("ts > '2015-01-01'", SCHEMA, ONE)
     # Columns of these names stay columns.
     assert parse("timestamp < 5 and date = 1", {"timestamp": "float", "date": "int"}, ONE).type == "bool"
+
+
+def test_the_table_of_the_docs_has_every_function() -> None:
+    rows = [line.split("|")[1] for line in (ROOT / "docs/reference/expressions.md").read_text(encoding="utf-8").splitlines() if "|" in line]
+    assert {name for row in rows for name in re.findall(r"`(\w+)\(", row)} == set(FUNCTIONS)

@@ -8,7 +8,9 @@ is not null is a number.
 * Whole numbers, instants and durations (microseconds) compare exactly among themselves; their sums and differences wrap at 64 bits.
 * Null gives null, in arithmetic and in functions; ``and``, ``or`` and ``not`` know true, false and null; ``where`` takes its last argument
   unless the condition is true. Of equal values ``min`` and ``max`` take the later (0.0 and -0.0 are equal).
-* ``exp``, ``log`` and ``pow`` are the C library's, one number at a time: NumPy's own round otherwise.
+* ``exp``, ``log``, ``pow`` and trigonometric functions are the C library's, one number at a time: NumPy's own round otherwise.
+* ``mod`` has the sign of its first argument, ``round`` rounds halves away from zero. ``haversine`` is in metres on a sphere with the mean
+  radius of the Earth; a latitude beyond a pole gives null.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -252,7 +255,39 @@ def _pow(x: float, y: float) -> float:
         return math.nan if x != 0 else math.copysign(math.inf, x) if odd_power else math.inf
 
 
+def _finite(function: Callable[..., float]) -> Callable[..., float]:
+    """Return ``function``, which gives NaN for an infinity."""
+    return lambda x: function(x) if math.isfinite(x) else math.nan
+
+
+def _mod(x: float, y: float) -> float:
+    return math.nan if math.isinf(x) or y == 0 else math.fmod(x, y)
+
+
+def _round(x: float) -> float:
+    if not math.isfinite(x):
+        return x
+    nearest = math.floor(abs(Fraction(x)) + Fraction(1, 2))
+    return float(nearest if x > 0 else -nearest)
+
+
+def _sign(x: Any) -> Any:
+    return np.where(x == 0, x, np.copysign(1.0, x))
+
+
+def _haversine(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
+    """Twice the radius times the arcsine of the root of hav(latitudes) + cos cos hav(longitudes), with hav(x) = sin(x / 2) squared."""
+    east = lon2 - lon1
+    if max(abs(lat1), abs(lat2)) > 90 or not math.isfinite(east):
+        return math.nan
+    north, east = math.sin(math.radians(lat2 - lat1) / 2), math.sin(math.radians(east) / 2)
+    hav = north * north + math.cos(math.radians(lat1)) * math.cos(math.radians(lat2)) * (east * east)
+    return 2 * 6_371_008.8 * math.asin(min(1.0, math.sqrt(hav)))
+
+
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor, "min": _least, "max": _greatest, "log": _each(_log), "exp": _each(_exp),
-    "pow": _each(_pow),
+    "pow": _each(_pow), "sign": _sign, "ceil": np.ceil, "round": _each(_round), "mod": _each(_mod), "radians": _each(math.radians),
+    "sin": _each(_finite(math.sin)), "cos": _each(_finite(math.cos)), "tan": _each(_finite(math.tan)), "atan2": _each(math.atan2),
+    "haversine": _each(_haversine),
 }  # fmt: skip
