@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from skyband.operators import jit
 from skyband.operators.base import F64, I64, AnyArray, Column
-from skyband.operators.expressions import codegen
+from skyband.operators.expressions import bounds, codegen
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes, text_constants
 
@@ -51,6 +51,16 @@ def row_type() -> Any:
     return _function_type(codegen.ROW_SIGNATURE)
 
 
+def bound_type() -> Any:
+    """Numba's first-class function type of ``PairKernel.bound_block``."""
+    return score_type()
+
+
+def row_bound_type() -> Any:
+    """Numba's first-class function type of ``RowKernel.bound_block``."""
+    return row_type()
+
+
 def _function_type(signature: str) -> Any:
     from numba import types
     from numba.core.sigutils import normalize_signature
@@ -67,7 +77,9 @@ class _Kernel(codegen.Program):
         return {f.name: getattr(self, f.name) for f in fields(self)}  # the configuration, not what was compiled from it
 
     def source(self, kind: str, numba: bool = True) -> str:
-        """The generated source of the "count", "score" or "row" function."""
+        """The generated source of the "count", "score", "row", "bound" or "row_bound" function."""
+        if kind in bounds.KINDS:
+            return bounds.numba_source(self, kind) if numba else bounds.numpy_source(self, kind)
         return codegen.numba_source(self, kind) if numba else codegen.numpy_source(self, kind)
 
     def _function(self, kind: str, numba: bool) -> Callable[..., Any]:
@@ -110,6 +122,19 @@ class PairKernel(_Kernel):
         """``score_block`` without Numba: the same bytes."""
         return self._function("score", False)
 
+    @cached_property
+    def bound_block(self) -> Callable[[F64, I64, int, int, F64, I64, F64], None]:
+        """``bound_block(fboxes, iboxes, lo, hi, xf, xi, out)``: ``out[z - lo]`` bounds the scores of x with objects of zone lo <= z < hi.
+
+        No score is below it; ``inf`` where there is no candidate. Boxes (3 rows per attribute), of zones and of x: ``bounds``.
+        """
+        return self._function("bound", True)
+
+    @cached_property
+    def bound_block_numpy(self) -> Callable[[F64, I64, int, int, F64, I64, F64], None]:
+        """``bound_block`` without Numba: the same bytes."""
+        return self._function("bound", False)
+
 
 @dataclass(frozen=True)
 class RowKernel(_Kernel):
@@ -124,6 +149,16 @@ class RowKernel(_Kernel):
     def scores_numpy(self) -> Callable[[F64, I64, int, int, F64], None]:
         """``scores`` without Numba: the same bytes."""
         return self._function("row", False)
+
+    @cached_property
+    def bound_block(self) -> Callable[[F64, I64, int, int, F64], None]:
+        """``bound_block(fboxes, iboxes, lo, hi, out)``: ``out[z - lo]`` bounds the scores of objects of zone lo <= z < hi (``bounds``)."""
+        return self._function("row_bound", True)
+
+    @cached_property
+    def bound_block_numpy(self) -> Callable[[F64, I64, int, int, F64], None]:
+        """``bound_block`` without Numba: the same bytes."""
+        return self._function("row_bound", False)
 
     def evaluate(self, columns: Mapping[str, AnyArray], length: int | None = None) -> F64:
         """Scores (n,) of the objects in ``columns`` (as ``Arrivals.columns``); ``length`` is needed if no attribute is read."""

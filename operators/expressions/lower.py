@@ -99,18 +99,13 @@ NUMPY = Spelling(
 
 
 @dataclass
-class Lowering:
-    """``column(attr)`` gives the code of an attribute and whether it is of the column side; ``texts`` the codes of text constants."""
+class Statements:
+    """Straight-line code in one spelling."""
 
     spelling: Spelling
-    column: Callable[[Attr], tuple[str, bool]]
-    texts: Mapping[str, int]
-    _statements: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
-    _known: dict[str, str] = field(default_factory=dict)
-    _varying: set[str] = field(default_factory=set)
-    _nodes: dict[int, Value] = field(default_factory=dict)
-
-    # ------------------------------------------------------------------ statements
+    _statements: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict, init=False)
+    _known: dict[str, str] = field(default_factory=dict, init=False)
+    _varying: set[str] = field(default_factory=set, init=False)
 
     def emit(self, code: str, *operands: str) -> str:
         """The variable that holds ``code``, computed from the variables ``operands``."""
@@ -172,6 +167,15 @@ class Lowering:
     def call(self, fn: str, *args: str) -> str:
         """The variable that holds the result of a function that the spelling knows."""
         return self.emit(f"{self.spelling.functions[fn]}({', '.join(args)})", *args)
+
+
+@dataclass
+class Lowering(Statements):
+    """``column(attr)`` gives the code of an attribute and whether it is of the column side; ``texts`` the codes of text constants."""
+
+    column: Callable[[Attr], tuple[str, bool]]
+    texts: Mapping[str, int]
+    _nodes: dict[int, Value] = field(default_factory=dict, init=False)
 
     # ------------------------------------------------------------------ values
 
