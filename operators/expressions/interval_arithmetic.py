@@ -88,16 +88,17 @@ class Arithmetic(Statements):
         self.constants[code] = value
         return code
 
-    def _test(self, x: str, op: str, y: str) -> str:
+    def test(self, x: str, op: str, y: str) -> str:
+        """The flag "``x`` ``op`` ``y``", known where both are constants."""
         if x not in self.constants or y not in self.constants:
-            return super()._test(x, op, y)
+            return super().test(x, op, y)
         p, q = self.constants[x], self.constants[y]
         holds = {"<": p < q, "<=": p <= q, ">": p > q, ">=": p >= q, "==": p == q, "!=": p != q}[op]
         return TRUE if holds else FALSE
 
     def all(self, flags: Iterable[str]) -> str:
         """The flag "every one of ``flags``"."""
-        return reduce(self._both, flags, TRUE)
+        return reduce(self.both, flags, TRUE)
 
     def any(self, flags: Iterable[str]) -> str:
         """The flag "one of ``flags`` at least"."""
@@ -107,13 +108,13 @@ class Arithmetic(Statements):
         """The less of two ends."""
         if self.low in (x, y) or self.high in (x, y):
             return self.low if self.low in (x, y) else y if x == self.high else x
-        return self._select(self._test(x, "<", y), x, y)
+        return self.select(self.test(x, "<", y), x, y)
 
     def more(self, x: str, y: str) -> str:
         """The greater of two ends; ``y`` if they are equal."""
         if self.low in (x, y) or self.high in (x, y):
             return self.high if self.high in (x, y) else y if x == self.low else x
-        return self._select(self._test(x, ">", y), x, y)
+        return self.select(self.test(x, ">", y), x, y)
 
     def negative(self, x: str) -> str:
         """The code of ``-x``."""
@@ -128,15 +129,15 @@ class Arithmetic(Statements):
         return x in self._finite or math.isfinite(self.constants.get(x, math.inf))
 
     def _without_nan(self, x: str, instead: str) -> str:
-        return self._select(self._test(x, "==", x), x, instead)
+        return self.select(self.test(x, "==", x), x, instead)
 
     def _has_zero(self, x: Reals) -> str:
-        low = TRUE if x.least == self.low else self._test(x.least, "<=", self.zero)
-        high = TRUE if x.nonnegative or x.greatest == self.high else self._test(x.greatest, ">=", self.zero)
-        return self._both(low, high)
+        low = TRUE if x.least == self.low else self.test(x.least, "<=", self.zero)
+        high = TRUE if x.nonnegative or x.greatest == self.high else self.test(x.greatest, ">=", self.zero)
+        return self.both(low, high)
 
     def _is_infinite(self, x: str, end: str) -> str:
-        return FALSE if self._is_finite(x) else TRUE if x == end else self._test(x, "==", end)
+        return FALSE if self._is_finite(x) else TRUE if x == end else self.test(x, "==", end)
 
     def _has_infinity(self, x: Reals) -> str:
         low = FALSE if x.nonnegative else self._is_infinite(x.least, self.low)
@@ -151,12 +152,12 @@ class Arithmetic(Statements):
     def _down(self, x: str) -> str:
         """``x`` or less by ``ULPS``. Infinity may stand for the greatest number: next to it, too, a function need not be monotone."""
         x = self.less(x, self.real(sys.float_info.max))
-        x = self._select(self._test(x, ">", self.zero), self._times(x, _SHRINK), self._times(x, _GROW))
+        x = self.select(self.test(x, ">", self.zero), self._times(x, _SHRINK), self._times(x, _GROW))
         return self.emit(f"{x} - {self.real(_TINY)}", x)
 
     def _up(self, x: str) -> str:
         x = self.more(x, self.real(-sys.float_info.max))
-        x = self._select(self._test(x, ">", self.zero), self._times(x, _GROW), self._times(x, _SHRINK))
+        x = self.select(self.test(x, ">", self.zero), self._times(x, _GROW), self._times(x, _SHRINK))
         return self.emit(f"{x} + {self.real(_TINY)}", x)
 
     def _times(self, x: str, factor: float) -> str:
@@ -189,12 +190,12 @@ class Arithmetic(Statements):
                 end = self._without_nan(end, other)
             ends.append(end)
         undefined = self.any(
-            self._both(self._is_infinite(p.greatest, self.high), self._is_infinite(q.least, self.low))
+            self.both(self._is_infinite(p.greatest, self.high), self._is_infinite(q.least, self.low))
             for p, q in ((x, y), (y, x))
             if not q.nonnegative
         )
         null = self.any((x.null, y.null, undefined))
-        return Reals(ends[0], ends[1], null, self._both(x.some, y.some), x.clean or y.clean, x.nonnegative and y.nonnegative)
+        return Reals(ends[0], ends[1], null, self.both(x.some, y.some), x.clean or y.clean, x.nonnegative and y.nonnegative)
 
     def _corners(self, op: str, x: Reals, y: Reals, defined: bool) -> tuple[str, str]:
         """The ends of ``x op y`` from those of x and y. 0 * inf, 0 / 0 and inf / inf as 0 keep the operation monotone."""
@@ -211,8 +212,8 @@ class Arithmetic(Statements):
 
     def product(self, x: Reals, y: Reals) -> Reals:
         """``x * y``."""
-        undefined = self.any(self._both(self._has_zero(p), self._has_infinity(q)) for p, q in ((x, y), (y, x)))
-        null, some = self.any((x.null, y.null, undefined)), self._both(x.some, y.some)
+        undefined = self.any(self.both(self._has_zero(p), self._has_infinity(q)) for p, q in ((x, y), (y, x)))
+        null, some = self.any((x.null, y.null, undefined)), self.both(x.some, y.some)
         if any((p.least, p.greatest) == (self.low, self.high) for p in (x, y)):
             return Reals(self.low, self.high, null, some)
         defined = all(self._is_finite(end) for p in (x, y) for end in (p.least, p.greatest)) or self._fixed(x) != 0 or self._fixed(y) != 0
@@ -229,8 +230,8 @@ class Arithmetic(Statements):
 
     def quotient(self, x: Reals, y: Reals) -> Reals:
         """``x / y``: anything if y may be 0 from both sides (the sign of zero counts, and the order of ends does not tell it)."""
-        undefined = self._either(self._both(self._has_zero(x), self._has_zero(y)), self._both(self._has_infinity(x), self._has_infinity(y)))
-        null, some = self.any((x.null, y.null, undefined)), self._both(x.some, y.some)
+        undefined = self._either(self.both(self._has_zero(x), self._has_zero(y)), self.both(self._has_infinity(x), self._has_infinity(y)))
+        null, some = self.any((x.null, y.null, undefined)), self.both(x.some, y.some)
         if (y.least, y.greatest) == (self.low, self.high):
             return Reals(self.low, self.high, null, some)
         value = self._fixed(y)
@@ -242,9 +243,9 @@ class Arithmetic(Statements):
         if y.clean and y.nonnegative:
             both = FALSE
         else:
-            both = self._both(self._test(y.least, "<" if y.clean else "<=", self.zero), self._test(y.greatest, ">=", self.zero))
+            both = self.both(self.test(y.least, "<" if y.clean else "<=", self.zero), self.test(y.greatest, ">=", self.zero))
         positive = all(p.clean and p.nonnegative for p in (x, y))
-        return Reals(self._select(both, self.low, least), self._select(both, self.high, greatest), null, some, positive, positive)
+        return Reals(self.select(both, self.low, least), self.select(both, self.high, greatest), null, some, positive, positive)
 
     def absolute(self, x: Reals) -> Reals:
         """``abs(x)``."""
@@ -269,26 +270,26 @@ class Arithmetic(Statements):
         """``sqrt(x)``: null below zero."""
         ends = [end if x.nonnegative else self.more(end, self.zero) for end in (x.least, x.greatest)]
         null, some = self._from_zero(x)
-        return Reals(self._call("sqrt", ends[0]), self._call("sqrt", ends[1]), null, some, x.clean, True)
+        return Reals(self.call("sqrt", ends[0]), self.call("sqrt", ends[1]), null, some, x.clean, True)
 
     def _from_zero(self, x: Reals) -> tuple[str, str]:
         """The flags of a function of numbers >= 0."""
         if x.nonnegative:
             return x.null, x.some
-        return self._either(x.null, self._test(x.least, "<", self.zero)), self._both(x.some, self._test(x.greatest, ">=", self.zero))
+        return self._either(x.null, self.test(x.least, "<", self.zero)), self.both(x.some, self.test(x.greatest, ">=", self.zero))
 
     def floor(self, x: Reals) -> Reals:
         """``floor(x)``."""
-        return replace(x, least=self._call("floor", x.least), greatest=self._call("floor", x.greatest))
+        return replace(x, least=self.call("floor", x.least), greatest=self.call("floor", x.greatest))
 
     def exponential(self, x: Reals) -> Reals:
         """``exp(x)``."""
-        least = self.more(self._down(self._call("exp", x.least)), self.zero)
-        return Reals(least, self._up(self._call("exp", x.greatest)), x.null, x.some, True, True)
+        least = self.more(self._down(self.call("exp", x.least)), self.zero)
+        return Reals(least, self._up(self.call("exp", x.greatest)), x.null, x.some, True, True)
 
     def logarithm(self, x: Reals) -> Reals:
         """``log(x)``: null below zero, -inf of zero."""
-        ends = [self._call("log", self.more(end, self.zero)) for end in (x.least, x.greatest)]
+        ends = [self.call("log", self.more(end, self.zero)) for end in (x.least, x.greatest)]
         return Reals(self._down(ends[0]), self._up(ends[1]), *self._from_zero(x))
 
     def power(self, x: Reals, y: Reals) -> Reals:
@@ -296,30 +297,30 @@ class Arithmetic(Statements):
         exponent = self._fixed(y, -1.0)
         if exponent >= 0 and exponent % 2 == 0:
             x = self.square(x) if exponent == 2 else self.absolute(x)  # x * x is off from pow(x, 2) by less than 2 units
-            ends = [x.least, x.greatest] if exponent == 2 else [self._call("pow", end, y.least) for end in (x.least, x.greatest)]
+            ends = [x.least, x.greatest] if exponent == 2 else [self.call("pow", end, y.least) for end in (x.least, x.greatest)]
             return replace(x, least=self.more(self._down(ends[0]), self.zero), greatest=self._up(ends[1]))
         if exponent >= 0 and exponent % 2 == 1:
-            ends = [self._call("pow", end, y.least) for end in (x.least, x.greatest)]
+            ends = [self.call("pow", end, y.least) for end in (x.least, x.greatest)]
             least = self.more(self._down(ends[0]), self.zero) if x.nonnegative else self._down(ends[0])
             return Reals(least, self._up(ends[1]), x.null, x.some, x.clean and x.nonnegative, x.nonnegative)
         bases = [self.emit(f"{end} + {self.zero}", end) for end in (x.least, x.greatest)]
-        corners = [*dict.fromkeys(self._call("pow", p, q) for p, q in product(bases, (y.least, y.greatest)))]
+        corners = [*dict.fromkeys(self.call("pow", p, q) for p, q in product(bases, (y.least, y.greatest)))]
         least, greatest = self.more(self._down(reduce(self.less, corners)), self.zero), self._up(reduce(self.more, corners))
-        below = FALSE if x.nonnegative else self._test(x.least, "<", self.zero)
-        signed = FALSE if x.clean else self._both(self._test(x.least, "<=", self.zero), self._test(y.least, "<", self.zero))
+        below = FALSE if x.nonnegative else self.test(x.least, "<", self.zero)
+        signed = FALSE if x.clean else self.both(self.test(x.least, "<=", self.zero), self.test(y.least, "<", self.zero))
         wild, null = self._either(below, signed), self.any((x.null, y.null, below))
         positive = x.clean and x.nonnegative
-        least, greatest = self._select(wild, self.low, least), self._select(wild, self.high, greatest)
-        return Reals(least, greatest, null, self._both(x.some, y.some), positive, positive)
+        least, greatest = self.select(wild, self.low, least), self.select(wild, self.high, greatest)
+        return Reals(least, greatest, null, self.both(x.some, y.some), positive, positive)
 
     def choice(self, cases: list[tuple[str, Reals]]) -> Reals:
         """One of several values, each with the flag that it may be the one."""
         least, greatest, null, some = [], [], [], []
         for flag, x in cases:
-            taken = self._both(flag, x.some)
-            least.append(self._select(taken, x.least, self.high))
-            greatest.append(self._select(taken, x.greatest, self.low))
-            null.append(self._both(flag, x.null))
+            taken = self.both(flag, x.some)
+            least.append(self.select(taken, x.least, self.high))
+            greatest.append(self.select(taken, x.greatest, self.low))
+            null.append(self.both(flag, x.null))
             some.append(taken)
         clean, nonnegative = all(x.clean for _, x in cases), all(x.nonnegative for _, x in cases)
         return Reals(reduce(self.less, least), reduce(self.more, greatest), self.any(null), self.any(some), clean, nonnegative)

@@ -120,10 +120,10 @@ class Intervals(Arithmetic):
         if varies:
             self._varying.update((least, greatest, null))
         self.ends.update((least, greatest, null))
-        null = self._test(null, "!=", self.zero if node.type == "float" else self.whole(0))
+        null = self.test(null, "!=", self.zero if node.type == "float" else self.whole(0))
         if node.type == "bool":
-            return Truths(self._test(greatest, ">=", self.whole(1)), self._test(least, "<=", self.whole(0)), null)
-        some = self._test(least, "<=", greatest)
+            return Truths(self.test(greatest, ">=", self.whole(1)), self.test(least, "<=", self.whole(0)), null)
+        some = self.test(least, "<=", greatest)
         self.present.add(some)
         return Reals(least, greatest, null, some) if node.type == "float" else Wholes(least, greatest, null, some)
 
@@ -166,16 +166,16 @@ class Intervals(Arithmetic):
 
     def _and(self, x: Truths, y: Truths) -> Truths:
         null = self.any((
-            self._both(x.null, self._either(y.true, y.null)),
-            self._both(y.null, self._either(x.true, x.null)),
+            self.both(x.null, self._either(y.true, y.null)),
+            self.both(y.null, self._either(x.true, x.null)),
         ))  # fmt: skip
-        return Truths(self._both(x.true, y.true), self._either(x.false, y.false), null)
+        return Truths(self.both(x.true, y.true), self._either(x.false, y.false), null)
 
     def _compare(self, op: str, x: Node, y: Node) -> Truths:
         if x.type == "bool":
             p, q = self._truth(x), self._truth(y)
-            same = self._either(self._both(p.true, q.true), self._both(p.false, q.false))
-            differ = self._either(self._both(p.true, q.false), self._both(p.false, q.true))
+            same = self._either(self.both(p.true, q.true), self.both(p.false, q.false))
+            differ = self._either(self.both(p.true, q.false), self.both(p.false, q.true))
             result = Truths(same, differ, self._either(p.null, q.null))
             return result if op == "=" else self._not(result)
         if x.type == y.type and x.type != "float":
@@ -190,15 +190,15 @@ class Intervals(Arithmetic):
         elif op == "<=":
             true, false = self._may(x.least, "<=", y.greatest), self._may(y.least, "<", x.greatest)
         else:  # equal if the intervals meet; different unless both are one and the same value
-            true = self._both(self._may(x.least, "<=", y.greatest), self._may(y.least, "<=", x.greatest))
+            true = self.both(self._may(x.least, "<=", y.greatest), self._may(y.least, "<=", x.greatest))
             false = self._either(self._may(x.least, "<", y.greatest), self._may(y.least, "<", x.greatest))
-        some = self._both(x.some, y.some)
-        result = Truths(self._both(true, some), self._both(false, some), self._either(x.null, y.null))
+        some = self.both(x.some, y.some)
+        result = Truths(self.both(true, some), self.both(false, some), self._either(x.null, y.null))
         return self._not(result) if op == "<>" else result
 
     def _may(self, least: str, op: str, greatest: str) -> str:
         """The flag of a comparison between ends; those of unknown values decide nothing."""
-        return TRUE if least in (self.low, self.min) or greatest in (self.high, self.max) else self._test(least, op, greatest)
+        return TRUE if least in (self.low, self.min) or greatest in (self.high, self.max) else self.test(least, op, greatest)
 
     # ------------------------------------------------------------------ operators
 
@@ -244,11 +244,11 @@ class Intervals(Arithmetic):
             result = self.emit(self.spelling.wrapping.format(p, op, q), p, q)
             # the sign bit says it: operands of one sign (of two, for a difference) gave the other
             signs = f"({p} ^ {result}) & ({q} ^ {result})" if op == "+" else f"({p} ^ {q}) & ({p} ^ {result})"
-            beyond.append(self._test(self.emit(signs, p, q, result), "<", self.whole(0)))
+            beyond.append(self.test(self.emit(signs, p, q, result), "<", self.whole(0)))
             results.append(result)
         wraps = self.any(beyond)
-        least, greatest = self._select(wraps, self.min, results[0]), self._select(wraps, self.max, results[1])
-        return Wholes(least, greatest, self._either(x.null, y.null), self._both(x.some, y.some))
+        least, greatest = self.select(wraps, self.min, results[0]), self.select(wraps, self.max, results[1])
+        return Wholes(least, greatest, self._either(x.null, y.null), self.both(x.some, y.some))
 
     # ------------------------------------------------------------------ functions
 
@@ -280,27 +280,27 @@ class Intervals(Arithmetic):
         (x,) = xs
         zero = self.whole(0)
         mirrored = self._difference(Wholes(zero, zero, FALSE, TRUE), x)  # anything if it has the least int64, whose abs is itself
-        wraps = self._test(x.least, "==", self.min)
-        least = self._select(wraps, self.min, self.more(mirrored.least, self.more(x.least, zero)))
-        return replace(x, least=least, greatest=self._select(wraps, self.max, self.more(mirrored.greatest, x.greatest)))
+        wraps = self.test(x.least, "==", self.min)
+        least = self.select(wraps, self.min, self.more(mirrored.least, self.more(x.least, zero)))
+        return replace(x, least=least, greatest=self.select(wraps, self.max, self.more(mirrored.greatest, x.greatest)))
 
     def _choice(self, node: Node, cases: list[tuple[str, Node]]) -> Interval:
         """The value of one of several nodes, each with the flag that it may be the one."""
         if node.type == "bool":
             conditions = [(flag, self._truth(x)) for flag, x in cases]
             return Truths(
-                self.any(self._both(flag, x.true) for flag, x in conditions),
-                self.any(self._both(flag, x.false) for flag, x in conditions),
-                self.any(self._both(flag, x.null) for flag, x in conditions),
+                self.any(self.both(flag, x.true) for flag, x in conditions),
+                self.any(self.both(flag, x.false) for flag, x in conditions),
+                self.any(self.both(flag, x.null) for flag, x in conditions),
             )
         if node.type not in ("text", "time", "duration"):
             return self.choice([(flag, self._real(x)) for flag, x in cases])
         least, greatest, null, some = [], [], [], []
         for flag, w in ((flag, self._whole(x)) for flag, x in cases):
-            taken = self._both(flag, w.some)
-            least.append(self._select(taken, w.least, self.max))
-            greatest.append(self._select(taken, w.greatest, self.min))
-            null.append(self._both(flag, w.null))
+            taken = self.both(flag, w.some)
+            least.append(self.select(taken, w.least, self.max))
+            greatest.append(self.select(taken, w.greatest, self.min))
+            null.append(self.both(flag, w.null))
             some.append(taken)
         return Wholes(reduce(self.less, least), reduce(self.more, greatest), self.any(null), self.any(some))
 
