@@ -16,6 +16,8 @@ from skyband.operators.pair_rows.kernels.tables import (
     CAUSE,
     COUNTERS,
     FOUND,
+    INDEXED,
+    INDEXED_SCORED,
     KEY,
     NEWER,
     NEXT_SEQ,
@@ -304,8 +306,11 @@ class PairRowsLogic(ABC):
         return Items(key, self._items(band.older[at], band.newer[at]), self._external(band.score[at]))
 
     def _work_done(self) -> dict[str, int]:
-        """Scored pairs, candidates and refills since the last call."""
-        return {"scored": int(self.work[SCORED]), "candidates": int(self.work[FOUND]), "refills": int(self.work[REFILLS])}
+        """Scored and skipped pairs, candidates and refills since the last call."""
+        work = self.work.tolist()
+        return {
+            "scored": work[SCORED], "skipped": work[INDEXED] - work[INDEXED_SCORED], "candidates": work[FOUND], "refills": work[REFILLS],
+        }  # fmt: skip
 
     def counters(self) -> dict[str, int]:
         """Return objects, the work done, and unusable objects per query since the last call."""

@@ -107,25 +107,25 @@ def can_be_cut(queries: Queries, bucket: Bucket, advance: Advance) -> bool:
     return len(bucket.keys) == 1 and len(advance.keys) == 1 and not bool(queries.every.any())
 
 
-def time_of(bucket: Bucket, seq: int) -> int:
-    """Return the time of an object of the bucket's only key, microseconds."""
-    return int(bucket.objects.times[bucket.keys[0, REGION_START] + seq - bucket.keys[0, FIRST_STORED]])
+def time_of(bucket: Bucket, seq: int, key: int = 0) -> int:
+    """Return the time of a key's object, microseconds."""
+    return int(bucket.objects.times[bucket.keys[key, REGION_START] + seq - bucket.keys[key, FIRST_STORED]])
 
 
-def instant_after(bucket: Bucket, seq: int) -> int:
-    """Return the instant before which the objects before ``seq`` have come, microseconds."""
-    return time_of(bucket, seq - 1) + 1
+def instant_after(bucket: Bucket, seq: int, key: int = 0) -> int:
+    """Return the instant before which the key's objects before ``seq`` have come, microseconds."""
+    return time_of(bucket, seq - 1, key) + 1
 
 
-def first_alive_at(count: int, micros: int, bucket: Bucket, first: int) -> int:
-    """Return the first seq alive in a window of ``count`` objects and ``micros`` when the object before ``first`` has come."""
-    first_stored = int(bucket.keys[0, FIRST_STORED])
+def first_alive_at(count: int, micros: int, bucket: Bucket, first: int, key: int = 0) -> int:
+    """Return the first seq alive in a key's window of ``count`` objects and ``micros`` when its object before ``first`` has come."""
+    first_stored = int(bucket.keys[key, FIRST_STORED])
     if first == first_stored:
         return first
     oldest = max(first_stored, first - count)
-    region = int(bucket.keys[0, REGION_START])
+    region = int(bucket.keys[key, REGION_START])
     times = bucket.objects.times[region + oldest - first_stored : region + first - first_stored]
-    return oldest + int(np.searchsorted(times, time_of(bucket, first - 1) - micros, "right"))
+    return oldest + int(np.searchsorted(times, time_of(bucket, first - 1, key) - micros, "right"))
 
 
 def run_segments(

@@ -70,7 +70,5 @@ class CappedPairsLogic(PairsLogic, CappedLogic):
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        found: tuple[ChangeRows, int, Skyband, int] = driver()(
-            *self.scoring, self.settings, self.limits, self.queries, bucket, self.progress, advance, self.work
-        )
-        return found
+        run = self._driver(driver(), self.zones)
+        return run(self.settings, self.limits, self.queries, bucket, self.progress, advance, self.work)[:4]

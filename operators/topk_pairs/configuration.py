@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from skyband.operators.base import Column, Window
 from skyband.operators.expressions.ast import Binary, Literal_, Node
+from skyband.operators.expressions.bounds import trivial
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
 from skyband.operators.pair_rows.queries import PAIR_ROWS, Between, PairQuery, PairsOfSides, all_of
@@ -70,6 +71,11 @@ class TopKPairsConfiguration(PairsOfSides):
         """Return block kernels of the score under ``candidates``; the newer object is ``b`` (``kernel.swapped``: it is ``a``)."""
         codes = {text: code for code, text in enumerate(self.texts)}
         return compile_pair(self.scoring, self.candidates, self.direction == "max", codes)
+
+    @cached_property
+    def has_bounds(self) -> bool:
+        """Return True if bounds of the score or of ``candidates`` depend on the boxes of objects, so that zone maps may exclude some."""
+        return not trivial(self.kernel)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -1,9 +1,9 @@
-"""The state and logic of ``TopKPairs``: every partner in the window is scored."""
+"""The state and logic of ``TopKPairs``: every partner in the window is scored, but for those that a zone map excludes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from skyband.operators import jit
 from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, State
 from skyband.operators.expressions.canonical import attributes
-from skyband.operators.expressions.compile import count_type, score_type
+from skyband.operators.expressions.compile import bound_type, count_type, score_type
 from skyband.operators.pair_rows.kernels.tables import (
     KEY_COLUMNS,
     Advance,
@@ -28,6 +28,8 @@ from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.topk_pairs import long_runs
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.driver import drive
+from skyband.operators.topk_pairs.zoned import KeyZones, ZonedDriver
+from skyband.operators.zone_maps.kernels.tables import no_zones
 
 
 @cache
@@ -42,41 +44,40 @@ def compiled_driver(function: Callable[..., Any], more: Any) -> Callable[..., An
 
     none = np.empty(0, np.int64)
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
-    tables = (Settings(0, 0, 0, 0, 0, 0, 0), more, no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
-    signature = (count_type(), score_type(), count_type(), score_type(), *map(typeof, tables))
+    settings, progress = Settings(0, 0, 0, 0, 0, 0, 0), no_progress(0, 0, 0)
+    tables = (no_zones(0, 0), settings, more, no_queries(), bucket, progress, Advance(none, none, 0, 0), none)
+    signature = (count_type(), score_type(), count_type(), score_type(), bound_type(), bound_type(), *map(typeof, tables))
     compiled: Callable[..., Any] = jit.jit(signature)(function)
     return compiled
-
-
-def _without_index(
-    compiled: long_runs.Compiled, settings: Settings, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
-    index: None,
-) -> DriverResult[None]:  # fmt: skip
-    return (*long_runs.run(compiled, settings, queries, bucket, progress, advance, work), None)
-
-
-def _none() -> None:
-    return None
 
 
 class PairsLogic(PairRowsLogic):
     """About N vectorised scores per arrival, O(k) per change."""
 
     def __init__(self, configuration: TopKPairsConfiguration, state: State | None) -> None:
-        kernel = configuration.kernel
-        as_b = (kernel.count_block, kernel.score_block)
-        as_a = as_b if configuration.between is None else (kernel.swapped.count_block, kernel.swapped.score_block)
-        self.scoring = (*as_a, *as_b)
+        self.pairs = configuration
+        self.zones: dict[int, KeyZones] = {}
         self.negated = configuration.direction == "max"
         self.read = attributes(configuration.scoring)
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        compiled, inputs = partial(driver(), *self.scoring), (self.queries, bucket, self.progress, advance, self.work)
+        inputs = (self.queries, bucket, self.progress, advance, self.work)
         parts = segments(self.settings, self.queries, bucket, advance)
-        if parts:
-            return run_segments(partial(_without_index, compiled, self.settings), *inputs, None, parts, _none)[:4]
-        return long_runs.run(compiled, self.settings, *inputs)
+        if not parts:
+            return long_runs.run(self._driver(driver(), self.zones), self.settings, *inputs)
+        rows, written, skyband, end, self.zones = run_segments(self._run_segment, *inputs, self.zones, parts, dict)
+        return rows, written, skyband, end
+
+    def _run_segment(
+        self, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, zones: dict[int, KeyZones]
+    ) -> DriverResult[dict[int, KeyZones]]:
+        compiled = self._driver(driver(), zones)
+        return (*long_runs.run(compiled, self.settings, queries, bucket, progress, advance, work), zones)
+
+    def _driver(self, compiled: Callable[..., Any], zones: dict[int, KeyZones]) -> ZonedDriver:
+        """Return a compiled driver with the scoring of the configuration."""
+        return ZonedDriver(compiled, self.pairs, zones)
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         """Return which arrivals have a null in an attribute of the score."""

@@ -24,9 +24,10 @@ REGION_START + seq - FIRST_STORED."""
 QUERY, KEY, AT, STEP, POSITION, SIGN, CAUSE, OLDER, NEWER, CHANGE_COLUMNS = range(10)
 """Columns of the change rows' integers, in the order of ``Changes``; OLDER and NEWER as of a pair."""
 
-SCORED, FOUND, REFILLS, SHORT, COUNTERS = range(5)
+SCORED, FOUND, REFILLS, SHORT, INDEXED, INDEXED_SCORED, BOUNDS, COUNTERS = range(8)
 """Entries of the work counters, int64 (COUNTERS,): scored pairs, candidates, refills of a list, events that left too few pairs
-in one that is ``Queries.partial``."""
+in one that is ``Queries.partial``; pairs with objects of a zone map, those of them that were scored, and bounds of boxes (a call
+counts as some more)."""
 
 IS_B, IS_A, IS_NEITHER = range(3)
 """The side of an arrival: which of the pair's objects it is."""
@@ -75,7 +76,8 @@ class Queries(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """The scoring expression as first-class functions (``PairKernel.count_block``, ``score_block``); x is an arrival, columns are older."""
+    """The scoring expression as first-class functions (``PairKernel.count_block``, ``score_block``, ``bound_block``); x is an arrival,
+    columns are older."""
 
     count_as_a: Callable[..., int]
     """How many partners score at most a limit, x being the pair's ``a``."""
@@ -85,6 +87,10 @@ class Scoring(NamedTuple):
     """As ``count_as_a``, x being ``b``."""
     score_as_b: Callable[..., None]
     """As ``score_as_a``, x being ``b``."""
+    bound_as_a: Callable[..., None]
+    """Bounds of scores with the partners of a zone map's boxes, x being ``a``; any function of this type where there are no zones."""
+    bound_as_b: Callable[..., None]
+    """As ``bound_as_a``, x being ``b``."""
 
 
 class Objects(NamedTuple):

@@ -29,21 +29,24 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_sub_batch,
     skyband_of,
 )
-from skyband.operators.topk_pairs.kernels.partners import new_blocks, scan
+from skyband.operators.topk_pairs.kernels.blocks import new_blocks
+from skyband.operators.topk_pairs.kernels.partners import scan
+from skyband.operators.zone_maps.kernels.tables import Zones
 
 
 def drive_capped(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    settings: Settings, limits: Limits, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
-) -> tuple[ChangeRows, int, Skyband, int]:  # fmt: skip
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, settings: Settings, limits: Limits, queries: Queries,
+    bucket: Bucket, progress: Progress, advance: Advance, work: I64,
+) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
     """Process all events of ``advance``; see ``drive``."""
-    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b)
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b)
     keys, objects = bucket.keys, bucket.objects
     arena, end = bucket.skyband, bucket.skyband_end
     changes, lists = no_changes(), no_lists(queries)
     batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, blocks = new_candidates(1024), new_blocks()
-    buffers = new_buffers(limits, settings.sub_batch, 1024, 1024)
+    candidates, blocks = new_candidates(1024), new_blocks(zones, settings.sub_batch)
+    buffers, seq = new_buffers(limits, settings.sub_batch, 1024, 1024), 0
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
         history = history_of(keys, key, objects.times)
@@ -54,7 +57,7 @@ def drive_capped(
         while True:
             batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
             skyband = skyband_of(keys, key, arena)
-            candidates = scan(scoring, objects, offset, batch, skyband, np.inf, candidates, blocks, work)
+            candidates = scan(scoring, objects, offset, zones, batch, skyband, np.inf, candidates, blocks, work)
             sources = Sources(batch, candidates, skyband)
             buffers = ensure_buffers(buffers, limits, settings.sub_batch, pairs_of(sources), len(history.times))
             changes = replay_queries(key, limits, queries, history, sources, lists, buffers, progress, changes)
@@ -64,4 +67,4 @@ def drive_capped(
             if batch.last:
                 break
         wake_times(key, queries, history, lists, progress)
-    return changes.rows, changes.written, arena, end
+    return changes.rows, changes.written, arena, end, seq

@@ -41,7 +41,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_sub_batch,
     skyband_of,
 )
-from skyband.operators.topk_pairs.kernels.partners import LARGEST, new_blocks, scan
+from skyband.operators.topk_pairs.kernels.blocks import LARGEST, new_blocks
+from skyband.operators.topk_pairs.kernels.partners import scan
+from skyband.operators.zone_maps.kernels.tables import Zones
 
 MOST_FOUND = 4
 """With more candidates per arrival a cutoff is too loose: without one there are more, but each costs less to find."""
@@ -49,23 +51,29 @@ MOST_FOUND = 4
 
 def drive(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    settings: Settings, cutoff: float, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, settings: Settings, cutoff: float, queries: Queries,
+    bucket: Bucket, progress: Progress, advance: Advance, work: I64,
 ) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
     """Process all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
 
     Return change rows and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Writes to
     the key table, ``progress`` and ``work`` (int64 (COUNTERS,)).
 
-    A finite ``cutoff`` is for one key alone, whose skyband has no pair above it; neither has the one returned. The run then ends before
+    ``zones`` with segments are those of the only key, and end before its first arrival. A finite ``cutoff`` is for one key alone, whose
+    skyband has no pair above it; neither has the one returned. The run then ends before
     the first sub-batch that leaves too few pairs in a list that is ``partial``, or that has more than ``MOST_FOUND`` candidates an arrival.
     """
-    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b)
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b)
     keys, objects = bucket.keys, bucket.objects
     skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
     changes, lists = no_changes(), no_lists(queries)
     scored = settings.sub_batch if cutoff == np.inf else 0
     batch = new_sub_batch(settings.sub_batch, scored, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, scratch, blocks = new_candidates(LARGEST + MOST_FOUND * settings.sub_batch), new_scratch(settings), new_blocks()
+    candidates, scratch, blocks = (
+        new_candidates(LARGEST + MOST_FOUND * settings.sub_batch),
+        new_scratch(settings),
+        new_blocks(zones, settings.sub_batch),
+    )
     steps, seq = np.zeros(len(queries.k), np.int64), 0
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
@@ -75,7 +83,7 @@ def drive(
         while enough(queries, lists):
             batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
             skyband = skyband_of(keys, key, skybands.skyband)
-            candidates = scan(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work)
+            candidates = scan(scoring, objects, offset, zones, batch, skyband, cutoff, candidates, blocks, work)
             if candidates.found < 0:
                 break
             sources = Sources(batch, candidates, skyband)

@@ -7,8 +7,6 @@ Where an object of seq s is at position s + ``offset`` of the arena, partners lo
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from skyband.operators.base import F64, I64
@@ -27,51 +25,26 @@ from skyband.operators.pair_rows.kernels.tables import (
     own_scores,
     with_found,
 )
-
-SMALLEST, LARGEST, UNCOUNTED = 32, 1024, 512
-"""Blocks double from the first size to the second; up to the third, scores are looked at without counting first."""
-
-STRETCH = 32
-"""Scores that are looked at together: in most stretches none is a candidate's."""
-
-
-HIGH, LOW, WIDTH, NEWER_PAIRS, ARRIVAL, COUNT, SORTED, PLACE = range(8)
-"""Entries of ``Blocks.place``."""
-
-
-class Blocks(NamedTuple):
-    """Where a scan of partners is, and its buffers."""
-
-    place: I64
-    """int64 (PLACE,): the block is LOW..HIGH - 1, or as many as WIDTH; the skyband's pairs with an older object from HIGH on; the arrival
-    whose turn it is; candidates found, and those of blocks before, which are in order."""
-    scores: F64
-    """float64 (LARGEST,): those of one arrival with the block."""
-    bars: F64
-    """float64 (LARGEST,): the largest score that a pair with each of the block's objects may have."""
-    near: I64
-    """int64 (STRETCH,): which of a stretch may be candidates."""
-    distances: I64
-    """int64 (LARGEST + 1,): candidates by distance from the block's end."""
-
-
-@maker
-def new_blocks() -> Blocks:
-    """Return buffers for any scan."""
-    return Blocks(
-        np.empty(PLACE, np.int64),
-        np.empty(LARGEST, np.float64),
-        np.empty(LARGEST, np.float64),
-        np.empty(STRETCH, np.int64),
-        np.empty(LARGEST + 1, np.int64),
-    )
-
-
-@inner
-def start_blocks(place: I64, seq: int, width: int) -> None:
-    """Put the scan at the newest objects older than ``seq``, with a block of ``width``."""
-    place[HIGH], place[WIDTH] = seq, width
-    place[NEWER_PAIRS] = place[ARRIVAL] = place[COUNT] = place[SORTED] = 0
+from skyband.operators.topk_pairs.kernels.blocks import (
+    ARRIVAL,
+    COUNT,
+    HIGH,
+    LARGEST,
+    LOW,
+    NEWER_PAIRS,
+    SMALLEST,
+    SORTED,
+    STRETCH,
+    UNCOUNTED,
+    WIDTH,
+    Blocks,
+    bound,
+    newer_than,
+    sort_found,
+    start_blocks,
+)
+from skyband.operators.topk_pairs.kernels.leaves import fill_boxes, scan_segments
+from skyband.operators.zone_maps.kernels.tables import STOP_SEQ, Zones
 
 
 @inner
@@ -81,47 +54,6 @@ def reach(scores: F64, bars: F64) -> bool:
     for j in range(len(scores)):
         hits += scores[j] <= bars[j]
     return hits > 0
-
-
-@inner
-def bound(stair: F64, newer_pairs: int, cutoff: float) -> float:
-    """Return the largest score that a pair may have whose older object is older than those of the skyband's first ``newer_pairs``."""
-    bar = float(stair[newer_pairs - 1]) if newer_pairs > 0 else np.inf
-    return cutoff if bar > cutoff else bar
-
-
-@inner
-def newer_than(older: I64, at: int, seq: int) -> int:
-    """Return the first place from ``at`` on whose older object is before ``seq``."""
-    while at < len(older) and older[at] >= seq:
-        at += 1
-    return at
-
-
-@inner
-def sort_found(older: I64, order: I64, start: int, stop: int, high: int, width: int, distances: I64) -> None:
-    """Fill order[start:stop] with start..stop - 1 by ``older`` descending, equal ones as found; all are in [high - width, high).
-
-    O(found + width); few, to whom the width would be much, are inserted one by one.
-    """
-    if (stop - start) * (stop - start) <= 4 * width:
-        for c in range(start, stop):
-            i = c
-            while i > start and older[order[i - 1]] < older[c]:
-                order[i] = order[i - 1]
-                i -= 1
-            order[i] = c
-        return
-    for i in range(width + 1):
-        distances[i] = 0
-    for c in range(start, stop):
-        distances[high - older[c]] += 1
-    for i in range(1, width + 1):
-        distances[i] += distances[i - 1]
-    for c in range(start, stop):
-        place = high - 1 - older[c]
-        order[start + distances[place]] = c
-        distances[place] += 1
 
 
 @inner
@@ -227,14 +159,14 @@ def scan_block(
 
 @inner
 def scan_blocks(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, cutoff: float, oldest: int, candidates: Candidates,
     blocks: Blocks, work: I64,
 ) -> bool:  # fmt: skip
-    """Find the candidates with partners from ``blocks.place`` on, and their best scores for ``batch.best``.
+    """Find the candidates with partners from ``blocks.place`` on down to seq ``oldest``, and their best scores for ``batch.best``.
 
     ``skyband`` is the key's own. False if ``candidates`` needs more room: then go on with the same ``blocks`` and larger arrays.
     """
-    place, oldest = blocks.place, batch.first_partner[0]
+    place = blocks.place
     while place[HIGH] > oldest:
         high = place[HIGH]
         place[LOW] = max(oldest, high - place[WIDTH])
@@ -247,18 +179,18 @@ def scan_blocks(
         sort_found(candidates.older, candidates.order, place[SORTED], place[COUNT], high, place[WIDTH], blocks.distances)
         place[SORTED], place[ARRIVAL], place[HIGH] = place[COUNT], 0, place[LOW]
         place[WIDTH] = min(2 * place[WIDTH], LARGEST)
-    work[FOUND] += place[COUNT]
     return True
 
 
 @maker
 def scan(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
+    scoring: Scoring, objects: Objects, offset: int, zones: Zones, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
     blocks: Blocks, work: I64,
 ) -> Candidates:  # fmt: skip
     """Find the sub-batch's candidates, those among its arrivals (``batch.scores``) and the others (returned); see the functions above.
 
-    With a finite ``cutoff`` there are none in ``batch.scores``, and ``candidates`` does not grow: ``found`` is -1 if there is no room.
+    ``zones``, if they have segments, cover the partners from the oldest one up to a seq that is not after the sub-batch's first. With a
+    finite ``cutoff`` there are none in ``batch.scores``, and ``candidates`` does not grow: ``found`` is -1 if there is no room.
     """
     if batch.size == 0:
         return with_found(candidates, 0)
@@ -269,8 +201,16 @@ def scan(
         for i in range(batch.size):
             batch.best[i] = np.nan
         start_blocks(blocks.place, batch.first_seq + batch.size, LARGEST)
-    while not scan_blocks(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work):
+    oldest = int(batch.first_partner[0])
+    if len(zones.segments) > 0:
+        oldest = max(oldest, zones.segments[0, STOP_SEQ])
+        fill_boxes(batch, blocks)
+    while not (
+        scan_blocks(scoring, objects, offset, batch, skyband, cutoff, oldest, candidates, blocks, work)
+        and scan_segments(scoring, zones, batch, skyband, cutoff, candidates, blocks, work)
+    ):
         if cutoff < np.inf:
             return with_found(candidates, -1)
         candidates = grow_candidates(candidates, blocks.place[COUNT], 2 * len(candidates.score) + LARGEST)
+    work[FOUND] += blocks.place[COUNT]
     return with_found(candidates, blocks.place[COUNT])
