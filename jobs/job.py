@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from skyband.framework.base.errors import SkybandError, SpecErrors, did_you_mean, one_of, redacted
 from skyband.framework.console.lines import Lines
 from skyband.jobs.arguments import listed, path_of, positive, text, texts, whole_number
-from skyband.jobs.authoring.validate import mistakes
+from skyband.jobs.authoring.validate import checked
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def validate(path: str | os.PathLike[str], env: Mapping[str, str] | None = None,
 
     Never raises for the contents of the file.
     """
-    return mistakes(path_of(path), bool(data), _variables(env))[1]
+    return checked(path_of(path), bool(data), _variables(env)).errors
 
 
 def _variables(env: Mapping[str, str] | None) -> Mapping[str, str] | None:

@@ -57,6 +57,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E126": "a column of the wrong type for its use",
     "SKY-E127": "unknown sets of tokens",
     "SKY-E128": "unknown query",
+    "SKY-E129": "a warning: terms whose combination is not monotone",
     # Expressions and SQL
     "SKY-E130": "error in an expression",
     "SKY-E131": "SQL syntax",

@@ -26,7 +26,7 @@ _COMPARISONS: Final = 100_000
 class Validated:
     """The result of a validation. ``job`` is None iff there are ``errors``, which are in the order of the file.
 
-    ``source``: the text; ``document``: its data (None if the file cannot be read).
+    ``source``: the text; ``document``: its data, and warnings (None if the file cannot be read).
     """
 
     job: Job | None

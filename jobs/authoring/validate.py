@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skyband.jobs.answer import Answer
 from skyband.jobs.parser import help_page
@@ -38,17 +38,22 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Return code 0 if all specs are good, 2 otherwise. Mistakes go to stderr."""
+    from skyband.framework.base.counts import counted
     from skyband.framework.base.errors import printable, redacted, redacted_for_terminal
     from skyband.framework.spec.parsing.assemble import PROFILE
 
     good, found = [], []
     for n, path in enumerate(args.spec):
-        job, errors, looked = mistakes(path, args.data)
+        job, errors, looked, warnings = checked(path, args.data)
         name, queries = (job.job, list(job.queries)) if job is not None else (None, [])
-        found.append({"file": path, "good": not errors, "job": name, "queries": queries, "errors": [e.plain() for e in errors]})
+        reported = {"errors": [e.plain() for e in errors], "warnings": [w.plain() for w in warnings]}
+        found.append({"file": path, "good": not errors, "job": name, "queries": queries, **reported})
         if job is not None and not errors:
             profile = f", profile {os.environ[PROFILE]}" if os.environ.get(PROFILE) else ""
-            good.append(redacted(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}{profile}){looked}"))
+            warned = f", {counted(len(warnings), 'warning')}" if warnings else ""
+            good.append(redacted(f"{path}: good ({counted(len(job.queries), 'query', 'queries')}{profile}{warned}){looked}"))
+            for warning in warnings:
+                print(warning.render(redacted_for_terminal), end="\n\n", file=sys.stderr)
             continue
         if n:
             print(file=sys.stderr)
@@ -57,17 +62,22 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer({"specs": found}, "\n".join(good) if good else None, 0 if len(good) == len(found) else 2)
 
 
-def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError], str]:
-    """Return (job, mistakes, text) of the spec at ``path`` (-: standard input).
+class Checked(NamedTuple):
+    """A spec's job, its mistakes, a description of the first rows of its source, and warnings."""
 
-    With ``data`` the mistakes include those of the source, and the text describes its first rows.
-    """
-    from skyband.jobs.spec import read_spec
+    job: Job | None
+    errors: list[SkybandError]
+    looked: str
+    warnings: list[SkybandError]
 
-    job, errors = read_spec(path, env)
-    if job is None or not data:
-        return job, errors, ""
-    return job, *_of_data(job)
+
+def checked(path: str, data: bool = False, env: Mapping[str, str] | None = None) -> Checked:
+    """Return what is found of the spec at ``path`` (-: standard input); with ``data`` also of its source."""
+    from skyband.jobs.spec import validated
+
+    found = validated(path, env)
+    errors, looked = (found.errors, "") if found.job is None or not data else _of_data(found.job)
+    return Checked(found.job, errors, looked, [] if found.document is None else found.document.warnings)
 
 
 def _of_data(job: Job) -> tuple[list[SkybandError], str]:

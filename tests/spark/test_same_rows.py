@@ -24,7 +24,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.preview.judged import judged
 from skyband.framework.preview.spark_rows import rows_by_spark
 from skyband.framework.spec.load import validate_file
-from skyband.jobs.authoring.validate import mistakes
+from skyband.jobs.authoring.validate import checked
 from skyband.jobs.spec import load_plan
 from tests.framework.preview.test_first_rows import shown
 from tests.specs import spec_text
@@ -148,7 +148,7 @@ def test_all_accept_with_the_same_rows(spark: SparkSession, tmp_path: Path, case
     ACCEPTED[case](tmp_path / "in", spark)
     path = tmp_path / "job.yaml"
     path.write_text(draft(tmp_path / "in", path)[0])
-    _, errors, said = mistakes(str(path), data=True)
+    _, errors, said, _ = checked(str(path), data=True)
     assert not errors, [e.render() for e in errors]
     assert "0 would be rejected" in said and "not looked at" not in said and "not read" not in said
     plan = load_plan(str(path))
@@ -188,7 +188,7 @@ def test_all_refuse_with_a_coded_error(spark: SparkSession, tmp_path: Path, case
     make(tmp_path / "in", spark)
     path = tmp_path / "job.yaml"
     path.write_text(SPEC.replace("FORMAT", form).replace("ID", id_))
-    _, errors, _ = mistakes(str(path), data=True)
+    _, errors, _, _ = checked(str(path), data=True)
     assert errors and all(e.code == "SKY-E206" and e.hint for e in errors), [e.render() for e in errors]
     plan = load_plan(str(path))
     for read in (lambda: judged(plan, results=False), lambda: rows_by_spark(plan, 100, spark)):
@@ -203,12 +203,12 @@ def test_all_refuse_with_a_coded_error(spark: SparkSession, tmp_path: Path, case
         assert not proposes and error.code == "SKY-E201" and error.hint
         return
     (tmp_path / "other.yaml").write_text(proposed)
-    assert proposes and validate_file(tmp_path / "other.yaml", {})[1] == [] and not mistakes(str(tmp_path / "other.yaml"), data=True)[1]
+    assert proposes and validate_file(tmp_path / "other.yaml", {})[1] == [] and not checked(str(tmp_path / "other.yaml"), data=True).errors
 
 
 def test_a_table_of_another_library_too(spark: SparkSession, tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "in"), pa.table(PLAIN))
     path = tmp_path / "job.yaml"
     path.write_text(draft(tmp_path / "in", path)[0].replace("x: double", "x: double\n    gone: int"))
-    (error,) = mistakes(str(path), data=True)[1]
+    (error,) = checked(str(path), data=True).errors
     assert error.code == "SKY-E206" and "the table" in error.message and "lacks the column 'gone'" in error.message

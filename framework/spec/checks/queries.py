@@ -13,8 +13,9 @@ from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, JOB_TABL
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
+from skyband.framework.spec.checks.terms import check_terms
 from skyband.framework.spec.checks.windows import check_window
-from skyband.framework.spec.expressions.scoring import is_linear, scoring_text, term_columns
+from skyband.framework.spec.expressions.scoring import is_linear, scoring_text
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
 from skyband.framework.spec.models.job import ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring
 from skyband.framework.spec.parsing.document import Path
@@ -66,15 +67,7 @@ def _scoring(s: Scope, parameters: Parameters) -> None:
             continue
         good = True
         if isinstance(scoring, GlobalScoring):
-            for i, term in enumerate(scoring.terms):
-                named = term_columns(term)
-                if len(named) != 1 and not s.doc.bad_below((*path, "terms", i)):
-                    what = "names no function" if not named else f"names {one_of([f for f, _ in named])}"
-                    hint = "use exactly one of abs_difference, squared_difference, sum, product"
-                    s.doc.add("SKY-E117", f"a term {what}", s.doc.where_value((*path, "terms", i)), hint)
-                for f, c in named:
-                    good = s.column((*path, "terms", i, f), c) and good
-                good = good and len(named) == 1
+            good = check_terms(s, path, scoring)
         if isinstance(scoring, LinearScoring):
             for c in scoring.linear:
                 good = s.key_column((*path, "linear", c), c) and good

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Final, Literal, NamedTuple
 
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
 from skyband.framework.spec.models.job import (
@@ -100,17 +101,44 @@ def is_linear(scoring: Scoring) -> bool:
     return isinstance(scoring, LinearScoring)
 
 
+_TERMS: Final[Mapping[str, str]] = {
+    "abs_difference": "abs(a.{x} - b.{x})", "squared_difference": "(a.{x} - b.{x}) * (a.{x} - b.{x})", "sum": "(a.{x} + b.{x})",
+    "average": "((a.{x} + b.{x}) / 2)", "product": "a.{x} * b.{x}", "min": "min(a.{x}, b.{x})", "max": "max(a.{x}, b.{x})",
+}  # fmt: skip
+
+
 def _term(term: Term) -> str:
+    if term.expression is not None:
+        return _weighted(term.weight, f"({term.expression})")
     named = term_columns(term)
     function, column = named[0] if named else ("sum", "x")
-    x = _quoted(column)
-    text = {
-        "abs_difference": f"abs(a.{x} - b.{x})",
-        "squared_difference": f"(a.{x} - b.{x}) * (a.{x} - b.{x})",
-        "sum": f"(a.{x} + b.{x})",
-        "product": f"a.{x} * b.{x}",
-    }[function]
-    return _weighted(term.weight, text)
+    return _weighted(term.weight, _TERMS[function].format(x=_quoted(column)))
+
+
+class LocalScore(NamedTuple):
+    """What is known of the expression of a term: the ``columns`` it reads, whether it is proven to be loosely ``monotone``, and whether
+    its values are ``of_one_sign``.
+    """
+
+    columns: tuple[str, ...]
+    monotone: bool
+    of_one_sign: bool
+
+
+def local_score(text: str, kinds: Mapping[str, Kind]) -> LocalScore:
+    """Return what is known of a valid expression over pairs. O(length)."""
+    from skyband.operators.expressions.canonical import attributes
+    from skyband.operators.expressions.monotone import loosely_monotone, sign
+    from skyband.operators.expressions.parser import parse
+
+    node = parse(text, kinds, ("a", "b"), "score")
+    return LocalScore(tuple(c.name for c in attributes(node)), loosely_monotone(node), bool(sign(node)))
+
+
+@cache
+def local_function(function: str) -> LocalScore:
+    """Return what is known of a function of ``TERM_FUNCTIONS``, whatever the column."""
+    return local_score(_TERMS[function].format(x="x"), {"x": "float"})
 
 
 def _quoted(column: str) -> str:

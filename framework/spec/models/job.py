@@ -14,7 +14,6 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, PlainVali
 from pydantic_core import PydanticCustomError
 
 from skyband.framework.base.units import (
-    NUMBER,
     WHOLE,
     Duration,
     JobName,
@@ -214,19 +213,28 @@ class ExpressionScoring(Model):
     keep: Keep | None = Field(default=None, description="State to keep beyond the needs of the queries.")
 
 
-TERM_FUNCTIONS: Final = ("abs_difference", "squared_difference", "sum", "product")
+TERM_FUNCTIONS: Final = ("abs_difference", "squared_difference", "sum", "average", "product", "min", "max")
 
 
 class Term(Model):
-    """A local score of one attribute, times a weight. Use exactly one of the functions."""
+    """A local score of one column, times a weight. Use exactly one of the functions, or an expression."""
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [f]} for f in TERM_FUNCTIONS]})
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [f]} for f in (*TERM_FUNCTIONS, "expression")]})
 
     abs_difference: Name | None = Field(default=None, description="abs(a.x - b.x)")
     squared_difference: Name | None = Field(default=None, description="(a.x - b.x) squared")
     sum: Name | None = Field(default=None, description="a.x + b.x")
+    average: Name | None = Field(default=None, description="(a.x + b.x) / 2")
     product: Name | None = Field(default=None, description="a.x * b.x")
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False), NUMBER] = Field(default=1.0, description="Factor of the term.")
+    min: Name | None = Field(default=None, description="min(a.x, b.x)")
+    max: Name | None = Field(default=None, description="max(a.x, b.x)")
+    expression: Text | None = Field(default=None, description="Any expression over a.<column> and b.<column> of one column.")
+    monotone: bool = Field(
+        default=False,
+        description="Declare that the expression is loosely monotone, where that is not proven: for every value of one row, it rises or "
+        "falls all the way as the other row's value moves away from it, upwards or downwards.",
+    )
+    weight: Number = Field(default=1.0, description="Factor of the term. A negative one turns the order round.")
 
 
 class GlobalScoring(Model):

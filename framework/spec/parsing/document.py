@@ -64,6 +64,8 @@ class Document:
     poisoned: Poisoned = field(default_factory=Poisoned)
     work: Work = field(default_factory=Work)
     """The remaining budget of SQL and expressions."""
+    warnings: list[SkybandError] = field(default_factory=list)
+    """What is valid and may surprise."""
     included: tuple[SourceText, ...] = ()
     """The texts of the included files."""
 
@@ -129,6 +131,10 @@ class Document:
     def add(self, code: str, message: str, where: Where | None, hint: str | None = None) -> None:
         """Add an error."""
         self.errors.append(SkybandError(code, message, hint, where))
+
+    def warn(self, code: str, message: str, where: Where, hint: str | None = None) -> None:
+        """Add a warning."""
+        self.warnings.append(SkybandError(code, message, hint, where))
 
 
 class Filled(yaml.ScalarNode):
