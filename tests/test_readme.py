@@ -28,7 +28,7 @@ FIRST = "docs/tutorials/first-job.md"
 PAGES = (
     "README.md", FIRST,
     *(f"docs/how-to/{name}.md" for name in (
-        "write-a-spec", "top-k-and-thresholds", "skylines", "similar-sets", "loyalty", "test-a-spec", "read-files",
+        "write-a-spec", "top-k-and-thresholds", "pairs", "skylines", "similar-sets", "loyalty", "test-a-spec", "read-files",
         "follow-a-delta-table", "kafka", "generate-rows",
     )),
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 A score s(a, b) is loosely monotone if, for every value of one object, it rises or falls all the way while the other's value moves away from
 it, upwards or downwards; the two directions may differ. ``abs(a.x - b.x)`` is, ``sin(a.x - b.x)`` is not. The proof is over the tree, per
-side and direction, where the score is not null, and up to the last bit of functions of the C library. What it cannot prove may still hold.
+side and direction, where neither the values nor the score are null, and up to the last bit of functions of the C library. What it cannot
+prove may still hold.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import Flag
 from functools import reduce
 from typing import Final, NamedTuple
 
-from skyband.operators.expressions.ast import Attr, Binary, Call, Literal_, Node, Unary
+from skyband.operators.expressions.ast import Attr, Binary, Call, IsNull, Literal_, Node, Unary
 from skyband.operators.expressions.canonical import children
 
 
@@ -111,6 +112,8 @@ def _call(node: Call, parts: list[Facts]) -> Facts:
             return reduce(_greater, parts)
         case "pow":
             return _power(x, node.args[1])
+        case "where" if isinstance(condition := node.args[0], IsNull) and isinstance(condition.x, Attr):
+            return parts[1 if condition.negated else 2]  # of values that are not null
         case "where" if x.trend is Trend.CONSTANT:
             return Facts(_either(parts[1].trend, parts[2].trend), parts[1].sign & parts[2].sign)
     return _UNKNOWN

@@ -29,7 +29,9 @@ TEXTS = st.recursive(
         )
         | st.tuples(st.sampled_from(["min", "max"]), inner, inner).map(lambda t: f"{t[0]}({t[1]}, {t[2]})")
         | st.tuples(inner, st.sampled_from(["2", "3", "0.5", "-1", "0"])).map(lambda t: f"pow({t[0]}, {t[1]})")
-        | st.tuples(st.sampled_from(["a.x > 1", "b.x > 0", "true"]), inner, inner).map(lambda t: f"where({t[0]}, {t[1]}, {t[2]})")
+        | st.tuples(st.sampled_from(["a.x > 1", "b.x > 0", "true", "a.x is null"]), inner, inner).map(
+            lambda t: f"where({t[0]}, {t[1]}, {t[2]})"
+        )
     ),
     max_leaves=6,
 )
@@ -86,6 +88,9 @@ def test_what_is_proven_holds(text: str) -> None:
         ("abs(a.x) * abs(b.x)", False, Sign.NOT_NEGATIVE),
         ("mod(a.x - b.x, 2)", False, Sign.UNKNOWN),
         ("7", True, Sign.NOT_NEGATIVE),
+        ("abs(coalesce(a.x, 0) - b.x)", False, Sign.NOT_NEGATIVE),
+        ("coalesce(b.x, 0) - coalesce(a.x, 0)", True, Sign.UNKNOWN),
+        ("where(a.x is null, 5, a.x) * b.x", True, Sign.UNKNOWN),
         ("haversine(a.x, 0, b.x, 0)", False, Sign.NOT_NEGATIVE),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,20 @@ def test_the_one_of_the_page_for_authors_passes(tmp_path) -> None:
     (test,) = carried(str(spec))
     _, plan = load_tests(str(spec))
     assert compare_tables(plan, test, in_memory.tables_of(plan, test)) == []
+
+
+PAIRS = [
+    text for text in re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/how-to/pairs.md").read_text(encoding="utf-8"), re.S) if "tests:" in text
+]
+
+
+@pytest.mark.parametrize("text", PAIRS, ids=lambda text: re.search(r"job: (.*)", text)[1])
+def test_the_cases_of_the_page_about_pairs_pass(text: str, tmp_path) -> None:
+    spec = tmp_path / "job.yaml"
+    spec.write_text(text)
+    _, plan = load_tests(str(spec))
+    for test in carried(str(spec)):
+        assert test.expect and compare_tables(plan, test, in_memory.tables_of(plan, test)) == [], test.name
 
 
 @pytest.mark.spark
