@@ -1,25 +1,52 @@
-"""The logic of ``Matches``: nothing but the window's index and the numbers of steps."""
+"""The logic of matches: nothing but the window, as the search for partners has it, and the numbers of steps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
 import numpy as np
 
-from skyband.operators.base import ARRIVAL, I64, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.matches.configuration import MatchesConfiguration
+from skyband.operators.base import ARRIVAL, F64, I64, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ
-from skyband.operators.set_index.partners import Pairs, PartnerSearch
+from skyband.operators.pair_rows.queries import PairQuery
+from skyband.operators.pair_rows.search import Pairs, PartnerQuery, PartnerSearch
 from skyband.operators.windows import check_window
 
 LONG_AGO: int = -(2**62)
 
 
-class MatchesLogic:
-    """Every query searches the index for itself, with a bar that rises as it finds."""
+class MatchesConfiguration(Protocol):
+    """The part of an operator's configuration that the logic reads."""
 
-    def __init__(self, configuration: MatchesConfiguration, state: State | None) -> None:
+    @property
+    def queries(self) -> tuple[PairQuery, ...]:
+        """Return the queries of the state."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """Return the largest window."""
+        ...
+
+    def worst_score(self, q: PairQuery) -> float:
+        """Return the largest internal score the query accepts."""
+        ...
+
+    def external(self, score: F64) -> F64:
+        """Return internal scores as users know them."""
+        ...
+
+
+class MatchesLogic:
+    """Every query searches for itself, with a bar that rises as it finds."""
+
+    def __init__(
+        self, configuration: MatchesConfiguration, search: Callable[[Sequence[PartnerQuery]], PartnerSearch], state: State | None
+    ) -> None:
         self.configuration = configuration
         queries = configuration.queries
-        self.search = PartnerSearch(configuration, [(q.k, q.window, configuration.worst(q.min_score, q.max_score)) for q in queries])
+        self.search = search([PartnerQuery(q.k, q.window, configuration.worst_score(q)) for q in queries])
         self.until = LONG_AGO
         self.step = np.zeros((len(queries), 0), np.int64)
         if state is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skyband.operators.base import State
@@ -17,5 +18,6 @@ class Matches(MatchesConfiguration):
     def build(self, state: State | None) -> MatchesLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.matches.logic import MatchesLogic
+        from skyband.operators.set_index.partners import SetPartnerSearch
 
-        return MatchesLogic(self, state)
+        return MatchesLogic(self, partial(SetPartnerSearch, self), state)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Final, Literal, cast
 
 from skyband.operators.base import Kind, Window
 from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node, Type
 from skyband.operators.state_keys import Group, Named, StateKeys
+from skyband.operators.windows import check_window
 
 PAIR_ROWS: Final = StateKeys(
     each={"next": 0, "step": 1, "wake": 1, "due": 1, "shown": 1, "shown_score": 0, "shown_older": 0, "shown_newer": 0},
     groups=(Group(Named("sky_key"), {"sky_score": 0, "sky_older": 0, "sky_newer": 0, "sky_stair": 0}),),
 )
 """The positions of keys in the checkpoint of a K-skyband of pairs, for any operator."""
+
+
+ALL_PAIRS: Final = StateKeys(
+    each={"next": 0, "step": 1},
+    groups=(Group(Named("key"), {"older": 0, "newer": 0, "score": 0, "newer_time": 0, "older_time": 0, "end": 0}),),
+)
+"""The positions of keys in the checkpoint of a table of all pairs, for any operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,34 @@ class PairQuery:
     min_score: float | None = None
     max_score: float | None = None
     every_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedPairQuery:
+    """All pairs of ``window`` with score in [min_score, max_score]; ``every_micros``: net changes at its multiples only."""
+
+    name: str
+    window: Window
+    min_score: float | None = None
+    max_score: float | None = None
+    every_micros: int | None = None
+
+
+def check_bounded(queries: Sequence[BoundedPairQuery], window: Window, what: str) -> None:
+    """Raise ValueError unless the queries for all pairs within bounds can be answered from one state of ``window``."""
+    check_window(window, window, what)
+    if not queries:
+        raise ValueError(f"a {what} state needs at least one query")
+    if len({q.name for q in queries}) < len(queries):
+        raise ValueError("two queries of one name")
+    for q in queries:
+        check_window(q.window, window, q.name)
+        if q.min_score is None and q.max_score is None:
+            raise ValueError(f"{q.name}: no score bound")
+        if any(bound is not None and isnan(bound) for bound in (q.min_score, q.max_score)):
+            raise ValueError(f"{q.name}: a score bound is not a number")
+        if q.every_micros is not None and q.every_micros < 1:
+            raise ValueError(f"{q.name}: every must be at least 1 microsecond")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from skyband.operators.base import F64, Column, Window
 from skyband.operators.expressions.ast import Literal_, Node
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
-from skyband.operators.pair_rows.queries import Between, PairsOfSides, all_of
+from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery, PairsOfSides, all_of
 from skyband.operators.set_index.functions import DISTANCES, SIMILARITIES, Similarity
 
 NEARLY_ZERO: float = nextafter(0.0, -1.0)
@@ -57,13 +57,13 @@ class SetsConfiguration(PairsOfSides):
         if any(bound is not None and isnan(bound) for bound in (min_score, max_score)):
             raise ValueError(f"{name}: a score bound is not a number")
 
-    def worst(self, min_score: float | None, max_score: float | None) -> float:
-        """The largest internal score of a pair whose score reaches the bound."""
+    def worst_score(self, q: PairQuery | BoundedPairQuery) -> float:
+        """The largest internal score of a pair that the query accepts."""
         if self.similarity == "hamming":
-            return inf if max_score is None else max_score + 0.0
-        if min_score is None or min_score <= 0:
+            return inf if q.max_score is None else q.max_score + 0.0
+        if q.min_score is None or q.min_score <= 0:
             return NEARLY_ZERO
-        return -(least_square(min_score) if self.similarity == "cosine" else min_score)
+        return -(least_square(q.min_score) if self.similarity == "cosine" else q.min_score)
 
     def external(self, score: F64) -> F64:
         """Internal scores as users know them: a cosine is the root of what it is ranked by."""

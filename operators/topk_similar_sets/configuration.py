@@ -32,7 +32,3 @@ class TopKSimilarSetsConfiguration(SetsConfiguration):
         check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk_similar_sets")
         for q in self.queries:
             self.check_bounds(q.name, q.min_score, q.max_score)
-
-    def worst_score(self, q: PairQuery) -> float:
-        """The largest internal score the query accepts."""
-        return self.worst(q.min_score, q.max_score)

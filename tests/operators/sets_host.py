@@ -12,9 +12,8 @@ import numpy as np
 from skyband.operators.base import NULL, Arrivals, Ragged
 from skyband.operators.expressions import parse
 from skyband.operators.matches.operator import Matches
-from skyband.operators.pair_rows.queries import Between, PairQuery
+from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
 from skyband.operators.set_index.functions import SIMILARITIES
-from skyband.operators.similar_sets.configuration import SimilarSetsQuery
 from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.operators.host import blocks_of, in_order, play
@@ -171,7 +170,7 @@ def random_pairs_case(seed: int, rows: int = 60) -> Case:
     window, queries = random_window(rng), []
     for i in range(int(rng.integers(1, 4))):
         bound, every = random_bound(rng, common["similarity"]), int(rng.integers(1, 15)) if rng.random() < 0.4 else None
-        q = SimilarSetsQuery(f"q{i}", random_window(rng, window), every_micros=every)
+        q = BoundedPairQuery(f"q{i}", random_window(rng, window), every_micros=every)
         queries.append(replace(q, **{"max_score" if common["similarity"] == "hamming" else "min_score": bound}))
     return finished(rng, SimilarSets(**common, window=window, queries=tuple(queries)), where, rows)
 

@@ -19,9 +19,8 @@ from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 from skyband.operators.matches.operator import Matches
-from skyband.operators.pair_rows.queries import Between, PairQuery
+from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
 from skyband.operators.side_by_side import SideBySide
-from skyband.operators.similar_sets.configuration import SimilarSetsQuery
 from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
@@ -89,7 +88,7 @@ def similar(window: Window, similarity: Any, where: str | None = None, between: 
 def similar_enough(window: Window, similarity: Any, bound: str, value: float) -> SimilarSets:
     smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
     queries: Any = tuple(
-        SimilarSetsQuery(f"{w}, {e}", w, every_micros=e, **{bound: value}) for w, e in ((window, None), (smaller, None), (window, 7))
+        BoundedPairQuery(f"{w}, {e}", w, every_micros=e, **{bound: value}) for w, e in ((window, None), (smaller, None), (window, 7))
     )
     return SimilarSets(tokens="words", similarity=similarity, window=window, queries=queries, texts=("a", "b"))
 

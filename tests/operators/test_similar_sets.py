@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.matches.operator import Matches
-from skyband.operators.pair_rows.queries import PairQuery
-from skyband.operators.similar_sets.configuration import SimilarSetsQuery
+from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery
 from skyband.operators.similar_sets.operator import SimilarSets
 from tests.operators.host import band_of
 from tests.operators.pairs_host import text_of
@@ -81,7 +80,7 @@ def rows_of(sets: list[list[int]], start: int = 0) -> Arrivals:
 
 
 def test_every_pair_of_copies_is_told_and_taken_back() -> None:
-    queries = (SimilarSetsQuery("q", Window(4), min_score=1.0),)
+    queries = (BoundedPairQuery("q", Window(4), min_score=1.0),)
     logic = SimilarSets(tokens="tokens", similarity="jaccard", window=Window(4), queries=queries).build(None)
     changes = logic.advance(rows_of([[1, 2]] * 6), 6)
     assert np.count_nonzero(changes.sign > 0) == 0 + 1 + 2 + 3 + 3 + 3
@@ -102,13 +101,13 @@ def test_an_arrivals_matches_are_its_best_the_newest_first() -> None:
 def test_wrong_configurations_are_refused() -> None:
     w = Window(10)
     good: dict[str, Any] = {"tokens": "t", "similarity": "jaccard", "window": w}
-    near = SimilarSetsQuery("q", w, min_score=0.5)
+    near = BoundedPairQuery("q", w, min_score=0.5)
     SimilarSets(**good, queries=(near,))
     for wrong in (
-        {"queries": ()}, {"queries": (near, near)}, {"queries": (SimilarSetsQuery("q", w),)}, {"similarity": "near", "queries": (near,)},
-        {"queries": (SimilarSetsQuery("q", Window(11), min_score=0.5),)}, {"queries": (SimilarSetsQuery("q", w, max_score=0.5),)},
-        {"queries": (SimilarSetsQuery("q", w, min_score=float("nan")),)}, {"similarity": "hamming", "queries": (near,)},
-        {"queries": (SimilarSetsQuery("q", w, min_score=0.5, every_micros=0),)},
+        {"queries": ()}, {"queries": (near, near)}, {"queries": (BoundedPairQuery("q", w),)}, {"similarity": "near", "queries": (near,)},
+        {"queries": (BoundedPairQuery("q", Window(11), min_score=0.5),)}, {"queries": (BoundedPairQuery("q", w, max_score=0.5),)},
+        {"queries": (BoundedPairQuery("q", w, min_score=float("nan")),)}, {"similarity": "hamming", "queries": (near,)},
+        {"queries": (BoundedPairQuery("q", w, min_score=0.5, every_micros=0),)},
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"."):
             SimilarSets(**{**good, **wrong})
@@ -125,7 +124,7 @@ def test_window_snapshots_equal_those_of_another_library(similarity: Any) -> Non
     rng = np.random.default_rng(8)
     sets = [rng.choice(14, int(rng.integers(1, 9)), replace=False).tolist() for _ in range(900)]
     at_least, n = 0.567, 150
-    queries = (SimilarSetsQuery("q", Window(n), min_score=at_least),)
+    queries = (BoundedPairQuery("q", Window(n), min_score=at_least),)
     logic = SimilarSets(tokens="tokens", similarity=similarity, window=Window(n), queries=queries).build(None)
     for lo in range(0, 900, 100):
         logic.advance(rows_of(sets[lo : lo + 100], lo), lo + 100)

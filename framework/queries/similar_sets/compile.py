@@ -20,11 +20,11 @@ def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Op
 
 def _draft(context: Context, group: Shared) -> OperatorDraft:
     def build(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.similar_sets.configuration import SimilarSetsQuery
+        from skyband.operators.pair_rows.queries import BoundedPairQuery
         from skyband.operators.similar_sets.operator import SimilarSets
 
         asked = (
-            SimilarSetsQuery(m.name, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group.entries, group.queries, strict=True)
+            BoundedPairQuery(m.name, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group.entries, group.queries, strict=True)
         )
         return cast(Operator, SimilarSets(**group.configuration(context, texts), queries=tuple(asked)))
 

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner
+from skyband.operators.pair_rows.kernels.partners import (
+    KEY,
+    NEWER,
+    OLDER,
+    QUERY,
+    FoundPartners,
+    PartnerQueries,
+    Partners,
+    advance_windows,
+    ensure_capacity,
+    no_partners,
+    sort_best_first,
+)
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_STORED,
@@ -22,55 +34,8 @@ from skyband.operators.pair_rows.kernels.tables import (
 )
 from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group, side_of
 from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
-from skyband.operators.set_index.kernels.probe import FoundPartners, PairCondition, ProbingSet, probe, sift_down
+from skyband.operators.set_index.kernels.probe import PairCondition, ProbingSet, probe
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup, new_staircase
-
-QUERY, KEY, NEWER, OLDER, PARTNER_COLUMNS = range(5)
-"""Columns of the partners found: ``NEWER`` is twice the arrival's seq, plus 1 if it is on side a."""
-
-
-class PartnerQueries(NamedTuple):
-    """Which partners each query asks for. All of shape (queries,)."""
-
-    k: I64
-    """int64: the number of best partners, or 0 for all."""
-    window_count: I64
-    """int64: objects of the window, or ``UNBOUNDED``."""
-    window_micros: I64
-    """int64: microseconds of the window, or ``UNBOUNDED``."""
-    worst_score: F64
-    """float64: the largest internal score."""
-
-
-class Partners(NamedTuple):
-    """Partners found, grouped by arrival; the best first for queries with ``k`` > 0."""
-
-    fields: I64
-    """int64 (size, PARTNER_COLUMNS)."""
-    score: F64
-    """float64 (size,)."""
-
-
-@inner
-def advance_windows(first: I64, queries: PartnerQueries, times: I64, offset: int, seq: int) -> None:
-    """Move every query's window on to end with the object ``seq``: ``first`` (queries,) becomes the seq of its first object."""
-    now = times[seq + offset]
-    for q in range(len(first)):
-        low = max(first[q], seq + 1 - queries.window_count[q])
-        while low < seq and times[low + offset] <= now - queries.window_micros[q]:
-            low += 1
-        first[q] = low
-
-
-@inner
-def sort_best_first(found: FoundPartners, count: int) -> None:
-    """Sort a heap of ``count`` partners, the best first."""
-    scores, olders = found.score, found.older
-    for last in range(count - 1, 0, -1):
-        score, older = scores[last], olders[last]
-        scores[last], olders[last] = scores[0], olders[0]
-        i = sift_down(found, last, score, older)
-        scores[i], olders[i] = score, older
 
 
 @inner
@@ -82,18 +47,6 @@ def copy_attributes(objects: Objects, position: int, floats: F64, integers: I64)
         integers[row] = objects.integers[row, position]
 
 
-@jit
-def ensure_capacity(partners: Partners, written: int, more: int) -> Partners:
-    """Return the first ``written`` partners with room for ``more``, in new arrays if these are too small."""
-    if written + more <= len(partners.score):
-        return partners
-    size = 2 * (written + more)
-    new = Partners(np.empty((size, PARTNER_COLUMNS), np.int64), np.empty(size, np.float64))
-    new.fields[:written] = partners.fields[:written]
-    new.score[:written] = partners.score[:written]
-    return new
-
-
 def find_partners(
     test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, function: int, has_condition: bool,
     queries: PartnerQueries, keys: I64, objects: Objects, advance: Advance, sets: ArrivingSets, index: Index, counters: I64,
@@ -103,7 +56,7 @@ def find_partners(
     The arrivals ``sets`` are in the windows' arena already. Returns the partners, their number, and the (perhaps new) index. Writes to the
     key table and to ``counters`` (int64 (PROBED,)).
     """
-    partners, written = Partners(np.empty((256, PARTNER_COLUMNS), np.int64), np.empty(256, np.float64)), 0
+    partners, written = no_partners(), 0
     lookup, staircase = new_lookup(sets.largest), new_staircase(1)
     found = FoundPartners(np.empty(1024, np.float64), np.empty(1024, np.int64))
     query_count, tokens = len(queries.k), sets.tokens

@@ -15,6 +15,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined
+from skyband.operators.pair_rows.kernels.partners import FoundPartners, add_found
 from skyband.operators.prefetch import prefetch
 from skyband.operators.set_index.functions import HAMMING
 from skyband.operators.set_index.kernels.similarity import best_score, may_reach, popcount, score_of
@@ -64,15 +65,6 @@ class ProbingSet(NamedTuple):
     """int64: the group it is compared with."""
     step_count: int
     """int64: the number of steps of the staircase, at least 1."""
-
-
-class FoundPartners(NamedTuple):
-    """The partners found, in no order. Arrays have room for every possible partner."""
-
-    score: F64
-    """float64 (size,): internal scores."""
-    older: I64
-    """int64 (size,): their seqs."""
 
 
 class PairCondition(NamedTuple):
@@ -251,48 +243,10 @@ def probe_all(
     return count
 
 
-@inner
-def ranks_after(score: float, older: int, other_score: float, other_older: int) -> bool:
-    """Return True if the first partner ranks after the second."""
-    return score > other_score or (score == other_score and older < other_older)
-
-
-@inner
-def sift_down(found: FoundPartners, size: int, score: float, older: int) -> int:
-    """Move entries of a heap of ``size`` with a free root up until the partner fits; return its position. O(log size)."""
-    scores, olders = found.score, found.older
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
-        if child + 1 < size and ranks_after(scores[child + 1], olders[child + 1], scores[child], olders[child]):
-            child += 1
-        if ranks_after(score, older, scores[child], olders[child]):
-            break
-        scores[i], olders[i] = scores[child], olders[child]
-        i = child
-    return i
-
-
 @inner_inlined
 def add_partner(found: FoundPartners, count: int, k: int, score: float, older: int, staircase: Staircase) -> int:
-    """Add a partner; return the new count. O(log k) with ``k`` > 0, else O(1)."""
-    scores, olders = found.score, found.older
-    if k == 0 or count < k:
-        i = count
-        count += 1
-        while k > 0 and i > 0:
-            up = (i - 1) >> 1
-            if not ranks_after(score, older, scores[up], olders[up]):
-                break
-            scores[i], olders[i] = scores[up], olders[up]
-            i = up
-    elif ranks_after(score, older, scores[0], olders[0]):
-        return count
-    else:
-        i = sift_down(found, k, score, older)
-    scores[i], olders[i] = score, older
+    """Add a partner as ``add_found`` does, and lower the only step to the worst of k; return the new count."""
+    count = add_found(found, count, k, score, older)
     if k > 0 and count == k:
-        staircase.limit[0] = scores[0]
+        staircase.limit[0] = found.score[0]
     return count

@@ -9,6 +9,7 @@ import numpy as np
 
 from skyband.operators.base import I64, NEVER
 from skyband.operators.jit import inner, inner_inlined, jit
+from skyband.operators.pair_rows.kernels.partners import FoundPartners
 from skyband.operators.pair_rows.kernels.tables import (
     FOUND,
     IS_A,
@@ -24,7 +25,7 @@ from skyband.operators.pair_rows.kernels.tables import (
 from skyband.operators.set_index.functions import HAMMING
 from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group
 from skyband.operators.set_index.kernels.index import ask_ahead, insert, lacks_room, look_up, rebuild, sort_few
-from skyband.operators.set_index.kernels.probe import FoundPartners, PairCondition, ProbingSet, probe
+from skyband.operators.set_index.kernels.probe import PairCondition, ProbingSet, probe
 from skyband.operators.set_index.kernels.tables import SLOT_BITS, Index, Staircase, TokenLookup, Tokens, new_staircase
 
 FEW = 192

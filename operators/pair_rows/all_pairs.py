@@ -1,27 +1,68 @@
-"""The logic of ``SimilarSets``: a table of pairs, from which changes are read (``life``)."""
+"""The logic of operators that keep all pairs within bounds of their score: a table of pairs, from which changes are read (``life``)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
 import numpy as np
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, EXPIRY, I64, NEVER, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.base import (
+    ARRIVAL,
+    BOUNDARY,
+    EXPIRY,
+    F64,
+    I64,
+    NEVER,
+    AnyArray,
+    Arrivals,
+    Changes,
+    Instant,
+    Items,
+    State,
+    Window,
+)
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ
-from skyband.operators.set_index.partners import PartnerSearch
-from skyband.operators.similar_sets.configuration import SimilarSetsConfiguration
-from skyband.operators.similar_sets.life import Alive, Lives, new_pairs, no_pairs, set_count_ends, shown_span, still_needed, wake
+from skyband.operators.pair_rows.life import Alive, Lives, new_pairs, no_pairs, set_count_ends, shown_span, still_needed, wake
+from skyband.operators.pair_rows.queries import BoundedPairQuery
+from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch
 from skyband.operators.windows import check_window, count_of, micros_of
 
 LONG_AGO: int = -(2**62)
 
 
-class SimilarSetsLogic:
+class AllPairsConfiguration(Protocol):
+    """The part of an operator's configuration that the logic reads."""
+
+    @property
+    def queries(self) -> tuple[BoundedPairQuery, ...]:
+        """Return the queries of the state."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """Return the largest window."""
+        ...
+
+    def worst_score(self, q: BoundedPairQuery) -> float:
+        """Return the largest internal score the query accepts."""
+        ...
+
+    def external(self, score: F64) -> F64:
+        """Return internal scores as users know them."""
+        ...
+
+
+class AllPairsLogic:
     """Finds pairs once, for the loosest bound and the largest window; every query shows its part of them."""
 
-    def __init__(self, configuration: SimilarSetsConfiguration, state: State | None) -> None:
+    def __init__(
+        self, configuration: AllPairsConfiguration, search: Callable[[Sequence[PartnerQuery]], PartnerSearch], state: State | None
+    ) -> None:
         self.configuration = configuration
         queries, window = configuration.queries, configuration.window
-        worst = [configuration.worst(q.min_score, q.max_score) for q in queries]
-        self.search = PartnerSearch(configuration, [(0, window, max(worst))])
+        worst = [configuration.worst_score(q) for q in queries]
+        self.search = search([PartnerQuery(0, window, max(worst))])
         windows = [*(q.window.within(window) for q in queries), window]
         self.lives = Lives(
             np.array([count_of(w) for w in windows], np.int64), np.array([micros_of(w) for w in windows], np.int64),

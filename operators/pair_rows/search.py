@@ -1,0 +1,139 @@
+"""Search for the partners of each arrival: the window of every key and the queries that search it, for operators that need no skyband."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, AnyArray, Arrivals, Instant, Window
+from skyband.operators.expressions.compile import PairKernel
+from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, QUERY, PartnerQueries, Partners
+from skyband.operators.pair_rows.kernels.tables import Advance, Settings
+from skyband.operators.pair_rows.queries import Between
+from skyband.operators.pair_rows.windows import Windows
+from skyband.operators.windows import count_of, micros_of
+
+
+class Pairs(NamedTuple):
+    """The pairs found. All arrays of shape (m,)."""
+
+    query: I64
+    """int64."""
+    key: I64
+    """int64."""
+    older: I64
+    """int64: seq."""
+    newer: I64
+    """int64: twice the newer seq, plus 1 if that one is the pair's ``a``."""
+    score: F64
+    """float64: internal."""
+
+
+class PartnerQuery(NamedTuple):
+    """The partners that are searched for."""
+
+    k: int
+    """The number of best partners of an arrival; 0 for all."""
+    window: Window
+    """The window whose last object is the arrival."""
+    worst_score: float
+    """The largest internal score."""
+
+
+class SearchConfiguration(Protocol):
+    """The part of an operator's configuration that a search reads."""
+
+    @property
+    def window(self) -> Window:
+        """Return the largest window."""
+        ...
+
+    @property
+    def between(self) -> Between | None:
+        """Return the two sides, if there are any."""
+        ...
+
+    @property
+    def kernel(self) -> PairKernel:
+        """Return the kernel that decides which pairs are candidates."""
+        ...
+
+    def side_codes(self) -> tuple[int, int]:
+        """Return the codes of the side column for a and for b."""
+        ...
+
+
+class PartnerSearch(ABC):
+    """The windows of one bucket, with the queries that search them; a subclass finds the partners."""
+
+    def __init__(self, configuration: SearchConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0) -> None:
+        """Search for ``queries``; ``sub_batch``: the most arrivals of a key that are taken together."""
+        between, window = configuration.between, configuration.window
+        self.windows = Windows(window, configuration.kernel)
+        side_row, codes = (-1, (0, 0)) if between is None else (self.windows.int_names.index(between.column), configuration.side_codes())
+        self.settings = Settings(0, count_of(window), micros_of(window), sub_batch, side_row, *codes)
+        self.between = between
+        ends = [q.window.within(window) for q in queries]
+        self.queries = PartnerQueries(
+            np.array([q.k for q in queries], np.int64), np.array([count_of(w) for w in ends], np.int64),
+            np.array([micros_of(w) for w in ends], np.int64), np.array([q.worst_score for q in queries], np.float64),
+        )  # fmt: skip
+        self.arrived = self.unusable = self.on_a_side = self.found = 0
+
+    @abstractmethod
+    def _find(self, arrivals: Arrivals, advance: Advance) -> tuple[Partners, int]:
+        """Return the partners of ``arrivals``, which are in the windows already, grouped by key and arrival, and their number."""
+
+    @abstractmethod
+    def _unusable(self, arrivals: Arrivals) -> AnyArray:
+        """Return a mask (n,) of the arrivals that no pair can use, whatever their side."""
+
+    @abstractmethod
+    def _work_done(self) -> dict[str, int]:
+        """Return and reset the counters of the search."""
+
+    def grow(self, keys: int) -> int:
+        """Enlarge the tables to ``keys`` keys; return the number of new ones."""
+        return self.windows.grow(keys)
+
+    def find(self, arrivals: Arrivals, since: Instant, until: Instant) -> tuple[I64, I64, Pairs]:
+        """Put arrivals (at least one) into the windows, and find their pairs.
+
+        Returns the arrivals' keys, the seq of each key's first, and the pairs by key and arrival. The tables must hold the keys (``grow``).
+        """
+        unusable = self._unusable(arrivals)
+        if self.between is not None:
+            side = arrivals.columns[self.between.column]
+            on_a_side = (side == self.settings.code_a) | (side == self.settings.code_b)
+            unusable = unusable & on_a_side
+        self.arrived += len(arrivals)
+        self.on_a_side += len(arrivals) if self.between is None else int(np.count_nonzero(on_a_side))
+        self.unusable += int(np.count_nonzero(unusable))
+        keys, first = self.windows.append(arrivals, since)
+        partners, n = self._find(arrivals, Advance(keys, first, since, until))
+        self.found += n
+        fields = partners.fields[:n]
+        query, key, older, newer = (fields[:, c].copy() for c in (QUERY, KEY, OLDER, NEWER))
+        return keys, first, Pairs(query, key, older, newer, partners.score[:n].copy())
+
+    def restore(self, rows: Arrivals, next_seq: I64, until: Instant) -> None:
+        """Fill the windows with the rows that the host kept."""
+        self.grow(len(next_seq))
+        self.windows.restore(rows, next_seq, until)
+
+    @staticmethod
+    def items(older: I64, newer: I64) -> I64:
+        """Return the items (m, 2) in the order of the roles; ``newer`` is as in ``Pairs``."""
+        newer_seq, newer_is_a = newer >> 1, (newer & 1) == 1
+        return np.stack([np.where(newer_is_a, newer_seq, older), np.where(newer_is_a, older, newer_seq)], axis=1)
+
+    def counters(self, queries: int) -> dict[str, int]:
+        """Return and reset the counters of arrivals, of the search, and of arrivals that no pair can use (``unusable``)."""
+        counters = {"objects": self.arrived, **self._work_done(), "candidates": self.found}
+        for i in range(queries):
+            counters |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.on_a_side}
+        self.arrived = self.unusable = self.on_a_side = self.found = 0
+        return counters
