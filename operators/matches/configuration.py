@@ -1,11 +1,14 @@
-"""What every arriving set's most similar older ones are asked for."""
+"""What every arrival's best older partners are asked for, by the similarity of sets or by a scoring expression."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from skyband.operators.pair_rows.queries import PairQuery
+from skyband.operators.base import Window
+from skyband.operators.expressions.ast import Node
+from skyband.operators.pair_rows.queries import Between, PairQuery
+from skyband.operators.pair_rows.scored import ScoredPairs
 from skyband.operators.set_index.configuration import SetsConfiguration
 from skyband.operators.state_keys import StateKeys
 from skyband.operators.windows import check_ranked
@@ -30,8 +33,41 @@ class MatchesConfiguration(SetsConfiguration):
 
     def __post_init__(self) -> None:
         self.check()
-        check_ranked(self.queries, max([q.k for q in self.queries], default=1), self.window, self.direction, "matches")
+        _check_queries(self.queries, self.window, self.direction)
         for q in self.queries:
             self.check_bounds(q.name, q.min_score, q.max_score)
-            if q.every_micros is not None:
-                raise ValueError(f"{q.name}: what is reported once has no boundaries")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredMatchesConfiguration(ScoredPairs):
+    """For every arriving object its ``k`` best older ones in the query's window by a score, reported once, at its arrival.
+
+    a is the older object, or with ``between`` the one of side a. Queries agree in the bound on the better side (see ``ScoredPairs``).
+    ``texts`` are the plan's text constants. Raises ValueError for k < 1, a window larger than the state's or of another kind, a bound that
+    is NaN, ``every_micros``, and equal sides.
+    """
+
+    scoring: Node
+    direction: Literal["min", "max"]
+    where: Node | None = None
+    between: Between | None = None
+    queries: tuple[PairQuery, ...]
+    window: Window
+    texts: tuple[str, ...] = ()
+
+    state_format: ClassVar[str] = "ScoredMatches"
+    query_types: ClassVar[frozenset[str]] = frozenset({"matches"})
+    keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
+    lasting: ClassVar[bool] = False
+    state_keys: ClassVar[StateKeys] = MatchesConfiguration.state_keys
+
+    def __post_init__(self) -> None:
+        _check_queries(self.queries, self.window, self.direction)
+        self.check_scored()
+
+
+def _check_queries(queries: tuple[PairQuery, ...], window: Window, direction: str) -> None:
+    check_ranked(queries, max([q.k for q in queries], default=1), window, direction, "matches")
+    for q in queries:
+        if q.every_micros is not None:
+            raise ValueError(f"{q.name}: what is reported once has no boundaries")

@@ -1,4 +1,4 @@
-"""For every arriving set its most similar older ones, reported once (docs/algorithms D3)."""
+"""For every arrival its best older partners, reported once (docs/algorithms D2, D3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from skyband.operators.base import State
-from skyband.operators.matches.configuration import MatchesConfiguration
+from skyband.operators.matches.configuration import MatchesConfiguration, ScoredMatchesConfiguration
 
 if TYPE_CHECKING:
     from skyband.operators.matches.logic import MatchesLogic
@@ -21,3 +21,14 @@ class Matches(MatchesConfiguration):
         from skyband.operators.set_index.partners import SetPartnerSearch
 
         return MatchesLogic(self, partial(SetPartnerSearch, self), state)
+
+
+class ScoredMatches(ScoredMatchesConfiguration):
+    """The operator of a ``ScoredMatchesConfiguration``; its changes are those of ``Matches``."""
+
+    def build(self, state: State | None) -> MatchesLogic:
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.matches.logic import MatchesLogic
+        from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
+
+        return MatchesLogic(self, partial(ScoredPartnerSearch, self), state)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, State
-from skyband.operators.expressions.canonical import attributes
+from skyband.operators.base import F64, I64, AnyArray, Arrivals, State
 from skyband.operators.expressions.compile import bound_type, count_type, score_type
 from skyband.operators.pair_rows.kernels.tables import (
     KEY_COLUMNS,
@@ -55,10 +54,8 @@ class PairsLogic(PairRowsLogic):
     """About N vectorised scores per arrival, O(k) per change."""
 
     def __init__(self, configuration: TopKPairsConfiguration, state: State | None) -> None:
-        self.pairs = configuration
+        self.scored = configuration
         self.zones: dict[int, KeyZones] = {}
-        self.negated = configuration.direction == "max"
-        self.read = attributes(configuration.scoring)
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
@@ -77,16 +74,10 @@ class PairsLogic(PairRowsLogic):
 
     def _driver(self, compiled: Callable[..., Any], zones: dict[int, KeyZones]) -> ZonedDriver:
         """Return a compiled driver with the scoring of the configuration."""
-        return ZonedDriver(compiled, self.pairs, zones)
+        return ZonedDriver(compiled, self.scored, zones)
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Return which arrivals have a null in an attribute of the score."""
-        bad = np.zeros(len(arrivals), bool)
-        for c in self.read:
-            x = arrivals.columns[c.name]
-            bad |= np.isnan(x) if c.kind == "float" else x == NULL
-        return bad
+        return self.scored.unusable(arrivals)
 
     def _external(self, score: F64) -> F64:
-        out: F64 = (-score if self.negated else score) + 0.0
-        return out
+        return self.scored.external(score)

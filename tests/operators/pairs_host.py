@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skyband.operators.base import NULL, Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.pair_rows.queries import Between, PairQuery
+from skyband.operators.matches.operator import ScoredMatches
+from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
+from skyband.operators.threshold_pairs.operator import ThresholdPairs
 from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.host import band_of as band_of
 from tests.operators.host import blocks_of, in_order, play
@@ -111,7 +113,7 @@ def random_window(rng: np.random.Generator, largest: Window | None = None) -> Wi
 class Case:
     """A random job and stream; ``score`` and ``where`` as the oracle calls them."""
 
-    op: TopKPairs
+    op: Any
     stream: Stream
     score: Score
     where: Score
@@ -129,20 +131,20 @@ class Case:
         sides = None if between is None else (between.column, *self.op.side_codes())
         return oracle.Stream([int(t) for t in self.stream.time[mine]], objects, score, self.op.direction == "max", sides)
 
-    def query(self, q: PairQuery) -> oracle.Query:
+    def query(self, q: Any) -> oracle.Query:
         w, n = q.window, self.op.window
         return oracle.Query(
-            q.k, n.count if w.count is None else w.count, n.micros if w.micros is None else w.micros,
+            getattr(q, "k", 10**9), n.count if w.count is None else w.count, n.micros if w.micros is None else w.micros,
             -math.inf if q.min_score is None else q.min_score, math.inf if q.max_score is None else q.max_score, q.every_micros,
             getattr(self.op, "max_per_object", None),
         )  # fmt: skip
 
-    def expected(self) -> list[tuple[Any, ...]]:
+    def expected(self, replay: Callable[..., list[oracle.Row]] = oracle.replay) -> list[tuple[Any, ...]]:
         keys = [self.key_stream(k) for k in range(int(self.stream.key.max()) + 1)]
         out: list[tuple[Any, ...]] = []
         for i, q in enumerate(self.op.queries):
             for k, s in enumerate(keys):
-                out += oracle.replay(i, k, s, self.query(q), self.end)
+                out += replay(i, k, s, self.query(q), self.end)
         return out
 
 
@@ -187,6 +189,45 @@ def random_case(seed: int, rows: int = 60, everything: bool = False) -> Case:
     return Case(op, stream, SCORES[text], WHERES[where], int(stream.time[-1]) + int(rng.choice([1, 3, 200])))
 
 
+def random_bounded_case(seed: int, rows: int = 60) -> Case:
+    """A job for all pairs within bounds of their score."""
+    rng, case = np.random.default_rng(seed), random_case(seed, rows)
+    better = _better_bound(rng, case)
+    queries = []
+    for q in case.op.queries:
+        worse = float(rng.choice([-2.0, 0.0, 0.0, 1.0, 2.0, np.inf])) if better is None or rng.random() < 0.6 else None
+        queries.append(BoundedPairQuery(q.name, q.window, *_bounds(case, better, worse), q.every_micros))
+    return _searching(case, ThresholdPairs, tuple(queries))
+
+
+def random_matches_case(seed: int, rows: int = 60) -> Case:
+    """A job for the best older partners of every arrival."""
+    rng, case = np.random.default_rng(seed), random_case(seed, rows)
+    better = _better_bound(rng, case)
+    queries = []
+    for q in case.op.queries:
+        worse = float(rng.integers(-2, 4)) if rng.random() < 0.4 else None
+        queries.append(PairQuery(q.name, int(rng.choice([1, 1, 2, 3, 8])), q.window, *_bounds(case, better, worse)))
+    return _searching(case, ScoredMatches, tuple(queries))
+
+
+def _better_bound(rng: np.random.Generator, case: Case) -> float | None:
+    """One that few expressions have, as each has to be compiled."""
+    few = case.score in (SCORES[JOBS[0][0]], SCORES[JOBS[2][0]])
+    return 1.0 if few and rng.random() < 0.4 else None
+
+
+def _bounds(case: Case, better: float | None, worse: float | None) -> tuple[float | None, float | None]:
+    return (better, worse) if case.op.direction == "min" else (worse, better)
+
+
+def _searching(case: Case, kind: Any, queries: tuple[Any, ...]) -> Case:
+    """The job with an operator that searches partners, instead of one with a skyband."""
+    op = case.op
+    given = {name: getattr(op, name) for name in ("scoring", "direction", "where", "between", "window", "texts")}
+    return replace(case, op=kind(**given, queries=queries))
+
+
 def text_of(rows: list[tuple[Any, ...]]) -> str:
     """Rows as text: tells -0.0 from 0.0, and lists of two runs compare as bytes."""
     return "\n".join(map(repr, rows))
@@ -199,7 +240,9 @@ def drive(
     fed = 0
 
     def prepare(logic: Any) -> None:
-        logic.settings = logic.settings._replace(sub_batch=sub_batch or logic.settings.sub_batch)
+        if sub_batch:
+            host = getattr(logic, "search", logic)
+            host.settings = host.settings._replace(sub_batch=sub_batch)
 
     def kept(logic: Any, block: Arrivals, until: int) -> Arrivals:
         nonlocal fed

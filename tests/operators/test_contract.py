@@ -18,7 +18,7 @@ from skyband.operators.contract import BrokenContract, SnapshotRequest, check_op
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
-from skyband.operators.matches.operator import Matches
+from skyband.operators.matches.operator import Matches, ScoredMatches
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.similar_sets.operator import SimilarSets
@@ -26,6 +26,7 @@ from skyband.operators.single_rows.scores import Linear
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
 from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
+from skyband.operators.threshold_pairs.operator import ThresholdPairs
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
 from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
@@ -91,6 +92,14 @@ def similar_enough(window: Window, similarity: Any, bound: str, value: float) ->
         BoundedPairQuery(f"{w}, {e}", w, every_micros=e, **{bound: value}) for w, e in ((window, None), (smaller, None), (window, 7))
     )
     return SimilarSets(tokens="words", similarity=similarity, window=window, queries=queries, texts=("a", "b"))
+
+
+def bounded(window: Window, scoring: str, between: Between | None = None, **bounds: float) -> ThresholdPairs:
+    smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
+    queries = tuple(BoundedPairQuery(f"{w}, {e}", w, every_micros=e, **bounds) for w, e in ((window, None), (smaller, None), (window, 7)))  # type: ignore[arg-type]
+    return ThresholdPairs(
+        scoring=parse(scoring, SCHEMA), direction="max", between=between, window=window, queries=queries, texts=("a", "b")
+    )
 
 
 def many(window: Window) -> dict[str, Any]:
@@ -171,6 +180,17 @@ OPERATORS: dict[str, Any] = {
         between=Between("t", "a", "b"),
         texts=("a", "b"),
     ),
+    "matches by score": ScoredMatches(
+        scoring=parse("abs(a.x - b.x) + a.n", SCHEMA),
+        direction="min",
+        window=BOTH,
+        queries=(PairQuery("one", 1, BOTH), PairQuery("few", 3, Window(4), None, 2.0)),
+        between=Between("t", "a", "b"),
+        texts=("a", "b"),
+    ),
+    "bounded pairs, count": bounded(COUNT, "abs(a.x - b.x)", min_score=1.0, max_score=3.0),
+    "bounded pairs, time": bounded(TIME, "a.x - b.y", min_score=0.0),
+    "bounded pairs, both, sides": bounded(BOTH, "a.n * b.x", Between("t", "a", "b"), max_score=0.0),
     "many topk, count": many_topk(COUNT, False),
     "many topk, time, deletes": many_topk(TIME, True),
     "many topk, both, deletes": many_topk(BOTH, True),
@@ -188,7 +208,7 @@ def requests(op: Any) -> list[SnapshotRequest | None] | None:
     """What to ask ``snapshot`` for, for operators without ``queries``; None: the suite reads it off those."""
     if isinstance(op, SideBySide):
         return [snapshot_requests(p, 99)[0] for p in op.parts]
-    if isinstance(op, SimilarSets):
+    if isinstance(op, SimilarSets | ThresholdPairs):
         return [None if q.every_micros else SnapshotRequest(10**6, q.window) for q in op.queries]
     if not isinstance(op, ManyTopK | ManyThreshold):
         return None

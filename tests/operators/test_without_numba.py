@@ -93,6 +93,14 @@ def capped_pairs(seed: int) -> Iterable[Any]:
     return pairs(pairs_host, test_capped_pairs.capped_case, seed)
 
 
+def threshold_pairs(seed: int) -> Iterable[Any]:
+    return pairs(pairs_host, pairs_host.random_bounded_case, seed)
+
+
+def scored_matches(seed: int) -> Iterable[Any]:
+    return pairs(pairs_host, pairs_host.random_matches_case, seed)
+
+
 def topk_similar_sets(seed: int) -> Iterable[Any]:
     return pairs(sets_host, sets_host.random_case, seed)
 
@@ -133,6 +141,8 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "skyline": (skyline, 0, 40),
     "topk_pairs": (topk_pairs, 500, 580),
     "capped_pairs": (capped_pairs, 500, 560),
+    "threshold_pairs": (threshold_pairs, 500, 560),
+    "scored_matches": (scored_matches, 500, 560),
     "topk_similar_sets": (topk_similar_sets, 500, 560),
     "similar_sets": (similar_sets, 500, 540),
     "matches": (matches, 500, 540),

@@ -7,7 +7,7 @@ float, NaN for a pair that is no candidate (the predicate included).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -129,6 +129,23 @@ def replay(query_index: int, key: int, stream: Stream, query: Query, until: int)
         (query_index, key, *rest, p[3], p[4], p[0])
         for *rest, p in changes(found, query.every, Watched(stream, query, all_pairs(stream, query.min_score, query.max_score)))
     ]
+
+
+def matched(stream: Any, query: Any, pairs: Sequence[Any], until: int) -> Iterator[tuple[int, int, int, Any]]:
+    """(at, step, pos, pair): of every arrival its ``k`` best of ``pairs`` (as of ``Watched``) with older objects of its window."""
+    step = 0
+    for newer, t in enumerate(stream.times):
+        first = first_alive(stream, query, t, newer + 1)
+        best = [p for p in pairs if p[2] == newer and p[1] >= first][: query.k]
+        step += bool(best)
+        for pos, p in enumerate(best if t < until else []):
+            yield t, step, pos, p
+
+
+def matches(query_index: int, key: int, stream: Stream, query: Query, until: int) -> list[Row]:
+    """The ``k`` best pairs of every arriving object with older ones of its window, reported once."""
+    pairs = all_pairs(stream, query.min_score, query.max_score)
+    return [(query_index, key, t, step, pos, 1, "arrival", p[3], p[4], p[0]) for t, step, pos, p in matched(stream, query, pairs, until)]
 
 
 def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[int, int, float]]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.oracles.events import changes, instants
-from tests.oracles.pairs import Watched, first_alive
+from tests.oracles.pairs import Watched, first_alive, matched
 
 Attributes = dict[str, Any]
 Row = tuple[Any, ...]
@@ -105,15 +105,12 @@ def replay(query_index: int, key: int, stream: Stream, query: Query, until: int)
 
 
 def matches(query_index: int, key: int, stream: Stream, query: Query, until: int) -> list[Row]:
-    """The ``k`` best pairs of every arriving set with older ones of its window, told once."""
-    pairs, out, step = all_pairs(stream, query.bound), [], 0
-    for newer, t in enumerate(stream.times):
-        first = first_alive(stream, query, t, newer + 1)
-        best = [p for p in pairs if p[2] == newer and p[1] >= first][: query.k]
-        step += bool(best)
-        for pos, p in enumerate(best if t < until else []):
-            out.append((query_index, key, t, step, pos, 1, "arrival", p[3], p[4], score_of(stream.similarity, p[0])))
-    return out
+    """The ``k`` best pairs of every arriving set with older ones of its window, reported once."""
+    score, pairs = stream.similarity, all_pairs(stream, query.bound)
+    return [
+        (query_index, key, t, step, pos, 1, "arrival", p[3], p[4], score_of(score, p[0]))
+        for t, step, pos, p in matched(stream, query, pairs, until)
+    ]
 
 
 def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[int, int, float]]:

@@ -1,0 +1,264 @@
+"""Find the partners of arrivals by their scores: those within a bound, or the k best of each arrival (docs/algorithms D2).
+
+Arrivals of a key are taken some at a time. A range of older objects, contiguous in the arena, is scored for all of them before the next
+range, so that it stays in the first-level cache. Ranges may come in any order; from the newest objects to the oldest, bars rise soonest.
+Where an object of seq s is at position s + ``offset`` of the arena, partners low..high are at low + offset..high + offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.operators.base import F64, I64
+from skyband.operators.jit import inner, maker
+from skyband.operators.pair_rows.kernels.partners import (
+    KEY,
+    NEWER,
+    OLDER,
+    QUERY,
+    FoundPartners,
+    PartnerQueries,
+    Partners,
+    add_found,
+    advance_windows,
+    ensure_capacity,
+    no_partners,
+    sort_best_first,
+)
+from skyband.operators.pair_rows.kernels.sub_batch import next_sub_batch
+from skyband.operators.pair_rows.kernels.tables import (
+    FIRST_ALIVE,
+    FIRST_STORED,
+    IS_B,
+    IS_NEITHER,
+    NEXT_SEQ,
+    REGION_START,
+    SCORED,
+    Advance,
+    Objects,
+    Scoring,
+    Settings,
+    SubBatch,
+    new_sub_batch,
+)
+
+SMALLEST, LARGEST, UNCOUNTED = 64, 1024, 128
+"""Ranges double from the first size to the second; up to the third, scores are looked at without counting first."""
+
+STRETCH = 32
+"""Scores that are compared with a bar together: in most stretches none reaches it."""
+
+
+class Best(NamedTuple):
+    """What every query has of every arrival of a sub-batch. S = its largest size."""
+
+    first: I64
+    """int64 (queries, S): seq of the first object in the query's window when the arrival comes."""
+    found: I64
+    """int64 (queries, S): partners in the heap."""
+    start: I64
+    """int64 (queries,): where the heaps of a query start, one after another."""
+    room: I64
+    """int64 (queries,): places of each of its heaps; 0 for queries for all partners."""
+    heaps: FoundPartners
+    """The heaps, of queries for the best partners."""
+
+
+@maker
+def new_best(queries: PartnerQueries, size: int) -> Best:
+    """Return what queries have of no arrivals, for sub-batches of up to ``size``."""
+    n = len(queries.k)
+    return Best(
+        np.zeros((n, size), np.int64), np.zeros((n, size), np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64),
+        FoundPartners(np.empty(0, np.float64), np.empty(0, np.int64)),
+    )  # fmt: skip
+
+
+@maker
+def start_best(queries: PartnerQueries, times: I64, offset: int, batch: SubBatch, window_first: I64, best: Best) -> Best:
+    """Return ``best`` for the arrivals of ``batch``, with nothing found. ``window_first`` (queries,): the windows' first seqs, moved on."""
+    places, size = 0, best.found.shape[1]
+    for q in range(len(queries.k)):
+        best.start[q] = places
+        best.room[q] = min(queries.k[q], batch.first_seq + batch.size - batch.first_partner[0])
+        places += best.room[q] * size
+    for i in range(batch.size):
+        advance_windows(window_first, queries, times, offset, batch.first_seq + i)
+        for q in range(len(queries.k)):
+            best.first[q, i], best.found[q, i] = window_first[q], 0
+    if places <= len(best.heaps.score):
+        return best
+    heaps = FoundPartners(np.empty(2 * places, np.float64), np.empty(2 * places, np.int64))
+    return Best(best.first, best.found, best.start, best.room, heaps)
+
+
+@inner
+def heap_of(best: Best, query: int, i: int) -> FoundPartners:
+    """Return a view of the heap of one query and arrival, for leaves."""
+    start = best.start[query] + i * best.room[query]
+    return FoundPartners(best.heaps.score[start : start + best.room[query]], best.heaps.older[start : start + best.room[query]])
+
+
+@inner
+def bar_of(queries: PartnerQueries, best: Best, query: int, i: int, upto: int) -> float:
+    """Return the largest score with which a partner before seq ``upto`` can be one of those that the query asks for."""
+    k = queries.k[query]
+    if k == 0 or best.found[query, i] < k:
+        return float(queries.worst_score[query])
+    worst = best.start[query] + i * best.room[query]
+    bar = best.heaps.score[worst]
+    return float(np.nextafter(bar, -np.inf)) if upto <= best.heaps.older[worst] else float(bar)
+
+
+@inner
+def loosest_bar(queries: PartnerQueries, best: Best, i: int, upto: int) -> float:
+    """Return the largest score with which a partner before seq ``upto`` can be found by any query."""
+    bar = -np.inf
+    for q in range(len(queries.k)):
+        if best.first[q, i] < upto:
+            bar = max(bar, bar_of(queries, best, q, i, upto))
+    return bar
+
+
+@inner
+def score_range(
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, i: int, first: int, upto: int, bar: float, scores: F64, work: I64
+) -> int:
+    """Fill ``scores`` with those of arrival i and the partners first..upto - 1, unless none is at most ``bar``.
+
+    Return how many are at the most; with 0 the scores are undefined.
+    """
+    count_as_a, score_as_a = scoring.count_as_a, scoring.score_as_a
+    count_as_b, score_as_b = scoring.count_as_b, scoring.score_as_b
+    floats, integers, start, stop, good = objects.floats, objects.integers, first + offset, upto + offset, upto - first
+    work[SCORED] += upto - first
+    if good > UNCOUNTED and bar < np.inf:
+        if batch.side[i] == IS_B:
+            good = count_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], bar)
+        else:
+            good = count_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], bar)
+        if good == 0:
+            return 0
+    if batch.side[i] == IS_B:
+        score_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], scores)
+    else:
+        score_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], scores)
+    return good
+
+
+@inner
+def reach(scores: F64, bar: float) -> bool:
+    """Return True if one of ``scores`` is at most ``bar``, without a branch for each."""
+    hits = 0
+    for j in range(len(scores)):
+        hits += scores[j] <= bar
+    return hits > 0
+
+
+@inner
+def put(partners: Partners, row: int, query: int, key: int, older: int, newer: int, score: float) -> None:
+    """Write row ``row`` of the partners found."""
+    fields = partners.fields[row]
+    fields[QUERY], fields[KEY], fields[OLDER], fields[NEWER] = query, key, older, newer
+    partners.score[row] = score
+
+
+@inner
+def take_range(
+    queries: PartnerQueries, key: int, batch: SubBatch, i: int, first: int, upto: int, scores: F64, best: Best, partners: Partners,
+    written: int,
+) -> int:  # fmt: skip
+    """Give arrival i's ``scores`` with the partners first..upto - 1 to every query: into heaps, or as rows; return how many are written."""
+    for q in range(len(queries.k)):
+        low, k, bar = max(first, best.first[q, i]), queries.k[q], bar_of(queries, best, q, i, upto)
+        if k == 0:
+            for older in range(upto - 1, low - 1, -1):
+                if scores[older - first] <= bar:
+                    put(partners, written, q, key, older, batch.newer[i], scores[older - first])
+                    written += 1
+        else:
+            heap, count, top = heap_of(best, q, i), best.found[q, i], upto
+            while top > low:
+                bottom = max(low, top - STRETCH)
+                if reach(scores[bottom - first : top - first], bar):
+                    for older in range(top - 1, bottom - 1, -1):
+                        if scores[older - first] <= bar:
+                            count = add_found(heap, count, k, scores[older - first], older)
+                            if count == k:
+                                bar = heap.score[0]
+                top = bottom
+            best.found[q, i] = count
+    return written
+
+
+@maker
+def scan_range(
+    scoring: Scoring, objects: Objects, offset: int, queries: PartnerQueries, key: int, batch: SubBatch, low: int, high: int, scores: F64,
+    best: Best, partners: Partners, written: int, work: I64,
+) -> tuple[Partners, int]:  # fmt: skip
+    """Find the partners of seq low..high - 1 for all arrivals of ``batch``; return the (perhaps new) rows and their number.
+
+    ``scores`` has room for the range. O(arrivals * range) vectorised scores.
+    """
+    whole = queries.k.min() == 0
+    for i in range(batch.size):
+        first, upto = max(low, batch.first_partner[i]), min(high, batch.first_seq + i)
+        if first >= upto or batch.side[i] == IS_NEITHER:
+            continue
+        bar = loosest_bar(queries, best, i, upto)
+        most = score_range(scoring, objects, offset, batch, i, first, upto, bar, scores, work)
+        if most > 0:
+            if whole:
+                partners = ensure_capacity(partners, written, most * len(queries.k))
+            written = take_range(queries, key, batch, i, first, upto, scores, best, partners, written)
+    return partners, written
+
+
+@inner
+def write_best(queries: PartnerQueries, key: int, batch: SubBatch, best: Best, partners: Partners, written: int) -> int:
+    """Write every arrival's best partners, the best first; return how many are written."""
+    for i in range(batch.size):
+        for q in range(len(queries.k)):
+            heap, count = heap_of(best, q, i), best.found[q, i]
+            sort_best_first(heap, count)
+            for at in range(count):
+                put(partners, written, q, key, heap.older[at], batch.newer[i], heap.score[at])
+                written += 1
+    return written
+
+
+def find_partners(
+    count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
+    settings: Settings, queries: PartnerQueries, keys: I64, objects: Objects, advance: Advance, work: I64,
+) -> tuple[Partners, int]:  # fmt: skip
+    """Find the partners of all arrivals of ``advance`` for every query; the functions are those of ``Scoring``.
+
+    The arrivals are in the windows' arena already. Returns the partners and their number: best ones grouped by arrival, all ones by ranges.
+    Writes to the key table and to ``work`` (int64 (COUNTERS,)).
+    """
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b)
+    partners, written = no_partners(), 0
+    batch = new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0])
+    best, scores, window_first = new_best(queries, settings.sub_batch), np.empty(LARGEST, np.float64), np.empty(len(queries.k), np.int64)
+    for g in range(len(advance.keys)):
+        key, seq = advance.keys[g], advance.first_new[g]
+        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
+        window_first[:] = keys[key, FIRST_ALIVE]
+        while seq < keys[key, NEXT_SEQ]:
+            batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
+            best = start_best(queries, objects.times, offset, batch, window_first, best)
+            high, width = seq + batch.size, SMALLEST
+            while high > batch.first_partner[0]:
+                low = max(batch.first_partner[0], high - width)
+                partners, written = scan_range(
+                    scoring, objects, offset, queries, key, batch, low, high, scores, best, partners, written, work
+                )  # fmt: skip
+                high, width = low, min(2 * width, LARGEST)
+            partners = ensure_capacity(partners, written, best.found[:, : batch.size].sum())
+            written = write_best(queries, key, batch, best, partners, written)
+            keys[key, FIRST_ALIVE] = first_alive
+            seq += batch.size
+    return partners, written

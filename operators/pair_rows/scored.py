@@ -1,0 +1,89 @@
+"""What configurations of pairs with a scoring expression have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from skyband.operators.base import F64, NULL, AnyArray, Arrivals, Column, Window
+from skyband.operators.expressions.ast import Binary, Literal_, Node
+from skyband.operators.expressions.bounds import trivial
+from skyband.operators.expressions.canonical import attributes
+from skyband.operators.expressions.compile import PairKernel, compile_pair
+from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery, PairsOfSides, all_of
+
+
+class ScoredPairs(PairsOfSides):
+    """Pairs (a, b) with a score; each configuration declares these fields.
+
+    Queries that share a state agree in the bound on its *better* side (``min_score`` for direction min): it decides which pairs are
+    candidates at all.
+    """
+
+    scoring: Node
+    direction: Literal["min", "max"]
+    where: Node | None
+    queries: Sequence[PairQuery | BoundedPairQuery]
+    window: Window
+
+    def check_scored(self) -> None:
+        """Raise ValueError for other directions, bounds that disagree, equal sides, or a score or condition that is none."""
+        if self.direction not in ("min", "max"):
+            raise ValueError(f"direction is {self.direction!r}, not 'min' or 'max'")
+        if len({self._better_bound(q) for q in self.queries}) > 1:
+            raise ValueError("queries of one state must agree in " + ("min_score" if self.direction == "min" else "max_score"))
+        if self.between is not None:
+            self.between.check()
+        _ = self.kernel  # raises ValueError for a scoring expression that is not a number, or a text constant without a code
+
+    def _better_bound(self, q: PairQuery | BoundedPairQuery) -> float | None:
+        return q.min_score if self.direction == "min" else q.max_score
+
+    def worst_score(self, q: PairQuery | BoundedPairQuery) -> float:
+        """Return the largest internal score (negated for direction max) the query accepts."""
+        bound = q.max_score if self.direction == "min" else q.min_score
+        return inf if bound is None else (bound if self.direction == "min" else -bound) + 0.0
+
+    def external(self, score: F64) -> F64:
+        """Return internal scores as users write them."""
+        out: F64 = (-score if self.direction == "max" else score) + 0.0
+        return out
+
+    def unusable(self, arrivals: Arrivals) -> AnyArray:
+        """Return which arrivals (n,) have a null in an attribute of the score."""
+        bad = np.zeros(len(arrivals), bool)
+        for c in attributes(self.scoring):
+            x = arrivals.columns[c.name]
+            bad |= np.isnan(x) if c.kind == "float" else x == NULL
+        return bad
+
+    @property
+    def candidates(self) -> Node | None:
+        """Return the condition a pair must meet to be a candidate: ``where``, the sides, the bound on the better side."""
+        parts = self.conditions(self.where)
+        bound = self._better_bound(self.queries[0])
+        if bound is not None:
+            op = ">=" if self.direction == "min" else "<="
+            parts.append(Binary(type="bool", op=op, x=self.scoring, y=Literal_(type="float", value=float(bound))))
+        return all_of(parts)
+
+    @cached_property
+    def kernel(self) -> PairKernel:
+        """Return block kernels of the score under ``candidates``; the newer object is ``b`` (``kernel.swapped``: it is ``a``)."""
+        codes = {text: code for code, text in enumerate(self.texts)}
+        return compile_pair(self.scoring, self.candidates, self.direction == "max", codes)
+
+    @cached_property
+    def has_bounds(self) -> bool:
+        """Return True if bounds of the score or of ``candidates`` depend on the boxes of objects, so that zone maps may exclude some."""
+        return not trivial(self.kernel)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the attributes of the scoring expression and of the conditions."""
+        found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in attributes(n)}
+        return tuple(found.values())

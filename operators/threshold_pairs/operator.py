@@ -1,0 +1,23 @@
+"""Every pair of a stream with a score within bounds (docs/algorithms D2). The shared state is those pairs, of the largest window."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from skyband.operators.base import State
+from skyband.operators.threshold_pairs.configuration import ThresholdPairsConfiguration
+
+if TYPE_CHECKING:
+    from skyband.operators.pair_rows.all_pairs import AllPairsLogic
+
+
+class ThresholdPairs(ThresholdPairsConfiguration):
+    """The operator of a ``ThresholdPairsConfiguration``."""
+
+    def build(self, state: State | None) -> AllPairsLogic:
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.pair_rows.all_pairs import AllPairsLogic
+        from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
+
+        return AllPairsLogic(self, partial(ScoredPartnerSearch, self), state)
