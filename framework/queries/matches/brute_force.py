@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.framework.queries.pair_rows.brute_force import pairs_of
+from skyband.framework.queries.matches.forms import of_sets
+from skyband.framework.queries.pair_rows.brute_force import Compare, pairs_of
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.set_pairs.brute_force import comparing
+from skyband.framework.queries.scored_pairs import brute_force as scored
+from skyband.framework.queries.set_pairs import brute_force as sets
 from skyband.framework.verify.brute_force.objects import Found
+
+
+def comparing(question: Question) -> Compare:
+    """Return what compares pairs of sets, or scores pairs of rows."""
+    return sets.comparing(question) if of_sets(question.plan.operators[question.query.operator]) else scored.comparing(question)
 
 
 def reported(question: Question) -> Found | None:

@@ -1,4 +1,4 @@
-"""Matches: for every arriving row the k older ones whose sets of tokens are most similar to its own, reported once."""
+"""Matches: for every arriving row the k best older ones, by the similarity of their sets or by a score of both rows, reported once."""
 
 from __future__ import annotations
 
@@ -9,36 +9,83 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.queries.matches.compile import compile_sets
+from skyband.framework.plan.model import OperatorNode, QueryNode
+from skyband.framework.queries.matches.compile import compile_matches
+from skyband.framework.queries.matches.forms import of_sets
 from skyband.framework.queries.matches.model import Matches
-from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
+from skyband.framework.queries.pair_rows.model import pair_of
+from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.scored_pairs.scored_pairs_type import check_scored_pairs, facts_of_scored_pairs
+from skyband.framework.queries.set_pairs.set_pairs_type import check_set_pairs, facts_of_set_pairs
+from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
+from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
 
 
-class MatchesType(SetPairsType):
+class MatchesType(QueryType):
     """See ``protocol.QueryType``."""
 
     name = "matches"
     model = Matches
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
+    sides = PAIR_SIDES
     shows_k = False
+    shares = "scoring and direction (or tokens and similarity), where and between"
 
-    def item(self, query: Any) -> ItemShape:
+    def item(self, query: Matches) -> ItemShape:
         """A pair, which is not kept after it is reported."""
-        return replace(super().item(query), lasting=False)
+        return replace(pair_of(query.between), lasting=False)
+
+    def check(self, scope: Scope, path: Path, query: Matches) -> None:
+        """Check that the entry has one of the two forms, and what all entries of that form have in common."""
+        doc = scope.doc
+        if query.scoring is not None and query.tokens is not None:
+            doc.add("SKY-E117", "a matches query has either scoring or tokens", doc.where_key((*path, "tokens")), "remove one of them")
+        elif query.tokens is not None:
+            _positive_bounds(scope, path, query)
+            check_set_pairs(scope, path, query)
+        elif query.scoring is not None:
+            if "similarity" in query.model_fields_set and not doc.bad((*path, "similarity")):
+                said = "similarity compares sets of tokens, not scores"
+                doc.add("SKY-E117", said, doc.where_key((*path, "similarity")), "remove it, or use tokens instead of scoring")
+            check_scored_pairs(scope, path, query)
+        elif not doc.bad((*path, "scoring")) and not doc.bad((*path, "tokens")):
+            said = "a matches query needs scoring or tokens"
+            doc.add("SKY-E111", said, doc.where_key(path), "scoring: the name of a scoring function, or tokens: the name of sets")
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
-        return compile_sets(context, entries)
+        return compile_matches(context, entries)
+
+    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
+        """Return the score or the similarity, the condition and the sides."""
+        return facts_of_set_pairs(node) if of_sets(node) else facts_of_scored_pairs(node)
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""
         from skyband.framework.queries.matches.brute_force import reported
 
         return reported(question)
+
+    def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
+        """See ``protocol.QueryType``."""
+        from skyband.framework.queries.matches.brute_force import comparing
+        from skyband.framework.queries.pair_rows.brute_force import item_scores
+
+        return item_scores(question, items, comparing(question))
+
+
+def _positive_bounds(s: Scope, path: Path, query: Matches) -> None:
+    """Check that bounds of a similarity are numbers that a similarity can have."""
+    for field, wrong, words in (
+        ("min_score", query.min_score is not None and query.min_score <= 0, "more than 0"),
+        ("max_score", query.max_score is not None and query.max_score < 0, "at least 0"),
+    ):
+        at = (*path, field)
+        if wrong and not s.doc.bad(at):
+            s.doc.add("SKY-E114", f"{'.'.join(map(str, at))} of sets must be {words}", s.doc.where_value(at))
 
 
 QUERY_TYPE = MatchesType()

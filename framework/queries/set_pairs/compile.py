@@ -7,15 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from skyband.framework.plan.drafts import Context, QueryEntry, share
 from skyband.framework.plan.model import TOKENS
 from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
-from skyband.framework.queries.set_pairs.model import SetPairs
+from skyband.framework.queries.pair_rows.model import Between
 from skyband.operators.base import Window
 from skyband.operators.expressions.ast import Node
-from skyband.operators.set_index.functions import DISTANCES
+from skyband.operators.set_index.functions import DISTANCES, Similarity
+
+
+class SetQuery(Protocol):
+    """The fields of an entry that its state needs."""
+
+    @property
+    def tokens(self) -> str | None:
+        """Return the name of the sets."""
+        ...
+
+    @property
+    def similarity(self) -> Similarity:
+        """Return the similarity."""
+        ...
+
+    @property
+    def where(self) -> str | None:
+        """Return the condition."""
+        ...
+
+    @property
+    def between(self) -> Between | None:
+        """Return the sides."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +57,7 @@ class Shared:
     """Entries that share a state. ``window``: the union of theirs."""
 
     entries: tuple[QueryEntry, ...]
-    queries: tuple[SetPairs, ...]
+    queries: tuple[SetQuery, ...]
     where: Node | None
     window: Window
 
@@ -54,8 +78,8 @@ class Shared:
         """The operator's configuration but for its queries."""
         first = self.queries[0]
         return {
-            "tokens": TOKENS + first.tokens, "similarity": first.similarity, "where": self.where, "between": sides(context, first.between),
-            "window": self.window, "texts": texts,
+            "tokens": TOKENS + str(first.tokens), "similarity": first.similarity, "where": self.where,
+            "between": sides(context, first.between), "window": self.window, "texts": texts,
         }  # fmt: skip
 
 
@@ -67,12 +91,12 @@ def shared(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Shared]:
     wheres: dict[str, Node] = {}
 
     def key(m: QueryEntry) -> _Key:
-        query = cast(SetPairs, m.query)
+        query = cast(SetQuery, m.query)
         where = parse(query.where, context.kinds, ("a", "b"), "predicate") if query.where is not None else None
         if where is not None:
             wheres.setdefault(canonical(where), where)
-        return _Key(query.tokens, query.similarity, canonical(where) if where is not None else None, sides_key(query.between))
+        return _Key(str(query.tokens), query.similarity, canonical(where) if where is not None else None, sides_key(query.between))
 
     for k, group in share(entries, key):
-        queries = tuple(cast(SetPairs, m.query) for m in group)
+        queries = tuple(cast(SetQuery, m.query) for m in group)
         yield Shared(group, queries, wheres[k.where] if k.where is not None else None, Window.union(m.window for m in group))

@@ -12,13 +12,35 @@ from skyband.framework.plan.model import TOKENS, OperatorNode, QueryNode
 from skyband.framework.queries.pair_rows.check import check_between, check_room
 from skyband.framework.queries.pair_rows.model import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
-from skyband.framework.queries.set_pairs.model import SetPairs
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.set_index.functions import AT_MOST_ONE, DISTANCES
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+def check_set_pairs(scope: Scope, path: Path, query: Any) -> None:
+    """Check the sets, the bound and the sides, and that the window has room for a pair."""
+    _check_tokens(scope, (*path, "tokens"), query.tokens)
+    if not scope.doc.bad((*path, "similarity")):
+        _check_bound(scope, path, query)
+    too_large = query.min_score is not None and query.min_score > 1 and query.similarity in AT_MOST_ONE
+    if too_large and not scope.doc.bad((*path, "min_score")):
+        said = f"no {query.similarity} similarity is larger than 1"
+        scope.doc.add("SKY-E114", said, scope.doc.where_value((*path, "min_score")))
+    if query.between is not None:
+        check_between(scope, (*path, "between"), query.between)
+    check_room(scope, path, query)
+
+
+def facts_of_set_pairs(node: OperatorNode) -> list[tuple[str, str]]:
+    """Return the similarity, the condition and the sides, for ``explain``."""
+    op: Any = node.operator
+    facts = [("similarity", f"{op.similarity} of {op.tokens.removeprefix(TOKENS)}")]
+    facts += [("where", canonical_text(op.where))] if op.where is not None else []
+    facts += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
+    return facts
 
 
 class SetPairsType(QueryType):
@@ -32,25 +54,12 @@ class SetPairsType(QueryType):
         return pair_of(query.between)
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
-        """Check the sets, the bound, the sides, and that the window has room for a pair."""
-        _check_tokens(scope, (*path, "tokens"), query.tokens)
-        if not scope.doc.bad((*path, "similarity")):
-            _check_bound(scope, path, query)
-        too_large = query.min_score is not None and query.min_score > 1 and query.similarity in AT_MOST_ONE
-        if too_large and not scope.doc.bad((*path, "min_score")):
-            said = f"no {query.similarity} similarity is larger than 1"
-            scope.doc.add("SKY-E114", said, scope.doc.where_value((*path, "min_score")))
-        if query.between is not None:
-            check_between(scope, (*path, "between"), query.between)
-        check_room(scope, path, query)
+        """See ``check_set_pairs``."""
+        check_set_pairs(scope, path, query)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
-        """Return the similarity, the condition and the sides."""
-        op: Any = node.operator
-        facts = [("similarity", f"{op.similarity} of {op.tokens.removeprefix(TOKENS)}")]
-        facts += [("where", canonical_text(op.where))] if op.where is not None else []
-        facts += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
-        return facts
+        """See ``facts_of_set_pairs``."""
+        return facts_of_set_pairs(node)
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""
@@ -66,7 +75,7 @@ class SetPairsType(QueryType):
         return item_scores(question, items, comparing(question))
 
 
-def _check_bound(s: Scope, path: Path, query: SetPairs) -> None:
+def _check_bound(s: Scope, path: Path, query: Any) -> None:
     wrong, right = ("min_score", "max_score") if query.similarity in DISTANCES else ("max_score", "min_score")
     if getattr(query, wrong) is not None and not s.doc.bad((*path, wrong)):
         kind = "a distance: the smallest rank first" if query.similarity in DISTANCES else "a similarity: the largest rank first"

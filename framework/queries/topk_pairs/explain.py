@@ -6,20 +6,17 @@ import math
 from typing import Any
 
 from skyband.framework.base.counts import counted
-from skyband.framework.plan.explain_parts import assumed_rows, canonical_text, state_size
+from skyband.framework.plan.explain_parts import assumed_rows, state_size
 from skyband.framework.plan.model import OperatorNode, Plan
+from skyband.framework.queries.scored_pairs.scored_pairs_type import facts_of_scored_pairs
 from skyband.operators.pair_rows.capped.limits import limits_of
 
 
 def facts(node: OperatorNode) -> list[tuple[str, str]]:
-    """The score, the condition and the sides."""
-    op: Any = node.operator
-    shown = [("score", f"{canonical_text(op.scoring)} ({node.direction} first)")]
-    shown += [("where", canonical_text(op.where))] if op.where is not None else []
-    shown += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
-    cap = cap_of(op)
-    shown += [("at most", f"{counted(cap, 'pair')} of a result with the same row")] if cap is not None else []
-    return shown
+    """What all pairs with a score have, and the cap."""
+    cap = cap_of(node.operator)
+    at_most = [("at most", f"{counted(cap, 'pair')} of a result with the same row")] if cap is not None else []
+    return facts_of_scored_pairs(node) + at_most
 
 
 def cap_of(op: Any) -> int | None:

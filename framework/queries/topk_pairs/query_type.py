@@ -7,42 +7,24 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
-from skyband.framework.queries.checks import bounds_in_order, uses_scoring
-from skyband.framework.queries.pair_rows.check import check_between, check_room
-from skyband.framework.queries.pair_rows.model import pair_of
-from skyband.framework.queries.protocol import ALL, Limits, QueryType, Question
+from skyband.framework.queries.protocol import ALL, Limits, Question
+from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairsType
 from skyband.framework.queries.topk_pairs import explain
 from skyband.framework.queries.topk_pairs.compile import compile_pairs
 from skyband.framework.queries.topk_pairs.model import TopKPairs
-from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
-from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
 
 
-class TopKPairsType(QueryType):
+class TopKPairsType(ScoredPairsType):
     """See ``protocol.QueryType``."""
 
     name = "topk_pairs"
     model = TopKPairs
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
-    sides = PAIR_SIDES
-
-    def item(self, query: TopKPairs) -> ItemShape:
-        """Two rows, by age or by side."""
-        return pair_of(query.between)
-
-    def check(self, scope: Scope, path: Path, query: TopKPairs) -> None:
-        """Check the scoring function, bounds and sides."""
-        uses_scoring(scope, path, query, query.scoring, PAIR_SIDES)
-        bounds_in_order(scope, path, query.min_score, query.max_score)
-        if query.between is not None:
-            check_between(scope, (*path, "between"), query.between)
-        check_room(scope, path, query)
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
@@ -65,13 +47,6 @@ class TopKPairsType(QueryType):
         from skyband.framework.queries.topk_pairs.brute_force import best_pairs
 
         return best_pairs(question)
-
-    def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
-        """See ``protocol.QueryType``."""
-        from skyband.framework.queries.pair_rows.brute_force import item_scores
-        from skyband.framework.queries.topk_pairs.brute_force import comparing
-
-        return item_scores(question, items, comparing(question))
 
     def ranked(self, question: Question) -> Found | None:
         """Whatever the cap."""

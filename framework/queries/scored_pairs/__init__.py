@@ -1,0 +1,1 @@
+"""What query types about pairs of rows with a score share."""
