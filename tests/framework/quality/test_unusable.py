@@ -45,10 +45,12 @@ SPEC = spec_text(
         "sides": "{type: topk_pairs, scoring: d, k: 3, between: {column: side, a: a, b: b}}",
         "twins": "{type: similar_sets, tokens: w, min_score: 0.5}",
         "seen": "{type: matches, tokens: w, k: 1, between: {column: side, a: a, b: b}}",
+        "bounded": "{type: threshold_pairs, scoring: d, max_score: 1}",
+        "next": "{type: matches, scoring: d, k: 1, between: {column: side, a: a, b: b}}",
         "known": '{type: topk_loyalty, object: side, criteria: "score > 1", k: 2}',
     },
 )
-QUERIES = ("top", "some", "above", "sky", "near", "sides", "twins", "seen", "known")
+QUERIES = ("top", "some", "above", "sky", "near", "sides", "twins", "seen", "bounded", "next", "known")
 
 
 def plan_of(text: str = SPEC) -> Plan:
@@ -70,7 +72,7 @@ ROWS = [
 ]  # fmt: skip
 EXPECTED = {
     "top": (4, 8), "some": (1, 3), "above": (4, 8), "sky": (1, 3), "near": (4, 8), "sides": (2, 6), "twins": (3, 8), "seen": (2, 6),
-    "known": (4, 8),
+    "bounded": (4, 8), "next": (2, 6), "known": (4, 8),
 }  # fmt: skip
 """(rows that it cannot use, rows that it asks for) of each query."""
 

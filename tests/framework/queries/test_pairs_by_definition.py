@@ -41,8 +41,13 @@ queries:
   apart: {type: topk_similar_sets, tokens: words, k: 4, similarity: hamming}
   all: {type: similar_sets, tokens: words, min_score: 0.4}
   seen: {type: matches, tokens: words, k: 2, where: "a.x <> b.x"}
+  within: {type: threshold_pairs, scoring: far, min_score: 1, max_score: 3}
+  within_sides: {type: threshold_pairs, scoring: near, max_score: 1, between: {column: side, a: p, b: q}}
+  closest: {type: matches, scoring: near, k: 2, min_score: -2}
 """
 SECOND = 1_000_000
+BOUNDS = {"few": (-1, 4), "all": (0.4, math.inf), "within": (1, 3), "within_sides": (-math.inf, 1), "closest": (-2, math.inf)}
+"""Of the scores of queries, as the spec has them."""
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +73,16 @@ def plainly(name: str, data: Objects, window: list[int], k: int | None) -> list[
     sets, found = data.tokens["words"], []
     for older, newer in combinations(sorted(window), 2):
         a, b = older, newer
-        if name == "sides":
+        if name in ("sides", "within_sides"):
             if {side[a], side[b]} != {"p", "q"}:
                 continue
             a, b = (a, b) if side[a] == "p" else (b, a)
         difference = None if x[a] is None or x[b] is None else x[a] - x[b]
         common, both = len(sets[a] & sets[b]), len(sets[a] | sets[b])
         score: float | None
-        if name in ("far", "short"):
+        if name in ("far", "short", "within"):
             score = None if difference is None else abs(difference)
-        elif name in ("few", "sides"):
+        elif name in ("few", "sides", "within_sides", "closest"):
             score = difference
         elif name == "apart":
             score = float(both - common)
@@ -87,9 +92,10 @@ def plainly(name: str, data: Objects, window: list[int], k: int | None) -> list[
             score = common * common / (len(sets[a]) * len(sets[b])) if difference is not None and difference < 0 else None
         else:
             score = common / both if name != "seen" or difference != 0 else None
-        if score is None or (name == "few" and (side[a] == side[b] or not -1 <= score <= 4)) or (name == "all" and score < 0.4):
+        least, most = BOUNDS.get(name, (-math.inf, math.inf))
+        if score is None or (name == "few" and side[a] == side[b]) or not least <= score <= most:
             continue
-        rank = score if name in ("few", "sides", "apart") else -score
+        rank = score if name in ("few", "sides", "apart", "within_sides", "closest") else -score
         found.append((rank, -older, -newer, (a, b), math.sqrt(score) if name == "square" else score + 0.0))
     return [(item, score) for *_, item, score in sorted(found)[:k]]
 
@@ -119,7 +125,7 @@ def test_it_is_what_every_two_objects_give(plan: Plan, room: int, block: int, mo
                     since = max(0, s + 1 - count)
                     others = [o for o in range(since, s) if query.window.micros is None or time[o] + query.window.micros > at]
                     pairs = [p for o in others for p in plainly(query.name, data, [o, s], None)]
-                    expected += sorted(pairs, key=lambda p: (-p[1], -p[0][0], -p[0][1]))[: query.k]
+                    expected += sorted(pairs, key=lambda p: (p[1] if query.direction == "min" else -p[1], -p[0][0], -p[0][1]))[: query.k]
                 assert got == expected, (query.name, at)
 
 

@@ -64,7 +64,9 @@ scoring:
 _TOKENS = "tokens:\n  words: {column: subject}\n"
 
 OTHERS = {
-    "matches": "  seen: {type: matches, tokens: words, k: 3, min_score: 0.5, where: a.author <> b.author}",
+    "matches": "  seen: {type: matches, tokens: words, k: 3, min_score: 0.5, where: a.author <> b.author}\n"
+    "  next: {type: matches, scoring: value, k: 3}",
+    "threshold_pairs": "  near: {type: threshold_pairs, scoring: value, min_score: 0, max_score: 0.5, where: a.sector = b.sector}",
     "topk_similar_sets": "  twins: {type: topk_similar_sets, tokens: words, k: 3, where: a.author <> b.author}",
     "similar_sets": "  alike: {type: similar_sets, tokens: words, similarity: dice, min_score: 0.8}",
     "threshold": "  hot:   {type: threshold, scoring: heat, at_least: 5}",

@@ -23,7 +23,7 @@ QUERIES = [
         "deletions": ("best20", "hot", "totals", "ends", "busy", "varied", "cents", "paid", "spread"),
         "keyed": ("far5", "parted", "best", "many", "limits", "sky"),
         "skylines": ("hourly", "band"),
-        "sets": ("twins", "angles", "alike", "seen"),
+        "sets": ("twins", "angles", "alike", "seen", "close", "apart", "next"),
         "loyalty": ("loyal", "fresh", "steady", "slowly"),
         "groups": ("totals", "means", "busy", "varied", "tied", "widest", "hours", "quarters", "visits"),
     }.items()
@@ -81,12 +81,15 @@ CARRYING = [
     ("keyed", "best"),
     ("keyed", "many"),
     ("sets", "seen"),
+    ("sets", "close"),
+    ("sets", "next"),
     ("groups", "totals"),
     ("deletions", "ends"),
 ]
 OF_ONE_SCORE = [
     ("pairs", "hourly"),
     ("sets", "alike"),
+    ("sets", "close"),
     ("groups", "busy"),
     ("groups", "varied"),
     ("groups", "visits"),
@@ -101,7 +104,7 @@ CHANGING_ALWAYS = [
     ("groups", "widest"),
 ]
 """At every boundary: no step can be at the next one."""
-TAKEN_BACK = [q for q in QUERIES if q not in [*MOVING, *GROUPS, ("sets", "seen")]]
+TAKEN_BACK = [q for q in QUERIES if q not in [*MOVING, *GROUPS, ("sets", "seen"), ("sets", "next")]]
 APPLIES: dict[str, list[tuple[str, str]]] = {
     "an item less": QUERIES,
     "an item stays longer": TAKEN_BACK,
