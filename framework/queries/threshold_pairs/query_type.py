@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.explain_parts import assumed_rows, per_key
+from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairsType
 from skyband.framework.queries.threshold_pairs.compile import compile_pairs
@@ -36,6 +39,12 @@ class ThresholdPairsType(ScoredPairsType):
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
         return compile_pairs(context, entries)
+
+    def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+        """Return how large the state can be: how many pairs are within bounds depends on the data."""
+        rows = assumed_rows(node.window, rate)
+        most = rows * (rows - 1) / 2
+        return [f"    pairs     those within the bounds; all would be {most:,.0f} at N = {counted(round(rows), 'row')}{per_key(plan)}"]
 
     def brute_force(self, question: Question) -> Found | None:
         """Return every pair of the window with a score within the bounds."""

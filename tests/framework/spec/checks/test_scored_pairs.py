@@ -97,6 +97,6 @@ def test_explain_says_what_a_state_is_asked_for(plan: Plan) -> None:
         "operator  ScoredMatches: an arrival is scored with every older row", "score     b.x - a.x (max first)",
         "between   side: 'l' and 'r'", "answers   best: k = 2, window 10 rows, score >= 0, reported once, at an arrival",
         "shared by 2 queries: same type, scoring and direction (or tokens and similarity), where and between",
-        "similarity jaccard of words",
+        "similarity jaccard of words", "pairs     those within the bounds; all would be 45 at N = 10 rows",
     ):  # fmt: skip
         assert said in text, text
