@@ -239,7 +239,7 @@ def find_partners(
     The arrivals are in the windows' arena already. Returns the partners and their number: best ones grouped by arrival, all ones by ranges.
     Writes to the key table and to ``work`` (int64 (COUNTERS,)).
     """
-    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b)
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, score_as_a, score_as_b)
     partners, written = no_partners(), 0
     batch = new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0])
     best, scores, window_first = new_best(queries, settings.sub_batch), np.empty(LARGEST, np.float64), np.empty(len(queries.k), np.int64)
