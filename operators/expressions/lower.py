@@ -76,7 +76,7 @@ NUMBA = Spelling(
     whole="({})",
     test="np.int64({} {} {})",
     inverse="1 - {}",
-    select="{1} if {0} != 0 else {2}",
+    select="select({}, {}, {})",
     as_float="np.float64({})",
     # Numba tells LLVM that int64 never overflows; it would be free to give anything, even where a flag says null
     wrapping="np.int64(np.uint64({}) {} np.uint64({}))",
