@@ -1,4 +1,4 @@
-"""Thresholds of thousands of linear functions over one window, as one state and one spec entry.
+"""Thresholds of thousands of functions of one form over one window, as one state and one spec entry.
 
 An influence grid finds the few queries an arrival passes; each query and key keeps its members first in, first out; only lists that
 change cost time. No Python code loops over queries.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ManyThreshold(ManyThresholdConfiguration):
-    """Q linear queries over ``attributes``: the configuration's fields, and the logic that answers them."""
+    """Q queries over ``attributes``: the configuration's fields, and the logic that answers them."""
 
     def build(self, state: State | None) -> ManyThresholdLogic:
         """Return a logic that continues ``state`` bit for bit, or starts empty."""

@@ -1,4 +1,4 @@
-"""The configuration of ``ManyThreshold``: Q linear thresholds over one window, as arrays with a row per query."""
+"""The configuration of ``ManyThreshold``: Q thresholds of one form over one window, as arrays with a row per query."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, Window
 from skyband.operators.expressions.ast import Node
-from skyband.operators.single_rows.linear_queries import LinearQueries
+from skyband.operators.single_rows.many_queries import ManyQueries
 from skyband.operators.single_rows.scores import Direction
 from skyband.operators.state_keys import Group, Named, StateKeys
 
 
 @dataclass(frozen=True, eq=False)
-class ManyThresholdConfiguration(LinearQueries):
-    """Q linear queries over ``attributes``; all arrays have Q rows. Each answers as ``Threshold`` does with ``Linear`` of its weights.
+class ManyThresholdConfiguration(ManyQueries):
+    """Q queries over ``attributes``; all arrays have Q rows. Each answers as ``Threshold`` does with its function.
 
-    ``weights`` float64 (Q, d); ``direction`` decides rank only; ``above``/``at_least`` and ``below``/``at_most`` float64 (Q,), NaN for
-    none: every query has at least one bound and at most one per side; ``counts``/``micros`` int64 (Q,): a query's own window, 0 for the
-    state's; ``low``/``high`` float64 (Q, d): constraint box, closed (None: no boxes); ``where`` up to 62 predicates and ``where_of``
+    ``weights`` float64 (Q, d), of weighted sums; or, with ``score``, an expression over ``attributes`` and ``parameters``, float64 (Q,
+    parameters): what the parameters are. ``direction`` decides rank only; ``above``/``at_least`` and ``below``/``at_most`` float64 (Q,),
+    NaN for none: every query has at least one bound and at most one per side; ``counts``/``micros`` int64 (Q,): a query's own window, 0 for
+    the state's; ``low``/``high`` float64 (Q, d): constraint box, closed (None: no boxes); ``where`` up to 62 predicates and ``where_of``
     int64 (Q,) the one a query uses, -1 for none; ``every`` int64 (Q,) microseconds, 0 for per event. ``ints``: attributes that arrive as
     int64.
 
     Raises ValueError, naming the query, for arrays of wrong shape, a query without bounds or with two on one side, weights that are not
-    finite, windows larger than the state's, constraints that are NaN, and names used twice.
+    finite, windows larger than the state's, constraints that are NaN, names used twice, and an expression that has no bounds
+    (``score_programs.without_bounds``).
     """
 
     names: tuple[str, ...]
@@ -44,6 +46,8 @@ class ManyThresholdConfiguration(LinearQueries):
     where: tuple[Node, ...] = ()
     where_of: I64 | None = None
     every: I64 | None = None
+    score: Node | None = None
+    parameters: tuple[str, ...] = ()
     ints: frozenset[str] = frozenset()
     texts: tuple[str, ...] = ()
     deletes: bool = False

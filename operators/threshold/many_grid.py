@@ -7,6 +7,7 @@ import numpy as np
 from skyband.operators.base import F64, I64, AnyArray
 from skyband.operators.jit import HAVE_NUMBA
 from skyband.operators.single_rows.arrays import extent
+from skyband.operators.single_rows.score_programs import ScoreProgram, program_scores
 from skyband.operators.threshold.kernels.many_grid import (
     ENTRIES,
     FILLS,
@@ -29,21 +30,24 @@ CHUNK = 4_000_000
 
 
 class Influence:
-    """Finds the queries a row passes. Scores are internal: w0*x0 + w1*x1 + ... from left to right, -0.0 folded into 0.0.
+    """Finds the queries a row passes. Scores are internal, -0.0 folded into 0.0.
 
-    ``weights`` (Q, d), ``least``/``most`` (Q,) the closed interval that passes, ``low``/``high`` (Q, d) closed boxes or None, ``where``
-    (Q,) the bit of a row's flags that must be set, -1 for none. What is found never depends on the grid.
+    ``program`` and its constants ``weights`` (Q, constants): of weighted sums, the weights (Q, d). ``least``/``most`` (Q,) the closed
+    interval that passes, ``low``/``high`` (Q, d) closed boxes or None, ``where`` (Q,) the bit of a row's flags that must be set, -1 for
+    none; ``d`` attributes. What is found never depends on the grid.
     """
 
-    def __init__(self, weights: F64, least: F64, most: F64, low: F64 | None, high: F64 | None, where: I64) -> None:
-        q, d = weights.shape
-        self.weights = weights
+    def __init__(
+        self, program: ScoreProgram, weights: F64, d: int, least: F64, most: F64, low: F64 | None, high: F64 | None, where: I64
+    ) -> None:  # fmt: skip
+        q = len(weights)
+        self.weights, self.d = weights, d
         box_low = np.empty((0, d)) if low is None else np.ascontiguousarray(low, np.float64)
         box_high = np.empty((0, d)) if high is None else np.ascontiguousarray(high, np.float64)
         bounded = (box_low > -np.inf) | (box_high < np.inf)
         boxed: AnyArray = np.asarray(bounded.any(axis=1)) if len(box_low) else np.zeros(q, bool)
         packed = np.ascontiguousarray(np.concatenate([weights, least[:, None], most[:, None]], axis=1))
-        self.table = Thresholds(least, most, box_low, box_high, np.ascontiguousarray(weights.T), packed, boxed, where)
+        self.table = Thresholds(least, most, box_low, box_high, np.ascontiguousarray(weights.T), packed, boxed, where, program)
         self.unusable = np.zeros(q, np.int64)
         self.tests = self.wild = 0
         self.cells, self.margin, self.rest = CELLS, 0.02, 0
@@ -52,7 +56,7 @@ class Influence:
 
     def _forget(self) -> None:
         """Discard the grid; the next rows are sampled first."""
-        d = self.weights.shape[1]
+        d = self.d
         self._lay(0, np.zeros(d), np.ones(d))
         self.rows = self.passed = 0
         self.sample: list[F64] = []
@@ -87,7 +91,7 @@ class Influence:
 
     def _fit(self, x: F64) -> None:
         """Lay a grid over the range of the rows seen since there was none, if they are enough."""
-        q, d = self.weights.shape
+        q, d = len(self.weights), self.d
         if self.grid.cells or q < MIN_QUERIES or self.cells < 2**d:
             return
         if self.rest > 0:
@@ -103,8 +107,10 @@ class Influence:
             margin = np.where(width > 0, width * self.margin, np.maximum(1.0, abs(low)) * 1e-6)
             g = max(2, min(4096, int(self.cells ** (1 / d) + 1e-9)))
             step = (width + 2 * margin) / g
-            reach = (abs(self.weights) * (np.maximum(abs(low), abs(high)) + margin + step)).sum(axis=1).max()
-        if not reach < 1e300 or not (step > 0).all():  # a sum could overflow within a cell
+            reach = np.maximum(abs(low), abs(high)) + margin + step
+            if self.table.program.result < 0:
+                reach = (abs(self.weights) * reach).sum(axis=1)
+        if not (reach < 1e300).all() or not (step > 0).all():  # a sum could overflow within a cell
             self.rest, self.patience = self.patience, 2 * self.patience
             return
         self._forget()
@@ -136,10 +142,13 @@ class Influence:
         for a in range(0, rows, size):
             part = x[:, a : a + size]
             with np.errstate(all="ignore"):
-                y = part[0][:, None] * table.columns[0]
-                for t in range(1, d):
-                    y += part[t][:, None] * table.columns[t]
-                y += 0.0
+                if table.program.result >= 0:
+                    y = program_scores(table.program, [*part[:, :, None], *table.columns])
+                else:
+                    y = part[0][:, None] * table.columns[0]
+                    for t in range(1, d):
+                        y += part[t][:, None] * table.columns[t]
+                    y += 0.0
                 ok: AnyArray = (y >= table.least) & (y <= table.most)
             bad = np.isnan(y)
             for t in range(d if len(table.low) else 0):

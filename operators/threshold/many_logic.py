@@ -61,7 +61,8 @@ class ManyThresholdLogic:
         self.sign = -1.0 if op.direction == "min" else 1.0
         low, high = op.intervals()
         both = (low, high) if op.direction == "max" else (-high, -low)
-        self.influence = Influence(np.ascontiguousarray(op.weights * self.sign, np.float64), *both, op.low, op.high, where)
+        program, weights = op.functions(np.full(len(op.names), self.sign))
+        self.influence = Influence(program, weights, len(op.attributes), *both, op.low, op.high, where)
         self.until, self.rows, self.next_seq = NULL, 0, NONE
         self.lists = ListTable(np.empty((0, COLUMNS), np.int64), np.full(4, -1), np.zeros(3, np.int64), first=NONE, wake=NONE, leave=NONE)
         time, deleted = np.empty(0 if op.window.micros is None else 16, np.int64), np.empty(16 if op.deletes else 0, np.int64)

@@ -1,4 +1,4 @@
-"""Top-k of thousands of linear functions over one window (paper 2's setting), as one state and one spec entry.
+"""Top-k of thousands of functions of one form over one window (paper 2's setting), as one state and one spec entry.
 
 Rows are stored once. An influence grid finds the few queries that an arrival can reach. Each query keeps a sorted list slightly
 longer than k, so it rarely searches the window. No Python code loops over queries.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ManyTopK(ManyTopKConfiguration):
-    """Q linear queries over ``attributes``: the configuration's fields, and the logic that answers them."""
+    """Q queries over ``attributes``: the configuration's fields, and the logic that answers them."""
 
     def build(self, state: State | None) -> ManyTopKLogic:
         """Return a logic that continues ``state`` bit for bit, or starts empty."""

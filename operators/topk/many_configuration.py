@@ -1,4 +1,4 @@
-"""The configuration of ``ManyTopK``: Q linear top-k queries over one window, as arrays with a row per query."""
+"""The configuration of ``ManyTopK``: Q top-k queries of one form over one window, as arrays with a row per query."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import ClassVar, Literal
 
 from skyband.operators.base import F64, I64, AnyArray, Window
 from skyband.operators.expressions.ast import Node
-from skyband.operators.single_rows.linear_queries import LinearQueries
+from skyband.operators.single_rows.many_queries import ManyQueries
 from skyband.operators.state_keys import Counted, Group, Named, StateKeys
 
 
 @dataclass(frozen=True, eq=False)
-class ManyTopKConfiguration(LinearQueries):
-    """Q linear queries over ``attributes``; all arrays have Q rows.
+class ManyTopKConfiguration(ManyQueries):
+    """Q queries over ``attributes``; all arrays have Q rows.
 
-    ``weights`` float64 (Q, d); ``k`` int64 (Q,); ``counts``/``micros`` int64 (Q,): a query's own window, 0 for the state's; ``largest``
-    bool (Q,): direction max; ``low``/``high`` float64 (Q, d): constraint box, closed (None: no boxes); ``where`` up to 62 predicates and
-    ``where_of`` int64 (Q,) the one a query uses, -1 for none; ``min_score``/``max_score`` float64 (Q,), NaN for none; ``every`` int64
-    (Q,) microseconds, 0 for per event. ``ints``: attributes that arrive as int64.
+    ``weights`` float64 (Q, d), of weighted sums; or, with ``score``, an expression over ``attributes`` and ``parameters``, float64 (Q,
+    parameters): what the parameters are. ``k`` int64 (Q,); ``counts``/``micros`` int64 (Q,): a query's own window, 0 for the state's;
+    ``largest`` bool (Q,): direction max; ``low``/``high`` float64 (Q, d): constraint box, closed (None: no boxes); ``where`` up to 62
+    predicates and ``where_of`` int64 (Q,) the one a query uses, -1 for none; ``min_score``/``max_score`` float64 (Q,), NaN for none;
+    ``every`` int64 (Q,) microseconds, 0 for per event. ``ints``: attributes that arrive as int64.
 
     Raises ValueError, naming the query, for arrays of wrong shape, k < 1, weights that are not finite, windows larger than the state's,
-    boxes or bounds that are NaN, and names used twice.
+    boxes or bounds that are NaN, names used twice, and an expression that has no bounds (``score_programs.without_bounds``).
     """
 
     names: tuple[str, ...]
@@ -39,6 +40,8 @@ class ManyTopKConfiguration(LinearQueries):
     min_score: F64 | None = None
     max_score: F64 | None = None
     every: I64 | None = None
+    score: Node | None = None
+    parameters: tuple[str, ...] = ()
     ints: frozenset[str] = frozenset()
     texts: tuple[str, ...] = ()
     deletes: bool = False

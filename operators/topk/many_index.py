@@ -9,7 +9,8 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import HAVE_NUMBA
-from skyband.operators.topk.kernels.many_grid import BOUNDS, UNKNOWN, CellLists, InfluenceGrid, forget
+from skyband.operators.topk.kernels.many_forget import forget
+from skyband.operators.topk.kernels.many_grid import BOUNDS, UNKNOWN, CellLists, InfluenceGrid
 from skyband.operators.topk.kernels.many_probe import BlockCandidates, probe_grid
 from skyband.operators.topk.kernels.many_queries import OUTSIDE, TESTS, QueryTable
 
@@ -114,5 +115,5 @@ class InfluenceIndex:
                 if (cutoffs[lowered] == -np.inf).any():
                     self._start(grid, cutoffs)
                 else:
-                    forget(lowered, self.table.weights, cutoffs, grid)
+                    forget(lowered, self.table, cutoffs, grid)
         self.known = cutoffs

@@ -26,6 +26,7 @@ from skyband.operators.topk.many_table import (
     no_records,
     query_table,
     saved,
+    scores_of,
     wider_lists,
     wider_records,
 )
@@ -46,7 +47,7 @@ class ManyTopKLogic:
 
     def __init__(self, op: ManyTopKConfiguration, state: State | None) -> None:
         self.op = op
-        q, d = op.weights.shape
+        q, d = len(op.names), len(op.attributes)
         self.sign = np.ones(q) if op.largest is None else np.where(op.largest.astype(bool), 1.0, -1.0)
         self.table = query_table(op, self.sign, list_sizes(np.ascontiguousarray(op.k, np.int64)))
         self.lists, self.records = no_lists(self.table), no_records(self.table)
@@ -216,12 +217,9 @@ class ManyTopKLogic:
         size = np.bincount(of, minlength=lists.size.size).astype(np.int64)
         begin, shape = np.cumsum(size) - size, lists.size.shape
         time = pool.time[row] if len(pool.time) else np.zeros(len(row), np.int64)
-        weights = self.table.weights[of // keys]
-        score = weights[:, 0] * pool.values[0, row]
-        for t in range(1, weights.shape[1]):
-            score += weights[:, t] * pool.values[t, row]
+        score = scores_of(self.table, of // keys, pool.values[:, row])
         self.lists = lists._replace(
-            begin=begin.reshape(shape), room=size.reshape(shape).copy(), size=size.reshape(shape), score=score + 0.0, seq=seqs.copy(),
+            begin=begin.reshape(shape), room=size.reshape(shape).copy(), size=size.reshape(shape), score=score, seq=seqs.copy(),
             time=time, end=len(seqs),
         )  # fmt: skip
 
@@ -254,10 +252,10 @@ class ManyTopKLogic:
         begin = max(int(pool.head[key]), end - count_of(inside))
         if inside.micros is not None:
             begin = int(first_place_from(pool, begin, end, self.until - inside.micros))
-        linear, score = query_of(self.table, query), np.empty(end - begin, np.float64)
+        one, score = query_of(self.table, query), np.empty(end - begin, np.float64)
         alive = np.ones(end - begin, bool)
         for to, a, b in self.window.stretches(begin, end):
-            score_rows(linear, pool, to.start, to.stop, score[a - begin : b - begin])
+            score_rows(one, pool, to.start, to.stop, score[a - begin : b - begin])
             if len(pool.ended_by):
                 alive[a - begin : b - begin] = pool.ended_by[to] == NEVER
         at = np.flatnonzero(alive & (score >= self.table.floor[query]))

@@ -7,6 +7,7 @@ import numpy as np
 from skyband.operators.base import F64, I64, NEVER, AnyArray
 from skyband.operators.single_rows.arrays import spans, widened
 from skyband.operators.single_rows.kernels.replay_state import Records
+from skyband.operators.single_rows.score_programs import program_scores
 from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists
 from skyband.operators.topk.kernels.many_queries import QueryTable
 from skyband.operators.topk.many_configuration import ManyTopKConfiguration
@@ -14,8 +15,8 @@ from skyband.operators.topk.many_configuration import ManyTopKConfiguration
 
 def query_table(op: ManyTopKConfiguration, sign: F64, list_size: I64) -> QueryTable:
     """Return the queries of ``op``: ``sign`` float64 (Q,) turns their scores into internal ones, ``list_size`` int64 (Q,)."""
-    q, d = op.weights.shape
-    weights = np.ascontiguousarray(op.weights * sign[:, None], np.float64)
+    q, d = len(op.names), len(op.attributes)
+    program, weights = op.functions(sign)
     none = np.full(q, np.nan)
     least, most = (none if bound is None else bound for bound in (op.min_score, op.max_score))
     least, most = np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(most), np.inf, most)
@@ -27,8 +28,20 @@ def query_table(op: ManyTopKConfiguration, sign: F64, list_size: I64) -> QueryTa
     return QueryTable(
         k, count, micros, every, list_size, where, column=np.cumsum(np.where(every > 0, k, 0)) - np.where(every > 0, k, 0),
         weights=weights, low=low, high=high, columns=np.ascontiguousarray(weights.T), floor=np.where(sign > 0, least, -most),
-        ceiling=np.where(sign > 0, most, -least), boxed=boxed,
+        ceiling=np.where(sign > 0, most, -least), boxed=boxed, program=program,
     )  # fmt: skip
+
+
+def scores_of(table: QueryTable, queries: I64, values: F64) -> F64:
+    """Return the internal score of row i of ``values`` float64 (d, rows) for query i of ``queries`` int64 (rows,). O(rows)."""
+    weights = table.weights[queries]
+    if table.program.result >= 0:
+        return program_scores(table.program, [*values, *weights.T])
+    score: F64 = weights[:, 0] * values[0]
+    for t in range(1, len(values)):
+        score += weights[:, t] * values[t]
+    score += 0.0
+    return score
 
 
 def no_records(table: QueryTable) -> Records:

@@ -125,6 +125,12 @@ def many_thresholds(window: Window, deletes: bool) -> ManyThreshold:
     )
 
 
+def of_family(op: Any) -> Any:
+    """The same queries of products and squares instead of weighted sums."""
+    schema: Any = {**SCHEMA, "c": "float", "e": "float"}
+    return replace(op, score=parse("(c + x) * (c + n) - e * x * x", schema, ("",)), parameters=("c", "e"))
+
+
 def loyalty(queries: tuple[LoyaltyQuery, ...], **given: Any) -> Loyalty:
     return Loyalty(object=("n",), window=TIME, queries=queries, **given)
 
@@ -197,6 +203,8 @@ OPERATORS: dict[str, Any] = {
     "many thresholds, count": many_thresholds(COUNT, False),
     "many thresholds, time, deletes": many_thresholds(TIME, True),
     "many thresholds, both": many_thresholds(BOTH, False),
+    "many topk of a family": of_family(many_topk(BOTH, True)),
+    "many thresholds of a family": of_family(many_thresholds(BOTH, True)),
     "side by side, topk": side_by_side("topk"),
     "side by side, topk deletes": side_by_side("topk deletes"),
     "side by side, threshold": side_by_side("threshold"),

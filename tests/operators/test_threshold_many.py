@@ -15,6 +15,7 @@ from skyband.operators.expressions import parse
 from skyband.operators.threshold import many_grid, many_logic
 from skyband.operators.threshold.kernels.many_lists import LIVE
 from skyband.operators.threshold.many import ManyThreshold
+from tests.operators.expression_families import FAMILIES, with_family
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.threshold_many_host import BOUNDS, cut_blocks, expected, random_op, scores, single, value
 from tests.operators.topk_host import Stream, cuts_of, drive, joined, pick, random_stream, rows_of
@@ -22,10 +23,11 @@ from tests.oracles.topk import Row
 from tests.seeds import cases, seeds
 
 
-def check(seed: int) -> None:
+def check(seed: int, family: str | None = None) -> None:
     rng = np.random.default_rng(seed)
     d, deletes = int(rng.integers(1, 4)), bool(rng.random() < 0.5)
     op = random_op(rng, d, int(rng.integers(1, 7)), random_window(rng), deletes, bool(rng.random() < 0.4))
+    op = op if family is None else with_family(rng, op, family)
     stream = random_stream(rng, int(rng.integers(1, 120)), int(rng.integers(1, 4)), d, str(rng.choice(SHAPES)), deletes)
     end = int(stream.time[-1]) + int(rng.choice([1, 5, 200]))
     want = expected(op, stream, end)
@@ -77,6 +79,13 @@ def test_brute_force_with_a_grid(part: int, monkeypatch: pytest.MonkeyPatch) -> 
         check(seed)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.usefixtures("eager")
+def test_families_of_expressions(family: str) -> None:
+    for seed in seeds(6000, 6010):
+        check(seed, family)
+
+
 @pytest.mark.usefixtures("eager")
 @settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
@@ -110,13 +119,14 @@ def raw(c: Changes, query: int) -> bytes:
     return b"".join(f[mine].tobytes() for f in fields)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(("seed", "family"), [(seed, None) for seed in range(40)] + [(40 + i, f) for i, f in enumerate(FAMILIES)])
 @pytest.mark.usefixtures("eager")
-def test_each_query_is_that_of_threshold_alone(seed: int) -> None:
+def test_each_query_is_that_of_threshold_alone(seed: int, family: str | None) -> None:
     """The same bytes block by block, the same unusable counts, and nothing is retained that no single operator retains."""
     rng = np.random.default_rng(5000 + seed)
     d, deletes = int(rng.integers(1, 4)), bool(rng.random() < 0.5)
     op = random_op(rng, d, int(rng.integers(2, 20)), random_window(rng), deletes, bool(rng.random() < 0.3))
+    op = op if family is None else with_family(rng, op, family)
     stream = random_stream(rng, int(rng.integers(50, 300)), int(rng.integers(1, 5)), d, str(rng.choice(SHAPES)), deletes)
     many, ones = op.build(None), [single(op, q).build(None) for q in range(len(op.names))]
     for block, until in cut_blocks(stream, cuts_of(stream, rng, 0.15), int(stream.time[-1]) + 30):

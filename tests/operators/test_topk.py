@@ -12,6 +12,7 @@ from skyband.operators.expressions import parse
 from skyband.operators.topk import many_index as topk_many_index
 from skyband.operators.topk import many_logic as topk_many_logic
 from skyband.operators.topk.many import ManyTopK
+from tests.operators.expression_families import FAMILIES, spelled_scores, with_family
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream, rows_of
 from tests.oracles.topk import Query, Row, replay
@@ -44,14 +45,22 @@ def random_op(rng: np.random.Generator, d: int, queries: int, window: Window, de
     )  # fmt: skip
 
 
+def raw_scores(op: Any, q: int, x: Any) -> Any:
+    """A query's scores of rows x (n, d), whatever its constraints."""
+    if op.score is not None:
+        return spelled_scores(op.score, op.weights[q], x)
+    with np.errstate(all="ignore"):
+        score = op.weights[q, 0] * x[:, 0]
+        for i in range(1, len(op.attributes)):
+            score = score + op.weights[q, i] * x[:, i]
+    return score
+
+
 def expected(op: ManyTopK, stream: Stream, end: int) -> list[Row]:
     truth = {0: stream.x[:, 0] >= 1, 1: stream.x[:, 0] < 2, 2: stream.x[:, 0] > 1000, -1: np.ones(len(stream), bool)}
     out: list[Row] = []
     for q in range(len(op.names)):
-        with np.errstate(all="ignore"):
-            score = op.weights[q, 0] * stream.x[:, 0]
-            for i in range(1, len(op.attributes)):
-                score = score + op.weights[q, i] * stream.x[:, i]
+        score = raw_scores(op, q, stream.x)
         ok = truth[-1 if op.where_of is None else int(op.where_of[q])]
         if op.low is not None and op.high is not None:
             ok = ok & ((op.low[q] <= stream.x) & (stream.x <= op.high[q])).all(axis=1)
@@ -69,11 +78,12 @@ def expected(op: ManyTopK, stream: Stream, end: int) -> list[Row]:
     return out
 
 
-def check(seed: int) -> None:
+def check(seed: int, family: str | None = None) -> None:
     rng = np.random.default_rng(seed)
     d, deletes = int(rng.integers(1, 4)), bool(rng.random() < 0.4)
     keys = 1 if rng.random() < 0.6 else 3
     op = random_op(rng, d, int(rng.integers(1, 7)), random_window(rng), deletes, bool(rng.random() < 0.4))
+    op = op if family is None else with_family(rng, op, family)
     stream = random_stream(rng, int(rng.integers(1, 150)), keys, d, str(rng.choice(SHAPES)), deletes)
     end = int(stream.time[-1]) + int(rng.choice([1, 5, 200]))
     want = expected(op, stream, end)
@@ -110,6 +120,15 @@ def test_brute_force(part: int, short: bool, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(topk_many_logic, "list_sizes", lambda k: k + part % 2)
     for seed in seeds(part * 30, part * 30 + 10):
         check(seed)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("short", [False, True])
+def test_families_of_expressions(family: str, short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if short:
+        monkeypatch.setattr(topk_many_logic, "list_sizes", lambda k: k)
+    for seed in seeds(5000, 5008):
+        check(seed, family)
 
 
 def _blocks(x: Any, size: int) -> list[Arrivals]:
@@ -192,6 +211,12 @@ def test_unusable_rows_are_counted() -> None:
         ({"low": np.zeros((2, 2)), "high": np.full((2, 2), np.nan)}, "q: a constraint is not a number"),
         ({"where_of": np.array([-1, 0])}, "r: unknown predicate"),
         ({"every": np.array([0, -1])}, "r: every"),
+        ({"parameters": ("c",)}, "parameters need a score"),
+        (
+            {"score": parse("x0 * c", dict.fromkeys(("x0", "c"), "float"), ("",)), "parameters": ("c",), "weights": np.ones((2, 1))},
+            "use every",
+        ),
+        ({"score": parse("x0 + exp(x1)", dict.fromkeys(("x0", "x1"), "float"), ("",)), "weights": np.ones((2, 0))}, "exp.* no bounds"),
     ],
 )
 def test_bad_configuration(change: dict[str, Any], message: str) -> None:

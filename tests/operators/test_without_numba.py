@@ -28,6 +28,7 @@ from tests.operators import (
     threshold_many_host,
     topk_host,
 )
+from tests.operators.expression_families import FAMILIES, with_family
 from tests.seeds import seeds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,21 +52,23 @@ def threshold(seed: int) -> Iterable[Any]:
     yield single_rows(*test_threshold.random_case(seed), seed)
 
 
-def many_linear_queries(random_op: Callable[..., Any], seed: int) -> Iterable[Any]:
+def many_queries(random_op: Callable[..., Any], seed: int) -> Iterable[Any]:
     rng = rng_of(seed)
     d, deletes = int(rng.integers(1, 4)), bool(rng.random() < 0.5)
     op = random_op(rng, d, int(rng.integers(1, 7)), test_topk_single.random_window(rng), deletes, bool(rng.random() < 0.4))
+    if seed % 2:
+        op = with_family(rng, op, str(rng.choice(list(FAMILIES))))
     shape = str(rng.choice(test_topk_single.SHAPES))
     stream = topk_host.random_stream(rng, int(rng.integers(1, 120)), int(rng.integers(1, 4)), d, shape, deletes)
     yield single_rows(op, stream, seed)
 
 
 def topk_many(seed: int) -> Iterable[Any]:
-    return many_linear_queries(test_topk.random_op, seed)
+    return many_queries(test_topk.random_op, seed)
 
 
 def threshold_many(seed: int) -> Iterable[Any]:
-    return many_linear_queries(threshold_many_host.random_op, seed)
+    return many_queries(threshold_many_host.random_op, seed)
 
 
 def single_rows(op: Any, stream: Any, seed: int) -> Any:

@@ -8,9 +8,12 @@ import numpy as np
 
 from skyband.operators.base import Window
 from skyband.operators.expressions import parse
+from skyband.operators.expressions.canonical import canonical
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
+from tests.operators.expression_families import node as node_of
+from tests.operators.expression_families import spelled, spelled_scores
 from tests.operators.host import blocks_of as cut_blocks  # noqa: F401
 from tests.operators.topk_host import Stream
 from tests.oracles.topk import Query, Row, replay
@@ -81,17 +84,22 @@ def single(op: ManyThreshold, q: int) -> Threshold:
     bounds = {name: value(getattr(op, name), q, np.nan) for name in BOUNDS}
     window = Window(value(op.counts, q, 0) or op.window.count, value(op.micros, q, 0) or op.window.micros)
     query = ThresholdQuery(op.names[q], window, every_micros=value(op.every, q, 0), **bounds)
-    scoring = Linear(tuple(zip(op.attributes, op.weights[q].tolist(), strict=True)), op.ints)
+    scoring: Any = Linear(tuple(zip(op.attributes, op.weights[q].tolist(), strict=True)), op.ints)
+    if op.score is not None:
+        scoring = node_of(spelled(canonical(op.score), op.weights[q]), len(op.attributes))
     node = None if text is None else parse(text, schema, ("",))
     return Threshold(scoring, op.direction, node, (query,), op.window, op.texts, op.deletes)
 
 
 def scores(op: ManyThreshold, q: int, x: Any) -> Any:
     """Scores where predicate and box hold, else NaN; and how many of those that hold have no score."""
-    with np.errstate(all="ignore"):
-        score = op.weights[q, 0] * x[:, 0]
-        for i in range(1, len(op.attributes)):
-            score = score + op.weights[q, i] * x[:, i]
+    if op.score is not None:
+        score = spelled_scores(op.score, op.weights[q], x)
+    else:
+        with np.errstate(all="ignore"):
+            score = op.weights[q, 0] * x[:, 0]
+            for i in range(1, len(op.attributes)):
+                score = score + op.weights[q, i] * x[:, i]
     truth = {0: x[:, 0] >= 1, 1: x[:, 0] < 2, 2: x[:, 0] > 1000, -1: np.ones(len(x), bool)}
     ok = truth[-1 if op.where_of is None else int(op.where_of[q])]
     if op.low is not None and op.high is not None:

@@ -15,10 +15,13 @@ import numpy as np
 from skyband.operators.base import F64, I64, AnyArray
 from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.kernels.arrays import grown
+from skyband.operators.single_rows.kernels.score_programs import bound_queries_by_steps, has_steps, score_queries_by_steps
+from skyband.operators.single_rows.score_programs import ScoreProgram
 
 TILE = 512
-NOBODY, SOMEBODY, NEW, OUTSIDE = range(4)
-"""Marks of cells: no query reaches it, it has a list, no row fell into it yet; and the mark of all rows outside the grid."""
+NOBODY, SOMEBODY, EVERYBODY, NEW, OUTSIDE = range(5)
+"""Marks of cells: no query reaches it, it has a list, all queries are tested, no row fell into it yet; and the mark of all rows outside the
+grid."""
 
 ENTRIES, TESTS, WILD, FILLS, FULL = range(5)
 """Places in the grid's counters: entries of all lists, tests of rows, rows outside, lists made, whether there was no room for a list."""
@@ -28,9 +31,10 @@ class Thresholds(NamedTuple):
     """The thresholds, a row per query; nothing here ever changes.
 
     float64 (Q,): ``least`` and ``most``, the closed interval of scores that pass. float64 (Q, d), or (0, d) for no boxes: ``low`` and
-    ``high``, closed boxes, infinite for none. float64 (d, Q): ``columns``, the weights by attribute. float64 (Q, d + 2): ``packed``,
-    weights, least and most score of each query side by side. bool (Q,): ``boxed``, whether there is a box. int64 (Q,): ``where``, the
-    bit of a row's flags that must be set, -1 for no predicate.
+    ``high``, closed boxes, infinite for none. ``program``: the function's steps, or none for weighted sums. float64 (constants, Q):
+    ``columns``, the constants of the queries: weights by attribute, if scores are weighted sums. float64 (Q, constants + 2): ``packed``,
+    constants, least and most score of each query side by side. bool (Q,): ``boxed``, whether there is a box. int64 (Q,): ``where``,
+    the bit of a row's flags that must be set, -1 for no predicate.
     """
 
     least: F64
@@ -41,6 +45,7 @@ class Thresholds(NamedTuple):
     packed: F64
     boxed: AnyArray
     where: I64
+    program: ScoreProgram
 
 
 class InfluenceGrid(NamedTuple):
@@ -101,12 +106,16 @@ _DONE, _ENTRIES, _ROOM = range(3)
 
 
 class _Scratch(NamedTuple):
-    """For one cell: ``low`` and ``high`` float64 (d,), its corners; ``least`` and ``most`` float64 (Q,), the scores it can reach."""
+    """For one cell: ``low`` and ``high`` float64 (d,), its corners; ``least`` and ``most`` float64 (Q,), the scores it can reach.
+
+    ``all`` int32 (0,): stands for all queries.
+    """
 
     low: F64
     high: F64
     least: F64
     most: F64
+    all: AnyArray
 
 
 @inner
@@ -141,7 +150,7 @@ def _next_tile(x: F64, grid: InfluenceGrid, tile: _Tile) -> None:
 
 @inner
 def _reach_of(columns: F64, scratch: _Scratch) -> None:
-    """Compute bounds of all scores in the cell from its corners, in a score's order of operations, so that rounding keeps them."""
+    """Compute bounds of all weighted sums in the cell from its corners, in a score's order of operations, so that rounding keeps them."""
     least, most = scratch.least, scratch.most
     for t in range(len(columns)):
         w, a, b = columns[t], scratch.low[t], scratch.high[t]
@@ -163,14 +172,27 @@ def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
 
 @inner
 def _make_list(table: Thresholds, grid: InfluenceGrid, entries: AnyArray, cell: int, scratch: _Scratch) -> None:
-    """Make the list of ``cell``, which ``entries`` has room for, and mark the cell. O(d Q)."""
+    """Make the list of ``cell``, which ``entries`` has room for, and mark the cell. O(d Q).
+
+    A cell in which some query may lack a score has no list, so that rows without score are counted.
+    """
     g, a, b, rest, counters = grid.cells, scratch.low, scratch.high, cell, grid.counters
     for t in range(len(a) - 1, -1, -1):
         o = rest % g
         rest //= g
         a[t], b[t] = grid.low[t] + o * grid.step[t] - grid.pad[t], grid.low[t] + (o + 1) * grid.step[t] + grid.pad[t]
-    _reach_of(table.columns, scratch)
     least, most, begin = scratch.least, scratch.most, counters[ENTRIES]
+    counters[FILLS] += 1
+    if has_steps(table.program):
+        bound_queries_by_steps(table.program, table.columns, scratch.all, a, b, least, most)
+        unknown: Any = np.int64(0)
+        for q in range(len(least)):
+            unknown += np.int64(not most[q] - least[q] < np.inf)
+        if unknown > 0:
+            grid.marks[cell] = EVERYBODY
+            return
+    else:
+        _reach_of(table.columns, scratch)
     end = begin
     for q in range(len(least)):
         entries[end] = q
@@ -178,7 +200,6 @@ def _make_list(table: Thresholds, grid: InfluenceGrid, entries: AnyArray, cell: 
         end += 1 if ok and (not table.boxed[q] or _boxes_meet(table.low[q], table.high[q], a, b)) else 0
     grid.begin[cell], grid.length[cell], grid.marks[cell] = begin, end - begin, SOMEBODY if end > begin else NOBODY
     counters[ENTRIES] = end
-    counters[FILLS] += 1
 
 
 @inner
@@ -202,7 +223,7 @@ def _admits(table: Thresholds, query: int, point: F64, row: int, flags: I64) -> 
 
 @inner
 def _test_list(packed: F64, queries: AnyArray, point: F64, row: int, found: Passes, m: int) -> int:
-    """Test a row against a list; append passes to ``found`` from ``m`` on. Return their number."""
+    """Test a row's weighted sums against a list; append passes to ``found`` from ``m`` on. Return their number."""
     d, query, rows, score = len(point), found.query, found.row, found.score
     for i in range(len(queries)):
         q = queries[i]
@@ -216,8 +237,20 @@ def _test_list(packed: F64, queries: AnyArray, point: F64, row: int, found: Pass
 
 
 @inner
-def _score_all(columns: F64, point: F64, scores: F64) -> int:
-    """Compute a row's scores for all queries; return how many are not numbers."""
+def _test_list_by_steps(table: Thresholds, queries: AnyArray, point: F64, row: int, scores: F64, found: Passes, m: int) -> int:
+    """Test a row against a list, as ``_test_list``. ``scores`` (Q,) is space."""
+    query, rows, score = found.query, found.row, found.score
+    score_queries_by_steps(table.program, table.columns, queries, point, scores[: len(queries)])
+    for i in range(len(queries)):
+        q, y = queries[i], scores[i]
+        query[m], rows[m], score[m] = q, row, y
+        m += 1 if table.least[q] <= y <= table.most[q] else 0
+    return m
+
+
+@inner
+def _score_all(columns: F64, point: F64, scores: F64) -> None:
+    """Compute a row's weighted sums for all queries."""
     for t in range(len(point)):
         w, v = columns[t], point[t]
         if t == 0:
@@ -226,19 +259,22 @@ def _score_all(columns: F64, point: F64, scores: F64) -> int:
         else:
             for q in range(len(scores)):
                 scores[q] = scores[q] + w[q] * v
-    missing: Any = np.int64(0)
-    for q in range(len(scores)):
-        missing += np.int64(scores[q] != scores[q])
-    return int(missing)
 
 
 @inner
 def _test_all(
-    table: Thresholds, point: F64, row: int, flags: I64, unusable: I64, scores: F64, found: Passes, m: int
+    table: Thresholds, point: F64, row: int, flags: I64, unusable: I64, scratch: _Scratch, found: Passes, m: int
 ) -> int:  # fmt: skip
-    """Test a row against all queries, as ``_test_list``; count those that only lack its score. ``scores`` (Q,) is space."""
-    query, rows, score = found.query, found.row, found.score
-    n, missing = len(scores), _score_all(table.columns, point, scores)
+    """Test a row against all queries, as ``_test_list``; count those that only lack its score."""
+    query, rows, score, scores = found.query, found.row, found.score, scratch.most
+    if has_steps(table.program):
+        score_queries_by_steps(table.program, table.columns, scratch.all, point, scores)
+    else:
+        _score_all(table.columns, point, scores)
+    n = len(scores)
+    missing: Any = np.int64(0)
+    for q in range(n):
+        missing += np.int64(scores[q] != scores[q])
     if missing > 0:
         for q in range(n):
             if scores[q] != scores[q] and _admits(table, q, point, row, flags):
@@ -291,10 +327,14 @@ def _test_rows(
         if marks[cell] == SOMEBODY:
             begin, length = grid.begin[cell], grid.length[cell]
             counters[TESTS] += length
-            m = _test_list(table.packed, entries[begin : begin + length], point, row, found, m)
+            if has_steps(table.program):
+                m = _test_list_by_steps(table, entries[begin : begin + length], point, row, scratch.most, found, m)
+            else:
+                m = _test_list(table.packed, entries[begin : begin + length], point, row, found, m)
         else:
-            counters[WILD] += 1
-            m = _test_all(table, point, row, flags, unusable, scratch.most, found, m)
+            counters[WILD] += 0 if marks[cell] == EVERYBODY else 1
+            counters[TESTS] += queries if marks[cell] == EVERYBODY else 0
+            m = _test_all(table, point, row, flags, unusable, scratch, found, m)
         if not simple:
             m = _admitted(table, point, row, flags, found, at[_FOUND], m)
         at[_FOUND] = m
@@ -315,7 +355,10 @@ def find_passes(
     tile = _Tile(
         np.empty(TILE, np.float64), np.empty(TILE, np.int64), np.empty(TILE + 1, np.int64), np.empty(d, np.float64), np.zeros(5, np.int64)
     )  # fmt: skip
-    scratch = _Scratch(np.empty(d, np.float64), np.empty(d, np.float64), np.empty(queries, np.float64), np.empty(queries, np.float64))
+    scratch = _Scratch(
+        np.empty(d, np.float64), np.empty(d, np.float64), np.empty(queries, np.float64), np.empty(queries, np.float64),
+        np.empty(0, np.int32),
+    )  # fmt: skip
     while True:
         stop = _test_rows(table, x, flags, grid, entries, unusable, tile, scratch, found)
         if stop == _DONE:

@@ -1,4 +1,4 @@
-"""Top-k of many linear functions over one window: the driver that replays a block for every query and key.
+"""Top-k of many functions of one form over one window: the driver that replays a block for every query and key.
 
 Candidates come from an influence grid (``many_probe``) where there is one, else from scoring the block for each query.
 """
@@ -46,7 +46,7 @@ from skyband.operators.single_rows.kernels.select import Below
 from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists, moved_list
 from skyband.operators.topk.kernels.many_plain import replay_plain
 from skyband.operators.topk.kernels.many_probe import BlockCandidates
-from skyband.operators.topk.kernels.many_queries import REFILLS, ROWS_READ, LinearQuery, QueryTable, query_of
+from skyband.operators.topk.kernels.many_queries import REFILLS, ROWS_READ, QueryTable, TableQuery, query_of
 from skyband.operators.topk.kernels.many_refill import RefillRequest, SearchSpace, refill_rows, rescan_candidates
 from skyband.operators.topk.kernels.many_scores import corners_pay, find_corners, score_rows
 from skyband.operators.topk.kernels.scan import gather
@@ -121,7 +121,7 @@ def _span_of(job: _Job, query: Query, group: int) -> Span:
 
 
 @inner
-def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float, candidates: Candidates, chunk: F64) -> int:
+def _score_span(query: TableQuery, pool: WindowPool, span: Span, cutoff: float, candidates: Candidates, chunk: F64) -> int:
     """Return the span's rows that reach the cutoff, and their number."""
     ahead, found, begin = pool.tail[span.key] - span.end, 0, span.begin
     while begin < span.end:
@@ -135,7 +135,7 @@ def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float,
 
 
 @inner_inlined
-def _find_candidates(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
+def _find_candidates(job: _Job, query: TableQuery, group: int, lists: QueryLists, space: _Space) -> int:
     """Return how many candidates a query has in one key's part of the block, or -1 if nothing happens to its list."""
     q, block, known = query.base.number, job.block, job.candidates.begin
     span = _span_of(job, query.base, group)
@@ -158,7 +158,7 @@ def _room_for(query: int, key: int, found: int, lists: QueryLists) -> int:
 
 
 @inner_inlined
-def _begin_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, progress: Progress) -> None:
+def _begin_replay(job: _Job, query: TableQuery, group: int, lists: QueryLists, progress: Progress) -> None:
     """Set ``progress`` up for a query's list of one key."""
     q, key, st = query.base.number, job.block.keys[group], progress.places
     st[PENDING], st[ROW], st[DELETION], st[NEXT], st[VISITS] = 0, job.block.begin[group], job.block.deletion_begin[group], 0, 0
@@ -185,7 +185,7 @@ def _candidates_of(job: _Job, query: int, refilled: bool, space: _Space) -> Cand
 
 @inner_inlined
 def _replay_list(
-    job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
+    job: _Job, query: TableQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
 ) -> int:  # fmt: skip
     """Go on with the replay of a query's list of one key; return why it stopped."""
     q, span, progress, records = query.base.number, _span_of(job, query.base, group), space.progress, job.records
@@ -205,10 +205,11 @@ def _next_limit(k: int, read: int, progress: Progress) -> int:
 
 
 @inner
-def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, end: int, cutoff: float) -> int:
-    """Return the place before which full leaves have corners. Compute corners up to ``end`` if bounds pay in the rows before ``begin``."""
+def _known_leaves(query: TableQuery, pool: WindowPool, key: int, begin: int, end: int, cutoff: float, space: F64) -> int:
+    """Return the place before which full leaves have corners. Compute corners up to ``end`` if bounds pay in the rows before ``begin``.
+    ``space`` float64 (at least 1,) is scratch space."""
     known = (max(pool.leaves_end[key], pool.head[key]) + LEAF - 1) // LEAF * LEAF
-    if corners_pay(query.weights, pool, known, begin, cutoff):
+    if corners_pay(query, pool, known, begin, cutoff, space):
         while known + LEAF <= end:
             find_corners(pool, known if known < pool.wrap else known - pool.wrap)
             known += LEAF
@@ -217,7 +218,7 @@ def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, en
 
 
 @inner_inlined
-def _refill(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
+def _refill(job: _Job, query: TableQuery, group: int, lists: QueryLists, space: _Space) -> int:
     """Fill a list that ran short up to its limit out of the window before the replay's row; return how many candidates the rest of the
     span holds now that the cutoff is lower."""
     st, cutoff, base, pool, search = space.progress.places, space.progress.cutoff, query.base, job.pool, space.search
@@ -226,7 +227,7 @@ def _refill(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space:
     ranked = _list_at(lists, base.number, key, space)
     arrived, end, need = st[ROW] + ahead, span.end + ahead, st[LIMIT] - size
     first_seq = span.first_seq - span.begin - ahead
-    known = _known_leaves(query, pool, key, arrived, end, cutoff[0])
+    known = _known_leaves(query, pool, key, arrived, end, cutoff[0], search.chunk)
     request = RefillRequest(
         pool.head[key], arrived, first_seq, first_seq + arrived - base.count, alive_from(st[AT], base.micros), st[DELETION],
         Below(cutoff[0], st[CUT] - first_seq, query.floor), min(known, arrived // LEAF * LEAF), need,
@@ -240,7 +241,7 @@ def _refill(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space:
 
 
 @inner_inlined
-def _end_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> None:
+def _end_replay(job: _Job, query: TableQuery, group: int, lists: QueryLists, space: _Space) -> None:
     """Keep what the next block goes on from."""
     q, key, micros, st = query.base.number, job.block.keys[group], query.base.micros, space.progress.places
     size = st[SIZE]

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner
+from skyband.operators.single_rows.kernels.score_programs import bound_queries_by_steps, has_steps
 from skyband.operators.topk.kernels.many_queries import QueryTable
 
 TILE = 512
@@ -73,8 +74,10 @@ class GridScratch(NamedTuple):
     """float64 (d,): its upper corner."""
     corner: I64
     """int64 (d,): its coarse cell's number on every axis."""
+    least: F64
+    """float64 (Q,): lower bounds of queries, which only programs have."""
     score: F64
-    """float64 (Q,): bounds or scores of all queries."""
+    """float64 (Q,): upper bounds or scores of queries."""
 
 
 @inner
@@ -101,8 +104,8 @@ def cell_numbers(columns: tuple[F64, ...], a: int, b: int, grid: InfluenceGrid, 
 
 
 @inner
-def _bound_all(columns: F64, cutoffs: F64, low: F64, high: F64, bound: F64) -> int:
-    """Write the bounds of all queries in the box [low, high] to ``bound`` (Q,); return how many reach their cutoff.
+def _bound_all(columns: F64, low: F64, high: F64, bound: F64) -> None:
+    """Write the bounds of all weighted sums in the box [low, high] to ``bound`` (Q,).
 
     The operations are those of the score, each monotone: no score in the box is above its bound."""
     n = len(bound)
@@ -116,10 +119,6 @@ def _bound_all(columns: F64, cutoffs: F64, low: F64, high: F64, bound: F64) -> i
             for q in range(n):
                 u, v = w[q] * a, w[q] * b
                 bound[q] = bound[q] + (u if u > v else v)
-    reached: Any = np.int64(0)
-    for q in range(n):
-        reached += np.int64(not bound[q] < cutoffs[q])
-    return int(reached)
 
 
 @inner
@@ -134,7 +133,7 @@ def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
 @inner
 def _make_list(table: QueryTable, cutoffs: F64, entries: AnyArray, counters: I64, above: int, scratch: GridScratch) -> int:
     """Make the list of the box in ``scratch`` out of the list at ``above`` (ALL: all queries): its place or a mark. O(d) per query."""
-    queries, d = table.weights.shape
+    queries, d = len(table.k), len(scratch.low)
     begin = counters[ENTRIES_USED]
     most = queries if above == ALL else entries[above]
     if begin + HEAD + most > len(entries):
@@ -144,7 +143,13 @@ def _make_list(table: QueryTable, cutoffs: F64, entries: AnyArray, counters: I64
     end = begin + HEAD
     if above == ALL:
         bound = scratch.score
-        reached = _bound_all(table.columns, cutoffs, a, b, bound)
+        if has_steps(table.program):
+            bound_queries_by_steps(table.program, table.columns, entries[:0], a, b, scratch.least, bound)
+        else:
+            _bound_all(table.columns, a, b, bound)
+        reached: Any = np.int64(0)
+        for q in range(queries):
+            reached += np.int64(not bound[q] < cutoffs[q])
         if reached == 0:
             return NONE
         if 2 * reached > queries:
@@ -153,6 +158,13 @@ def _make_list(table: QueryTable, cutoffs: F64, entries: AnyArray, counters: I64
             if not bound[q] < cutoffs[q] and (not table.boxed[q] or _boxes_meet(table.low[q], table.high[q], a, b)):
                 entries[end] = q
                 end += 1
+    elif has_steps(table.program):
+        listed, bound = entries[above + HEAD : above + HEAD + most], scratch.score[:most]
+        bound_queries_by_steps(table.program, table.columns, listed, a, b, scratch.least[:most], bound)
+        for i in range(most):
+            q = listed[i]
+            entries[end] = q
+            end += 0 if bound[i] < cutoffs[q] or (table.boxed[q] and not _boxes_meet(table.low[q], table.high[q], a, b)) else 1
     else:
         weights = table.weights
         for i in range(above + HEAD, above + HEAD + most):
@@ -225,41 +237,3 @@ def look_at_half(
         half >>= 1
         scratch.low[t], scratch.high[t] = low[t] + o * step[t] - pad[t], low[t] + (o + 0.5) * step[t] + pad[t]
     return int(_make_list(table, cutoffs, entries, grid.counters, at, scratch))
-
-
-@jit
-def forget(queries: I64, weights: F64, cutoffs: F64, grid: InfluenceGrid) -> None:
-    """Cutoffs of ``queries`` are lower now: every cell they reach is unknown again. Depth first, pruned by the best rest."""
-    g, low, step, pad = grid.cells, grid.low, grid.step, grid.pad
-    d = weights.shape[1]
-    half = (g + 1) // 2
-    part, rest = np.empty((d, g), np.float64), np.zeros(d + 1, np.float64)
-    at, cell, up = np.zeros(d, np.int64), np.zeros(d + 1, np.int64), np.zeros(d + 1, np.int64)
-    prefix = np.zeros(d + 1, np.float64)
-    for q in queries:
-        for t in range(d - 1, -1, -1):
-            best = -np.inf
-            for o in range(g):
-                u, v = weights[q, t] * (low[t] + o * step[t] - pad[t]), weights[q, t] * (low[t] + (o + 1) * step[t] + pad[t])
-                part[t, o] = u if u > v else v
-                best = max(best, part[t, o])
-            rest[t] = rest[t + 1] + best
-        level = 0
-        at[0] = -1
-        while level >= 0:
-            at[level] += 1
-            o = at[level]
-            if o == g:
-                level -= 1
-                continue
-            p = prefix[level] + part[level, o]
-            if p + rest[level + 1] + 1e-9 * (abs(p) + abs(rest[level + 1])) < cutoffs[q]:
-                continue
-            c, u = cell[level] * g + o, up[level] * half + o // 2
-            if level == d - 1:
-                grid.counters[BOUNDS] += 1
-                grid.fine[c] = grid.coarse[u] = UNKNOWN
-                grid.bits[c >> 5] |= np.uint32(1) << np.uint32(c & 31)
-                continue
-            level += 1
-            prefix[level], cell[level], up[level], at[level] = p, c, u, -1

@@ -9,6 +9,7 @@ import numpy as np
 from skyband.operators.base import F64, I64, AnyArray
 from skyband.operators.jit import inner, jit, maker
 from skyband.operators.single_rows.kernels.arrays import grown
+from skyband.operators.single_rows.kernels.score_programs import has_steps, score_queries_by_steps
 from skyband.operators.topk.kernels.many_grid import (
     ENTRIES_USED,
     HALVES_USED,
@@ -200,6 +201,21 @@ def _test_all(columns: F64, cutoffs: F64, point: F64, row: int, scores: F64, fou
 
 
 @inner
+def _test_by_steps(
+    table: QueryTable, cutoffs: F64, queries: AnyArray, point: F64, row: int, scores: F64, found: _Found, m: int
+) -> int:  # fmt: skip
+    """Test a row against ``queries`` (n,), or against all if it is empty, as ``_test_list`` does. ``scores`` float64 (Q,) is space."""
+    query, rows, score = found.query, found.row, found.score
+    n = len(queries) if len(queries) > 0 else len(cutoffs)
+    score_queries_by_steps(table.program, table.columns, queries, point, scores[:n])
+    for i in range(n):
+        q = queries[i] if len(queries) > 0 else i
+        query[m], rows[m], score[m] = q, row, scores[i]
+        m += 1 if scores[i] >= cutoffs[q] else 0
+    return m
+
+
+@inner
 def _usable(point: F64, work: I64) -> bool:
     """Return True if a wild row has a value for every attribute; counts it."""
     missing, finite = False, True
@@ -256,11 +272,13 @@ def _test_hits(
         at[_STAGE] = _NEW
         if begin == NONE or (cell == cells and not _usable(point, work)):
             continue
-        if begin >= 0:
-            work[TESTS] += lists.entries[begin]
+        work[TESTS] += lists.entries[begin] if begin >= 0 else queries // 8
+        if has_steps(table.program):
+            listed = lists.entries[begin + HEAD : begin + HEAD + lists.entries[begin]] if begin >= 0 else lists.entries[:0]
+            m = _test_by_steps(table, cutoffs, listed, point, row, tile.score, found, m)
+        elif begin >= 0:
             m = _test_list(table.weights, cutoffs, lists.entries, begin, point, row, found, m)
         else:  # a wild row, or a cell that more than half of the queries reach
-            work[TESTS] += queries // 8
             m = _test_all(table.columns, cutoffs, point, row, tile.score, found, m)
         if not simple:
             m = _allowed(table, point, row, flags, found, at[_FOUND], m)
@@ -293,10 +311,13 @@ def probe_grid(
     ``cutoffs`` float64 (Q,); ``columns`` d float64 (rows,); ``flags`` int64 (rows,) or empty; ``work`` see ``REFILLS``. O(1) per row in a
     cell that no query reaches, O(d) per row and query of its cell's list.
     """
-    queries, d = table.weights.shape
+    queries, d = table.low.shape
     room = 4096 + queries
     found = _Found(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.float64))
-    scratch = GridScratch(np.empty(d, np.float64), np.empty(d, np.float64), np.empty(d, np.int64), np.empty(queries, np.float64))
+    scratch = GridScratch(
+        np.empty(d, np.float64), np.empty(d, np.float64), np.empty(d, np.int64), np.empty(queries, np.float64),
+        np.empty(queries, np.float64),
+    )  # fmt: skip
     tile = _Tile(
         np.zeros(1, np.int64), np.empty(TILE, np.float64), np.empty(TILE, np.int32), np.empty(TILE + 1, np.int32),
         np.empty(d, np.float64), scratch.score, np.zeros(4, np.int64),

@@ -15,8 +15,8 @@ from skyband.operators.single_rows.kernels.heap import Heap, heap_push, sift_dow
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 from skyband.operators.single_rows.kernels.replay_state import Candidates
 from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
-from skyband.operators.topk.kernels.many_queries import ROWS_READ, LinearQuery
-from skyband.operators.topk.kernels.many_scores import leaf_bound, score_rows
+from skyband.operators.topk.kernels.many_queries import ROWS_READ, TableQuery
+from skyband.operators.topk.kernels.many_scores import bound_leaves, score_rows
 from skyband.operators.topk.kernels.scan import gather
 from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool, first_place_from
 
@@ -96,18 +96,23 @@ def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
 
 @inner
 def _select_best_leaves(
-    query: LinearQuery, pool: WindowPool, first: int, last: int, request: RefillRequest, space: SearchSpace, size: int
+    query: TableQuery, pool: WindowPool, first: int, last: int, request: RefillRequest, space: SearchSpace, size: int
 ) -> int:  # fmt: skip
     """Select from leaves [first, last), all with corners, by falling bound until none can hold one of the best. Return the heap's size."""
     best, need, wrap = space.best, request.need, pool.wrap
     bounds, leaves = space.bound, space.leaf
     m = 0
-    for i in range(first, last):
-        place = i * LEAF
-        bound = leaf_bound(query.weights, pool.leaf_low, pool.leaf_high, (place if place < wrap else place - wrap) // LEAF)
-        if not bound < request.below.floor and not (size == need and bound < best.score[0]):
-            bounds[m], leaves[m] = bound if bound == bound else np.inf, i
-            m += 1
+    while first < last:
+        place = first * LEAF
+        leaf = (place if place < wrap else place - wrap) // LEAF
+        n, at = min(last - first, wrap // LEAF - leaf), m
+        bound_leaves(query, pool, leaf, leaf + n, bounds[at:])
+        for i in range(n):
+            bound = bounds[at + i]
+            if not bound < request.below.floor and not (size == need and bound < best.score[0]):
+                bounds[m], leaves[m] = bound if bound == bound else np.inf, first + i
+                m += 1
+        first += n
     for i in range(m // 2 - 1, -1, -1):
         _sink(bounds, leaves, i, m)
     while m > 0 and not (size == need and bounds[0] < best.score[0]):
@@ -123,7 +128,7 @@ def _select_best_leaves(
 
 
 @jit(_nrt=False)
-def refill_rows(query: LinearQuery, pool: WindowPool, request: RefillRequest, ranked: RankedList, size: int, space: SearchSpace) -> int:
+def refill_rows(query: TableQuery, pool: WindowPool, request: RefillRequest, ranked: RankedList, size: int, space: SearchSpace) -> int:
     """Append the best rows that ``request`` allows to a list of ``size``; return their number. O(leaves + rows not left out)."""
     best, wrap, below = space.best, pool.wrap, request.below
     begin, end = max(request.begin, min(request.end, request.min_seq - request.first_seq)), request.end
@@ -159,17 +164,21 @@ def refill_rows(query: LinearQuery, pool: WindowPool, request: RefillRequest, ra
 
 @inner
 def rescan_candidates(
-    query: LinearQuery, pool: WindowPool, begin: int, end: int, ahead: int, cutoff: float, leaves_begin: int, leaves_end: int,
+    query: TableQuery, pool: WindowPool, begin: int, end: int, ahead: int, cutoff: float, leaves_begin: int, leaves_end: int,
     candidates: Candidates, space: SearchSpace,
 ) -> int:  # fmt: skip
     """Find one query's candidates in places [begin, end): rows (places less ``ahead``) and scores; return their number. Full leaves in
     [``leaves_begin``, ``leaves_end``) have corners."""
-    found = 0
+    found, bounds, first, bounded = 0, space.bound, begin, begin
     while begin < end:
         e = min(end, begin // LEAF * LEAF + LEAF)
         n, row = e - begin, begin if begin < pool.wrap else begin - pool.wrap
         whole = n == LEAF and begin >= leaves_begin and e <= leaves_end
-        if not (whole and leaf_bound(query.weights, pool.leaf_low, pool.leaf_high, row // LEAF) < cutoff):
+        if whole and begin >= bounded:
+            leaves = min((min(end, leaves_end) - begin) // LEAF, (pool.wrap - row) // LEAF)
+            bound_leaves(query, pool, row // LEAF, row // LEAF + leaves, bounds)
+            first, bounded = begin, begin + leaves * LEAF
+        if not (whole and bounds[(begin - first) // LEAF] < cutoff):
             space.work[ROWS_READ] += n
             score_rows(query, pool, row, row + n, space.chunk)
             found += gather(space.chunk, 0, n, begin - ahead, cutoff, candidates.row[found:], candidates.score[found:])

@@ -6,17 +6,19 @@ import numpy as np
 
 from skyband.operators.base import F64
 from skyband.operators.jit import HAVE_NUMBA, inner, jit
-from skyband.operators.topk.kernels.many_queries import LinearQuery
+from skyband.operators.single_rows.kernels.score_programs import bound_boxes_by_steps, has_steps, score_rows_by_steps
+from skyband.operators.single_rows.score_programs import program_scores
+from skyband.operators.topk.kernels.many_queries import TableQuery
 from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
 
 SAMPLE = 16
 
 
-@jit(_nrt=False)
-def _score_rows_nb(query: LinearQuery, pool: WindowPool, begin: int, end: int, out: F64) -> None:
+@inner
+def _weighted_sums(weights: F64, values: F64, begin: int, end: int, out: F64) -> None:
+    """Write the weighted sums of rows [begin, end) of ``values`` (d, rows) to ``out``."""
     n = end - begin
-    o, weights, values, ceiling = out[:n], query.weights, pool.values, query.ceiling
-    column = values[0, begin:end]
+    o, column = out[:n], values[0, begin:end]
     for i in range(n):
         o[i] = weights[0] * column[i]
     for t in range(1, len(weights)):
@@ -25,12 +27,22 @@ def _score_rows_nb(query: LinearQuery, pool: WindowPool, begin: int, end: int, o
             o[i] = o[i] + weights[t] * column[i]
     for i in range(n):
         o[i] = o[i] + 0.0
+
+
+@jit(_nrt=False)
+def _score_rows_nb(query: TableQuery, pool: WindowPool, begin: int, end: int, out: F64) -> None:
+    n = end - begin
+    o, values, ceiling = out[:n], pool.values, query.ceiling
+    if has_steps(query.program):
+        score_rows_by_steps(query.program, query.weights, values, begin, end, out)
+    else:
+        _weighted_sums(query.weights, values, begin, end, out)
     if ceiling < np.inf:
         for i in range(n):
             if o[i] > ceiling:
                 o[i] = np.nan
     if query.boxed:
-        for t in range(len(weights)):
+        for t in range(len(values)):
             column = values[t, begin:end]
             low, high = query.low[t], query.high[t]
             for i in range(n):
@@ -44,16 +56,19 @@ def _score_rows_nb(query: LinearQuery, pool: WindowPool, begin: int, end: int, o
                 o[i] = np.nan
 
 
-def _score_rows_np(query: LinearQuery, pool: WindowPool, begin: int, end: int, out: F64) -> None:
+def _score_rows_np(query: TableQuery, pool: WindowPool, begin: int, end: int, out: F64) -> None:
     o, weights, values = out[: end - begin], query.weights, pool.values
     with np.errstate(all="ignore"):
-        np.multiply(values[0, begin:end], weights[0], out=o)
-        for t in range(1, len(weights)):
-            o += weights[t] * values[t, begin:end]
-        o += 0.0
+        if query.program.result >= 0:
+            o[:] = program_scores(query.program, [*values[:, begin:end], *weights])
+        else:
+            np.multiply(values[0, begin:end], weights[0], out=o)
+            for t in range(1, len(weights)):
+                o += weights[t] * values[t, begin:end]
+            o += 0.0
         o[o > query.ceiling] = np.nan
         if query.boxed:
-            for t in range(len(weights)):
+            for t in range(len(values)):
                 column = values[t, begin:end]
                 o[~((query.low[t] <= column) & (column <= query.high[t]))] = np.nan
         if query.where >= 0:
@@ -80,8 +95,21 @@ def find_corners(pool: WindowPool, row: int) -> None:
 
 
 @inner
-def leaf_bound(weights: F64, leaf_low: F64, leaf_high: F64, leaf: int) -> float:
-    """Return an upper bound of the leaf's scores (the operations of the score, each monotone, so rounding keeps it a bound)."""
+def bound_leaves(query: TableQuery, pool: WindowPool, begin: int, end: int, out: F64) -> None:
+    """Write upper bounds of the scores in leaves [begin, end), which have corners, to ``out``; NaN where nothing is known.
+
+    The operations are those of the score, each monotone, so rounding keeps them bounds.
+    """
+    if has_steps(query.program):
+        bound_boxes_by_steps(query.program, query.weights, pool.leaf_low, pool.leaf_high, begin, end, out)
+    else:
+        for leaf in range(begin, end):
+            out[leaf - begin] = _bound_of_sums(query.weights, pool.leaf_low, pool.leaf_high, leaf)
+
+
+@inner
+def _bound_of_sums(weights: F64, leaf_low: F64, leaf_high: F64, leaf: int) -> float:
+    """Return an upper bound of the leaf's weighted sums."""
     bound: float = weights[0] * leaf_high[0, leaf] if weights[0] >= 0.0 else weights[0] * leaf_low[0, leaf]
     for t in range(1, len(weights)):
         bound = bound + (weights[t] * leaf_high[t, leaf] if weights[t] >= 0.0 else weights[t] * leaf_low[t, leaf])
@@ -89,9 +117,11 @@ def leaf_bound(weights: F64, leaf_low: F64, leaf_high: F64, leaf: int) -> float:
 
 
 @inner
-def corners_pay(weights: F64, pool: WindowPool, begin: int, end: int, cutoff: float) -> bool:
+def corners_pay(query: TableQuery, pool: WindowPool, begin: int, end: int, cutoff: float, space: F64) -> bool:
     """Return True if many of a few full leaves in places [begin, end) are below the cutoff, so that bounds would exclude leaves.
-    Looks at SAMPLE leaves, and leaves their corners behind."""
+    Looks at SAMPLE leaves, and leaves their corners behind. ``space`` float64 (at least 1,) is scratch space."""
+    if not HAVE_NUMBA and has_steps(query.program):
+        return False
     first, last = (begin + LEAF - 1) // LEAF, end // LEAF
     if last - first < 2 * SAMPLE:
         return True
@@ -100,5 +130,6 @@ def corners_pay(weights: F64, pool: WindowPool, begin: int, end: int, cutoff: fl
         place = (first + i * (last - first) // SAMPLE) * LEAF
         row = place if place < pool.wrap else place - pool.wrap
         find_corners(pool, row)
-        below += 1 if leaf_bound(weights, pool.leaf_low, pool.leaf_high, row // LEAF) < cutoff else 0
+        bound_leaves(query, pool, row // LEAF, row // LEAF + 1, space)
+        below += 1 if space[0] < cutoff else 0
     return 8 * below > SAMPLE

@@ -1,4 +1,4 @@
-"""Linear queries as arrays with a row per query: fields, checks and derived arrays that several operators share."""
+"""Queries of one form as arrays with a row per query: fields, checks and derived arrays that several operators share."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from skyband.operators.base import F64, I64, AnyArray, Column, Window
 from skyband.operators.expressions import attributes, compile_row
 from skyband.operators.expressions.ast import Node
 from skyband.operators.single_rows.blocks import DELETION_COLUMN
+from skyband.operators.single_rows.score_programs import WEIGHTED_SUM, ScoreProgram, score_program, without_bounds
 from skyband.operators.windows import check_window, count_of, micros_of
 
 MAX_QUERIES = 30_000
 MAX_PREDICATES = 62
 
 
-class LinearQueries:
-    """Q linear queries over ``attributes``, of any kind; subclasses are dataclasses with these fields.
+class ManyQueries:
+    """Q queries over ``attributes``, of any kind; subclasses are dataclasses with these fields.
 
-    ``weights`` float64 (Q, d); ``counts``/``micros`` int64 (Q,): a query's own window, 0 for the state's; ``low``/``high`` float64 (Q, d):
-    constraint box, closed; ``where`` the predicates and ``where_of`` int64 (Q,) the one a query uses, -1 for none; ``every`` int64 (Q,)
-    microseconds, 0 for per event. ``ints``: attributes that arrive as int64.
+    Without ``score`` scores are weighted sums: ``weights`` float64 (Q, d). With it, ``score`` is an expression over ``attributes`` and
+    ``parameters``, and ``weights`` float64 (Q, parameters) has what the parameters are in each query. ``counts``/``micros`` int64 (Q,): a
+    query's own window, 0 for the state's; ``low``/``high`` float64 (Q, d): constraint box, closed; ``where`` the predicates and
+    ``where_of`` int64 (Q,) the one a query uses, -1 for none; ``every`` int64 (Q,) microseconds, 0 for per event. ``ints``: attributes that
+    arrive as int64.
     """
 
     names: tuple[str, ...]
@@ -36,6 +39,8 @@ class LinearQueries:
     where: tuple[Node, ...]
     where_of: I64 | None
     every: I64 | None
+    score: Node | None
+    parameters: tuple[str, ...]
     ints: frozenset[str]
     texts: tuple[str, ...]
     deletes: bool
@@ -52,11 +57,18 @@ class LinearQueries:
             raise ValueError("two queries of one name")
         if len(self.where) > MAX_PREDICATES:
             raise ValueError(f"at most {MAX_PREDICATES} different predicates")
-        shapes = {"weights": (q, d), "low": (q, d), "high": (q, d)}
+        shapes = {"weights": (q, d if self.score is None else len(self.parameters)), "low": (q, d), "high": (q, d)}
         for field in ("weights", *own, "counts", "micros", "low", "high", "where_of", "every"):
             a = getattr(self, field)
             if a is not None and a.shape != shapes.get(field, (q,)):
                 raise ValueError(f"{field} has shape {a.shape}, not {shapes.get(field, (q,))}")
+        if self.parameters and self.score is None:
+            raise ValueError("parameters need a score")
+        if self.score is not None and {c.name for c in attributes(self.score)} != {*self.attributes, *self.parameters}:
+            raise ValueError("the score must use every attribute and every parameter, and nothing else")
+        part = None if self.score is None else without_bounds(self.score, (*self.attributes, *self.parameters))
+        if part is not None:
+            raise ValueError(f"{part} has no bounds that a grid could use")
         if (self.low is None) != (self.high is None):
             raise ValueError("a box needs low and high")
         self.refuse(np.asarray(~np.isfinite(self.weights).all(axis=1)), "a weight is not a finite number")
@@ -101,6 +113,15 @@ class LinearQueries:
         for i, p in enumerate(self.predicates):
             out |= p.passes(columns, rows).astype(np.int64) << i
         return out
+
+    def functions(self, sign: F64) -> tuple[ScoreProgram, F64]:
+        """Return the program of the internal scores, which are ``sign`` float64 (Q,) times the scores, and its constants, a row per query.
+
+        For weighted sums these are the weights.
+        """
+        if self.score is None:
+            return WEIGHTED_SUM, np.ascontiguousarray(self.weights * sign[:, None], np.float64)
+        return score_program(self.score, self.attributes, self.parameters, self.weights, sign)
 
     def filled(self) -> tuple[I64, I64, I64, I64]:
         """Return per query the window's count and microseconds (or ``UNBOUNDED``), ``every`` (or 0), and the predicate (or -1)."""
