@@ -99,6 +99,11 @@ class _Writer:
         if isinstance(node, Call) and node.type == "float" and node.fn in _UNARY:
             x = self.write(node.args[0])
             return self.step(_UNARY[node.fn], x, x)
+        if isinstance(node, Call) and node.type == "float" and node.fn == "ceil":
+            x = self.write(node.args[0])
+            for operation in (NEGATE, FLOOR, NEGATE):
+                x = self.step(operation, x, x)
+            return x
         if isinstance(node, Call) and node.type == "float" and node.fn in _FOLDED:
             x = self.write(node.args[0])
             for other in node.args[1:]:

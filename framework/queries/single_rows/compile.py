@@ -1,7 +1,7 @@
 """Compiles lists of queries (``queries_from``): one entry of the spec, one operator, one pair of result tables.
 
-The operator is chosen by cost: one state for one function; one behind a grid for many linear ones; side by side where there are few of
-them, or where an expression with parameters has no bounds a grid could use.
+The operator is chosen by cost: one state for one function; one behind a grid for many weighted sums, or for many sets of parameters of one
+expression; side by side where there are few of them, or where the expression has no bounds that a grid could use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skyband.operators.single_rows.scores import Linear
 
 FEW = 4
-"""Up to this many linear functions cost less side by side than behind a grid."""
+"""Up to this many functions cost less side by side than behind a grid."""
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -84,22 +84,48 @@ class QueryList:
         same = {(r.where, r.bounds.get(better)) for r in self.rows}
         return self.query.scoring is not None and not self.parameters and len(same) == 1
 
+    def without_grid(self) -> str | None:
+        """Why no grid can serve the one expression of all rows with their parameters, or None if one can."""
+        from skyband.operators.expressions.canonical import attributes
+        from skyband.operators.single_rows.many_queries import MAX_PREDICATES
+        from skyband.operators.single_rows.score_programs import without_bounds
+
+        score = self.functions[0]
+        wheres = {n for n in self.own_where if n is not None}
+        if not self.parameters:
+            return "predicates of their own"
+        if any(c.name in self.parameters for n in wheres for c in attributes(n)):
+            return "a 'where' with parameters is a predicate of its own for each"
+        if len(wheres) > MAX_PREDICATES:
+            return f"more than {MAX_PREDICATES} different predicates"
+        if not isinstance(score, Node) or all(c.name in self.parameters for c in attributes(score)):
+            return "the score has no parameters, or nothing else"
+        part = without_bounds(score, [c.name for c in attributes(score)])
+        return None if part is None else f"{part} has no bounds that a grid could use"
+
     def arrays(self, texts: tuple[str, ...], deletes: bool) -> dict[str, Any]:
-        """The arguments that the operators of many linear functions have in common."""
-        rows = self.rows
-        attributes = tuple(c for c, _ in rows[0].weights)
-        box = np.array([[[-np.inf if (b := dict(_bounds(r))[c])[0] is None else b[0], np.inf if b[1] is None else b[1]] for c in attributes]
-                        for r in rows])  # fmt: skip
-        boxed = any(r.box for r in rows)
+        """The arguments that the operators of many functions have in common."""
+        from skyband.operators.expressions.canonical import attributes as columns_of
+
+        rows, score = self.rows, self.functions[0]
+        attributes, ints = tuple(c for c, _ in rows[0].weights), self.ints
+        weights = np.array([[w for _, w in r.weights] for r in rows])
+        more: dict[str, Any] = {}
+        if isinstance(score, Node):
+            used = columns_of(score)
+            attributes = tuple(c.name for c in used if c.name not in self.parameters)
+            ints = frozenset(c.name for c in used if c.kind == "int")
+            more = {"score": score, "parameters": tuple(c.name for c in used if c.name in self.parameters)}
+            weights = np.array([[dict(r.parameters)[p] for p in more["parameters"]] for r in rows])
+        low, high = _box(rows, attributes)
         nodes = list(dict.fromkeys(n for n in self.own_where if n is not None))
         of = {n: i for i, n in enumerate(nodes)}
         return {
-            "names": tuple(r.name for r in rows), "attributes": attributes, "weights": np.array([[w for _, w in r.weights] for r in rows]),
+            "names": tuple(r.name for r in rows), "attributes": attributes, "weights": weights, **more,
             "window": self.window, "counts": whole_numbers(r.window.count for r in rows),
-            "micros": whole_numbers(r.window.micros for r in rows), "low": np.ascontiguousarray(box[:, :, 0]) if boxed else None,
-            "high": np.ascontiguousarray(box[:, :, 1]) if boxed else None, "where": tuple(nodes),
+            "micros": whole_numbers(r.window.micros for r in rows), "low": low, "high": high, "where": tuple(nodes),
             "where_of": np.array([-1 if n is None else of[n] for n in self.own_where]),
-            "every": None if self.query.every is None else np.full(len(rows), self.query.every), "ints": self.ints, "texts": texts,
+            "every": None if self.query.every is None else np.full(len(rows), self.query.every), "ints": ints, "texts": texts,
             "deletes": deletes,
         }  # fmt: skip
 
@@ -116,20 +142,22 @@ class QueryList:
 def cheapest(context: Context, table: QueryList, shared: Build, apart: Build, many: Build, grid_per_key: bool) -> tuple[Build, str]:
     """The cheapest operator that is exact for the list, and why it is.
 
-    ``shared``: one state for all; ``apart``: side by side; ``many``: an operator for many linear functions (``grid_per_key``: its grid
-    cannot serve several keys at once).
+    ``shared``: one state for all; ``apart``: side by side; ``many``: an operator for many functions of one form (``grid_per_key``: its
+    grid cannot serve several keys at once).
     """
     q = len(table.rows)
     if table.one_function():
         return shared, f"{counted(q, 'query', 'queries')} of one function: each row is scored once for all of them"
-    if table.query.scoring is not None:
-        what = "an expression with parameters has no bounds that a grid could use" if table.parameters else "predicates of their own"
-        return apart, f"{counted(q, 'query', 'queries')} side by side, a pass over each block of rows for each: {what}"
+    why_not = None if table.query.scoring is None else table.without_grid()
+    if why_not is not None:
+        return apart, f"{counted(q, 'query', 'queries')} side by side, a pass over each block of rows for each: {why_not}"
+    what = "linear functions" if table.query.scoring is None else "sets of parameters"
     if q <= FEW:
-        return apart, f"{q:,} linear functions side by side: so few cost less than a grid"
+        return apart, f"{q:,} {what} side by side: so few cost less than a grid"
     if context.job.source.partition_by and grid_per_key:
-        return many, f"{q:,} linear functions: each row is scored for all of them in one pass (a grid of cutoffs would be one per key)"
-    return many, f"{q:,} linear functions: an influence grid finds the few that a row can concern"
+        return many, f"{q:,} {what}: each row is scored for all of them in one pass (a grid of cutoffs would be one per key)"
+    bounds = "" if table.query.scoring is None else " (bounds of its cells by interval arithmetic)"
+    return many, f"{q:,} {what}: an influence grid{bounds} finds the few that a row can concern"
 
 
 def side_by_side(parts: list[Operator], rows: list[QueryRow]) -> Operator:
@@ -151,9 +179,17 @@ def _whole(r: QueryRow) -> str | None:
     return reduce(lambda a, b: f"{a} and {b}", parts) if parts else None
 
 
-def _bounds(r: QueryRow) -> dict[str, tuple[float | None, float | None]]:
-    found: dict[str, tuple[float | None, float | None]] = {c: (None, None) for c, _ in r.weights}
-    return found | {c: (low, high) for c, low, high in r.box}
+def _box(rows: list[QueryRow], attributes: tuple[str, ...]) -> tuple[F64 | None, F64 | None]:
+    """The constraints of rows on attributes, float64 (rows, attributes) each, or None if there are none."""
+    if not any(r.box for r in rows):
+        return None, None
+    shape = (len(rows), len(attributes))
+    low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
+    for i, r in enumerate(rows):
+        for column, least, most in r.box:
+            at = attributes.index(column)
+            low[i, at], high[i, at] = -np.inf if least is None else least, np.inf if most is None else most
+    return low, high
 
 
 def whole_numbers(values: Any) -> I64:

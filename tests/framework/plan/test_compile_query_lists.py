@@ -17,6 +17,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.queries.single_rows.compile import FEW
 from skyband.framework.spec.load import validate_file
 from skyband.operators.base import Operator, Window
+from skyband.operators.expressions.canonical import canonical
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.threshold.many import ManyThreshold
@@ -32,6 +33,11 @@ SPEC = spec_text(
     scoring={"high": "{expression: x, direction: max}"},
     queries={"many": "{QUERY}"},
 )
+FAMILIES = {
+    "product": "{expression: (c + x) * (e + y), direction: max}",
+    "grown": "{expression: c * exp(x) + e}",
+    "plain": "{expression: c - e}",
+}
 TOPK = "type: topk, k: 3, queries_from: {format: csv, path: table.csv}"
 THRESHOLD = "type: threshold, at_least: 1, queries_from: {format: csv, path: table.csv}"
 
@@ -44,6 +50,9 @@ def directory(tmp_path: Path) -> Path:
 def plan_of(directory: Path, query: str, table: str, **replaced: str) -> Plan:
     (directory / "table.csv").write_text(table)
     text = SPEC.replace("QUERY", query)
+    for name, scoring in FAMILIES.items():
+        if f"scoring: {name}" in query:
+            text = text.replace("scoring:\n", f"scoring:\n  {name}: {scoring}\n", 1)
     for old, new in replaced.items():
         text = text.replace(f"{old}:", new)
     (directory / "spec.yaml").write_text(text)
@@ -54,6 +63,13 @@ def plan_of(directory: Path, query: str, table: str, **replaced: str) -> Plan:
 
 def linear_table(rows: int, more: str = "", cells: str = "") -> str:
     return f"name,weight_x,weight_y{more}\n" + "".join(f"q{i},{i},{i / 2}{cells}\n" for i in range(rows))
+
+
+def family_table(rows: int) -> str:
+    return "name,c,e\n" + "".join(f"q{i},{i},{i / 2}\n" for i in range(rows))
+
+
+GRID = "5 sets of parameters: an influence grid (bounds of its cells by interval arithmetic) finds the few that a row can concern"
 
 
 @pytest.mark.parametrize(
@@ -69,8 +85,21 @@ def linear_table(rows: int, more: str = "", cells: str = "") -> str:
         (TOPK.replace("k: 3", "k: 3, scoring: high"), "name,max_score\na,1\nb,2\n", SideBySide, "predicates of their own"),
         (
             THRESHOLD.replace("at_least: 1", "scoring: high, below: 3, where: 'y < most'"), "name,most\na,1\nb,2\n", SideBySide,
-            "an expression with parameters has no bounds that a grid could use",
+            "a 'where' with parameters is a predicate of its own for each",
         ),
+        (TOPK.replace("k: 3", "k: 3, scoring: product"), family_table(FEW), SideBySide, "4 sets of parameters side by side"),
+        (TOPK.replace("k: 3", "k: 3, scoring: product"), family_table(FEW + 1), ManyTopK, GRID),
+        (THRESHOLD.replace("at_least: 1", "scoring: product, above: 3"), family_table(FEW + 1), ManyThreshold, GRID),
+        (TOPK.replace("k: 3", "k: 3, scoring: grown"), family_table(9), SideBySide, "exp(...) has no bounds that a grid could use"),
+        (
+            TOPK.replace("k: 3", "k: 3, scoring: product, where: 'y < c'"), family_table(9), SideBySide,
+            "a 'where' with parameters is a predicate of its own for each",
+        ),
+        (
+            TOPK.replace("k: 3", "k: 3, scoring: product"), "name,c,e,where\n" + "".join(f"q{i},1,2,y > {i}\n" for i in range(63)),
+            SideBySide, "more than 62 different predicates",
+        ),
+        (TOPK.replace("k: 3", "k: 3, scoring: plain"), "name,c,e\n" + "".join(f"q{i},1,2\n" for i in range(9)), SideBySide, "nothing else"),
     ],
 )  # fmt: skip
 def test_the_operator_is_chosen_by_cost(directory: Path, query: str, table: str, kind: type[Any], why: str) -> None:
@@ -101,6 +130,19 @@ def test_every_cell_reaches_the_operator(directory: Path) -> None:
     assert plan.operators[0].k == plan.queries[0].k == 7
     asked = plan.queries[0].asked[0]
     assert asked.scoring == Linear((("x", 1.0), ("y", 2.0)), frozenset({"y"})) and asked.bounds == (5, None) and asked.k == 7
+
+
+def test_the_parameters_of_an_expression_reach_the_operator(directory: Path) -> None:
+    wheres = ["", "y > 1", "", "", "x < 3"]
+    rows = "".join(f"{name},{e},7,{e / 4},50 rows,{wheres[e]}\n" for e, name in enumerate("edcba"))
+    plan = plan_of(directory, TOPK.replace("k: 3", "k: 3, scoring: product"), "name,e,k,c,window,where\n" + rows)
+    op: Any = plan.operators[0].operator
+    assert op.names == ("a", "b", "c", "d", "e") and op.attributes == ("x", "y") and op.parameters == ("c", "e") and op.ints == {"y"}
+    assert op.weights.tolist() == [[1, 4], [0.75, 3], [0.5, 2], [0.25, 1], [0, 0]]
+    assert canonical(op.score) == "(c + x) * (e + y)" and op.largest.all() and op.k.tolist() == [7] * 5
+    assert op.low is None and op.high is None and op.counts.tolist() == [50] * 5 and op.where_of.tolist() == [0, -1, -1, 1, -1]
+    assert "(c + x) * (e + y) (max first)" in explain(plan)
+    assert plan.queries[0].asked[0].parameters == (("e", 4.0), ("c", 1.0))
 
 
 def test_a_changed_row_is_a_changed_spec_and_its_place_is_not(directory: Path) -> None:
