@@ -240,6 +240,19 @@ def test_a_bare_boolean_is_a_predicate() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("where", "guarded"), [("a.s = b.s and a.x < 7", True), ("b.x < 7", True), ("true", False), (None, False)])
+def test_calls_are_for_pairs_that_the_predicate_selects(where, guarded) -> None:
+    """What is computed before the test is what the predicate needs; the values are those of the fallback."""
+    schema = {"x": "float", "s": "text"}
+    for score, calls in (("sin(a.x) + a.x * a.x", True), ("abs(a.x - b.x) + sqrt(a.x) + floor(b.x)", False)):
+        kernel = compile_pair(parse(score, schema), where and parse(where, schema), False, {})
+        for kind in ("count", "score"):
+            lines = [line.strip() for line in kernel.source(kind).splitlines()]
+            at = lines.index("continue") if "continue" in lines else None
+            assert (at is not None) == (guarded and calls)
+            assert at is None or not any("c_sin(" in line for line in lines[lines.index("for i in range(hi - lo):") : at])
+
+
 NAN, INF = math.nan, math.inf
 BY_DEFINITION = [
     ("sign(x)", [-3.5, -0.0, 0.0, 5e-324, INF, NAN], [-1, 0, 0, 1, 1, NAN]),
