@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -76,6 +76,13 @@ class ScoredPairs(PairsOfSides):
         """Return block kernels of the score under ``candidates``; the newer object is ``b`` (``kernel.swapped``: it is ``a``)."""
         codes = {text: code for code, text in enumerate(self.texts)}
         return compile_pair(self.scoring, self.candidates, self.direction == "max", codes)
+
+    def functions(self, bounds: bool) -> tuple[Any, ...]:
+        """Return the functions of ``Scoring``; without ``bounds``, others of the same type stand for the bounds, which cost compiling."""
+        as_b = self.kernel
+        as_a = as_b if self.between is None else as_b.swapped
+        scores = (as_a.count_block, as_a.score_block, as_b.count_block, as_b.score_block)
+        return (*scores, as_a.bound_block, as_b.bound_block) if bounds else (*scores, as_a.score_block, as_b.score_block)
 
     @cached_property
     def has_bounds(self) -> bool:

@@ -364,3 +364,8 @@ def history_of(keys: I64, key: int, times: I64) -> History:
     start = keys[key, REGION_START]
     first_stored = keys[key, FIRST_STORED]
     return History(first_stored, times[start : start + keys[key, NEXT_SEQ] - first_stored])
+
+
+def pairs_counted(work: I64) -> dict[str, int]:
+    """Return the counters of scored pairs and of those that zone maps made unnecessary."""
+    return {"scored": int(work[SCORED]), "skipped": int(work[INDEXED] - work[INDEXED_SCORED])}

@@ -29,9 +29,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_sub_batch,
     skyband_of,
 )
+from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones
 from skyband.operators.topk_pairs.kernels.blocks import new_blocks
 from skyband.operators.topk_pairs.kernels.partners import scan
-from skyband.operators.zone_maps.kernels.tables import Zones
 
 
 def drive_capped(

@@ -41,9 +41,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_sub_batch,
     skyband_of,
 )
+from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones
 from skyband.operators.topk_pairs.kernels.blocks import LARGEST, new_blocks
 from skyband.operators.topk_pairs.kernels.partners import scan
-from skyband.operators.zone_maps.kernels.tables import Zones
 
 MOST_FOUND = 4
 """With more candidates per arrival a cutoff is too loose: without one there are more, but each costs less to find."""

@@ -25,6 +25,8 @@ from skyband.operators.pair_rows.kernels.tables import (
     own_scores,
     with_found,
 )
+from skyband.operators.pair_rows.zone_maps.kernels.bounds import fill_boxes
+from skyband.operators.pair_rows.zone_maps.kernels.tables import STOP_SEQ, Zones
 from skyband.operators.topk_pairs.kernels.blocks import (
     ARRIVAL,
     COUNT,
@@ -43,8 +45,7 @@ from skyband.operators.topk_pairs.kernels.blocks import (
     sort_found,
     start_blocks,
 )
-from skyband.operators.topk_pairs.kernels.leaves import fill_boxes, scan_segments
-from skyband.operators.zone_maps.kernels.tables import STOP_SEQ, Zones
+from skyband.operators.topk_pairs.kernels.leaves import scan_segments
 
 
 @inner
@@ -204,7 +205,7 @@ def scan(
     oldest = int(batch.first_partner[0])
     if len(zones.segments) > 0:
         oldest = max(oldest, zones.segments[0, STOP_SEQ])
-        fill_boxes(batch, blocks)
+        fill_boxes(batch, blocks.zone)
     while not (
         scan_blocks(scoring, objects, offset, batch, skyband, cutoff, oldest, candidates, blocks, work)
         and scan_segments(scoring, zones, batch, skyband, cutoff, candidates, blocks, work)
