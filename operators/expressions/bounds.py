@@ -27,8 +27,10 @@ def _lower(program: Program, spelling: Spelling) -> tuple[Intervals, str, str, l
     """The statements, the variables of the least score and of "there may be a candidate", and the slices the statements read."""
     slices: dict[str, str] = {}
 
-    def column(attr: Attr) -> tuple[tuple[str, str, str], bool]:
+    def column(attr: Attr) -> tuple[tuple[str, str, str], bool] | None:
         letter, names = ("f", program.float_names) if attr.type == "float" else ("i", program.int_names)
+        if attr.name not in names:
+            return None
         first, varies = 3 * names.index(attr.name), attr.side == program.column_side
 
         def end(row: int) -> str:

@@ -12,7 +12,8 @@ from typing import Final
 
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
 from skyband.operators.expressions.canonical import walk
-from skyband.operators.expressions.interval_arithmetic import MAX, MIN, Arithmetic, Interval, Reals, Truths, Wholes
+from skyband.operators.expressions.interval_arithmetic import Arithmetic, Interval, Reals, Truths, Wholes
+from skyband.operators.expressions.interval_functions import RULES
 from skyband.operators.expressions.lower import FALSE, TRUE
 
 _WHOLE: Final = frozenset({"int", "text", "time", "duration"})
@@ -21,12 +22,13 @@ _KNOWN: Final = _WHOLE | {"float", "bool"}
 
 @dataclass
 class Intervals(Arithmetic):
-    """``column(attr)`` gives the codes of an attribute's ends and of "has a null", and whether they are of the column side.
+    """``column(attr)`` gives the codes of an attribute's ends and of "has a null", and whether they are of the column side; None if it has
+    no box.
 
     ``texts``: the codes of text constants. ``ends``: the variables that hold ends of attributes.
     """
 
-    column: Callable[[Attr], tuple[tuple[str, str, str], bool]]
+    column: Callable[[Attr], tuple[tuple[str, str, str], bool] | None]
     texts: Mapping[str, int]
     ends: set[str] = field(default_factory=set, init=False)
     present: set[str] = field(default_factory=set, init=False)
@@ -113,9 +115,10 @@ class Intervals(Arithmetic):
         return Wholes(code, code, FALSE, TRUE)
 
     def _attribute(self, node: Attr) -> Interval:
-        if node.type not in _KNOWN:
+        column = self.column(node) if node.type in _KNOWN else None
+        if column is None:
             return self._unknown(node)
-        codes, varies = self.column(node)
+        codes, varies = column
         least, greatest, null = (self.emit(code) for code in codes)
         if varies:
             self._varying.update((least, greatest, null))
@@ -223,7 +226,7 @@ class Intervals(Arithmetic):
             return self._difference(v, w) if node.op == "-" else self._sum(v, w)
         x, y = self._real(node.x), self._real(node.y)
         if same and node.op != "*":  # a value from itself, or over itself: 0 or 1, or null
-            undefined = self.any((x.null, self._has_infinity(x), self._has_zero(x) if node.op == "/" else FALSE))
+            undefined = self.any((x.null, self.has_infinity(x), self.has_zero(x) if node.op == "/" else FALSE))
             return replace(self.number(0.0 if node.op == "-" else 1.0), null=undefined, some=x.some)
         if node.op == "*":
             return self.square(x) if same else self.product(x, y)
@@ -266,7 +269,9 @@ class Intervals(Arithmetic):
         rules: Mapping[str, Callable[[Reals], Reals]] = {
             "abs": self.absolute, "sqrt": self.square_root, "floor": self.floor, "exp": self.exponential, "log": self.logarithm,
         }  # fmt: skip
-        return rules[node.fn](self._real(node.args[0])) if node.fn in rules else self._unknown(node)
+        if node.fn in rules:
+            return rules[node.fn](self._real(node.args[0]))
+        return RULES[node.fn](self, *map(self._real, node.args)) if node.fn in RULES else self._unknown(node)
 
     def _function_whole(self, fn: str, xs: list[Wholes]) -> Wholes:
         if fn != "abs":
@@ -303,6 +308,3 @@ class Intervals(Arithmetic):
             null.append(self.both(flag, w.null))
             some.append(taken)
         return Wholes(reduce(self.less, least), reduce(self.more, greatest), self.any(null), self.any(some))
-
-
-__all__ = ["MAX", "MIN", "Intervals"]
