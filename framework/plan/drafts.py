@@ -46,7 +46,7 @@ class OperatorDraft:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The job and its columns."""
+    """The job and its columns. ``kinds``: those of columns and, with their prefix, of sets of tokens."""
 
     job: Job
     fields: tuple[Field, ...]

@@ -12,8 +12,9 @@ from typing import Final, Literal, TypeAlias
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Where times begin."""
 
-Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null", "units"]
-"""``units``: a decimal as the whole number of its smallest units, which only aggregates read."""
+Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null", "units", "tokens", "characters"]
+"""``units``: a decimal as the whole number of its smallest units, which only aggregates read. ``tokens``: a set. ``characters``: the code
+points of a text, which stand in no tree."""
 
 
 @dataclass(frozen=True, slots=True)

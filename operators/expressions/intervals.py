@@ -11,9 +11,9 @@ from functools import reduce
 from typing import Final
 
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
-from skyband.operators.expressions.canonical import walk
 from skyband.operators.expressions.interval_arithmetic import Arithmetic, Interval, Reals, Truths, Wholes
 from skyband.operators.expressions.interval_functions import RULES
+from skyband.operators.expressions.leaves import NO_LIMIT, compared, evaluated, leaf, limit_of
 from skyband.operators.expressions.lower import FALSE, TRUE
 
 _WHOLE: Final = frozenset({"int", "text", "time", "duration"})
@@ -53,7 +53,7 @@ class Intervals(Arithmetic):
 
     def _bottom_up(self, node: Node) -> None:
         """Operands first, so that the recursion of ``interval`` stays shallow."""
-        for part in reversed([*walk(node)]):
+        for part in reversed([*evaluated(node)]):
             self.interval(part)
 
     def depends(self, *results: str) -> bool:
@@ -79,8 +79,11 @@ class Intervals(Arithmetic):
     def _interval(self, node: Node) -> Interval:
         if isinstance(node, Literal_):
             return self._literal(node)
-        if isinstance(node, Attr):
-            return self._attribute(node)
+        attribute = leaf(node)
+        if attribute is not None:
+            return self._attribute(attribute)
+        if isinstance(node, Call) and compared(node) is not None:
+            return self._compared(node)
         if isinstance(node, Unary):
             return self._unary(node)
         if isinstance(node, Binary):
@@ -129,6 +132,13 @@ class Intervals(Arithmetic):
         some = self.test(least, "<=", greatest)
         self.present.add(some)
         return Reals(least, greatest, null, some) if node.type == "float" else Wholes(least, greatest, null, some)
+
+    def _compared(self, node: Call) -> Interval:
+        """The range of a function of two objects' texts or sets: boxes hold no texts."""
+        if node.fn == "edit_distance":
+            limit = limit_of(node)
+            return Wholes(self.whole(0), self.max if limit == NO_LIMIT else self.whole(limit), TRUE, TRUE)
+        return replace(self.number(0.0), greatest=self.high if node.fn == "overlap" else self.real(1.0), null=TRUE, some=TRUE)
 
     def _real(self, node: Node) -> Reals:
         """``node`` where a float is needed. Conversion rounds, and is monotone."""

@@ -19,8 +19,9 @@ from typing import TypeAlias
 
 from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Type, Unary
-from skyband.operators.expressions.canonical import walk
 from skyband.operators.expressions.formulas import FORMULAS
+from skyband.operators.expressions.leaves import compared, evaluated, leaf, limit_of
+from skyband.operators.set_index.functions import SIMILARITIES
 
 TRUE, FALSE = "1", "0"
 """Flags known while generating; they never reach the code."""
@@ -68,6 +69,7 @@ class Spelling:
     nan: str = "nan"
 
 
+_FUNCTIONS_OF_SETS: tuple[str, ...] = SIMILARITIES
 _C = {f: f"c_{f}" for f in ("exp", "log", "pow", "sin", "cos", "tan", "asin", "atan2")}
 
 NUMBA = Spelling(
@@ -188,8 +190,13 @@ class Lowering(Statements):
     def _value(self, node: Node) -> Value:
         if isinstance(node, Literal_):
             return self._literal(node)
-        if isinstance(node, Attr):
-            return self._attribute(node)
+        attribute = leaf(node)
+        if attribute is not None:
+            return self._attribute(attribute)
+        pair = compared(node)
+        if pair is not None:
+            assert isinstance(node, Call)
+            return self._compared(node, *pair)
         if isinstance(node, Unary):
             return self._unary(node)
         if isinstance(node, Binary):
@@ -226,15 +233,29 @@ class Lowering(Statements):
         return Whole(self.spelling.whole.format(node.value), TRUE)
 
     def _attribute(self, node: Attr) -> Value:
-        code, varies = self.column(node)
-        name = self.emit(code)
-        if varies:
-            self._varying.add(name)
+        name = self._read(node)
         if node.type == "float":
             return Real(name)
         if node.type == "bool":
             return Truth(self.test(name, "==", self.spelling.whole.format(1)), self.test(name, "==", self.spelling.whole.format(0)))
         return Whole(name, self.test(name, "!=", self.spelling.whole.format(NULL)))
+
+    def _read(self, node: Attr) -> str:
+        code, varies = self.column(node)
+        name = self.emit(code)
+        if varies:
+            self._varying.add(name)
+        return name
+
+    def _compared(self, node: Call, x: Attr, y: Attr) -> Value:
+        """A function of the texts or sets that two objects have in the pool."""
+        v, w = self._read(x), self._read(y)
+        if node.fn != "edit_distance":
+            return Real(self.emit(f"set_similarity({_FUNCTIONS_OF_SETS.index(node.fn)}, pool, {v}, {w})", v, w))
+        own, other = (w, v) if v in self._varying else (v, w)
+        pattern = self.emit(f"text_pattern(pool, {own})", own)
+        found = self.emit(f"edit_distance({pattern}, pool, {other}, {limit_of(node)})", pattern, other)
+        return Whole(found, self.test(found, "!=", self.spelling.whole.format(NULL)))
 
     def _real(self, node: Node) -> str:
         """``node`` where a float is needed."""
@@ -374,5 +395,5 @@ class Lowering(Statements):
 
     def _bottom_up(self, node: Node) -> None:
         """Operands first, so that the recursion of ``value`` stays shallow."""
-        for part in reversed([*walk(node)]):
+        for part in reversed([*evaluated(node)]):
             self.value(part)

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skyband.operators.base import F64, NULL, AnyArray, Arrivals, Column, Window
+from skyband.operators.base import F64, AnyArray, Arrivals, Column, Window
 from skyband.operators.expressions.ast import Binary, Literal_, Node
 from skyband.operators.expressions.bounds import trivial
-from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
+from skyband.operators.expressions.leaves import read_columns
+from skyband.operators.pair_rows.nulls import missing
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery, PairsOfSides, all_of
 
 
@@ -56,9 +57,8 @@ class ScoredPairs(PairsOfSides):
     def unusable(self, arrivals: Arrivals) -> AnyArray:
         """Return which arrivals (n,) have a null in an attribute of the score."""
         bad = np.zeros(len(arrivals), bool)
-        for c in attributes(self.scoring):
-            x = arrivals.columns[c.name]
-            bad |= np.isnan(x) if c.kind == "float" else x == NULL
+        for c in read_columns(self.scoring):
+            bad |= missing(arrivals, c)
         return bad
 
     @property
@@ -92,5 +92,5 @@ class ScoredPairs(PairsOfSides):
     @property
     def columns(self) -> tuple[Column, ...]:
         """Return the attributes of the scoring expression and of the conditions."""
-        found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in attributes(n)}
+        found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in read_columns(n)}
         return tuple(found.values())

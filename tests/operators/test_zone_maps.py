@@ -44,7 +44,7 @@ def objects_of(rng: np.random.Generator, rows: int, floats: int, integers: int) 
     whole[rng.random((integers, rows)) < 0.1] = NULL
     whole[rng.random((integers, rows)) < 0.01] = 2**63 - 1
     f = [values(rng, rows, str(rng.choice(SHAPES))) for _ in range(floats)]
-    return Objects(np.array(f).reshape(floats, rows), whole.astype(np.int64), np.arange(rows))
+    return Objects(np.array(f).reshape(floats, rows), whole.astype(np.int64), np.arange(rows), np.empty(0, np.int64))
 
 
 def check_boxes(boxes: Any, members: Any, missing: Any, size: int, positions: Any) -> None:
@@ -107,8 +107,8 @@ def test_leaves_hold_neighbours() -> None:
     """Halving at medians makes the mean leaf of uniform points as small as the number of leaves says."""
     rng = np.random.default_rng(2)
     rows = 16 * GROUP
-    objects, found = Objects(rng.random((2, rows)), np.empty((0, rows), np.int64), np.arange(rows)), ZoneMap(2, 0)
-    found._add(0, objects.floats, objects.integers, np.arange(rows))
+    objects, found = Objects(rng.random((2, rows)), np.empty((0, rows), np.int64), np.arange(rows), np.empty(0, np.int64)), ZoneMap(2, 0)
+    found._add(0, objects.floats, objects.integers, np.arange(rows), np.empty(0, np.int64))
     boxes = found.zones.leaf_floats[:, : rows // LEAF]
     area = np.mean((boxes[1] - boxes[0]) * (boxes[4] - boxes[3]))
     assert area < 1.2 * LEAF / rows
@@ -240,7 +240,7 @@ def test_room_is_used_again() -> None:
     found = ZoneMap(1, 0)
     assert len(no_zones(1, 0).seqs) == 0
     rows = 200_000
-    objects = Objects(np.arange(rows, dtype=float)[None], np.empty((0, rows), np.int64), np.arange(rows))
+    objects = Objects(np.arange(rows, dtype=float)[None], np.empty((0, rows), np.int64), np.arange(rows), np.empty(0, np.int64))
     for at in range(10_000, rows, 3_000):
         found.cover(objects, 0, at - 10_000, at)
     assert len(found.zones.seqs) <= 32 * GROUP

@@ -10,7 +10,7 @@ from skyband.framework.base.errors import Where, did_you_mean, one_of
 from skyband.framework.base.table_names import JOB_TABLES, query_tables
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.scoring import check_expression
-from skyband.framework.spec.models.job import Job, kind_of
+from skyband.framework.spec.models.job import Job, kind_of, token_kinds
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import CHARACTERS_OF_A_TOKEN
 from skyband.operators.base import Kind
@@ -82,6 +82,10 @@ class Scope:
             self._unknown_types = [c for c, t in self.types.items() if t is None]
         return self._kinds
 
+    def _token_kinds(self) -> dict[str, Kind]:
+        named = self.doc.data.get("tokens")
+        return token_kinds(map(str, named) if isinstance(named, dict) else self.job.tokens)
+
     def expression(
         self,
         path: Path,
@@ -107,7 +111,7 @@ class Scope:
         self.doc.work.take(len(text) // CHARACTERS_OF_A_TOKEN)
         if self.doc.too_much(at or path):
             return False
-        known = ({**kinds, **more} if more else kinds) if only is None else only
+        known = {**kinds, **self._token_kinds(), **(more or {})} if only is None else only
         mistakes = check_expression(text, known, sides, want, aggregates)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.operators.base import NULL, AnyArray, Ragged
+from skyband.framework.streaming.rows.derived import characters, derived
+from skyband.operators.base import NULL, AnyArray, Column, Ragged
 
 
 def micros(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
@@ -96,11 +97,12 @@ class TextCodes:
         return pa.table({"value": self.values.take(pa.array(place)), "code": self.numbers[place]})
 
 
-def operator_column(column: pa.ChunkedArray, kind: str, codes: TextCodes) -> AnyArray:
-    """One attribute of kind ``kind`` (``operators.base.Kind``) as an operator wants it: float64 for ``float``, int64 otherwise.
+def operator_column(rows: pa.Table, wanted: Column, codes: TextCodes) -> AnyArray:
+    """Return one attribute of ``rows`` as an operator wants it: float64 for kind ``float``, int64 otherwise.
 
-    Raises pa.ArrowInvalid if the column cannot be read as ``kind`` (a plan never asks for that).
+    Raises pa.ArrowInvalid if the column cannot be read as its kind (a plan never asks for that).
     """
+    column, kind = stream_column(rows, wanted), wanted.kind
     if kind == "float":
         return floats(column)
     if kind == "text":
@@ -110,3 +112,14 @@ def operator_column(column: pa.ChunkedArray, kind: str, codes: TextCodes) -> Any
     if kind == "units":
         return units(column)
     return ints(column)
+
+
+def ragged_column(rows: pa.Table, wanted: Column) -> Ragged:
+    """Return a column of kind ``tokens`` or ``characters``."""
+    column = stream_column(rows, wanted)
+    return characters(column) if wanted.kind == "characters" else ragged(column)
+
+
+def stream_column(rows: pa.Table, wanted: Column) -> pa.ChunkedArray:
+    """Return the values of a column before they are coded."""
+    return rows[wanted.sources[0]] if wanted.expression is None else derived(wanted.expression, rows)

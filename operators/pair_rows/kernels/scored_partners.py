@@ -147,15 +147,15 @@ def score_range(
     work[SCORED] += upto - first
     if good > UNCOUNTED and bar < np.inf:
         if batch.side[i] == IS_B:
-            good = count_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], bar)
+            good = count_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, bar)
         else:
-            good = count_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], bar)
+            good = count_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, bar)
         if good == 0:
             return 0
     if batch.side[i] == IS_B:
-        score_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], scores)
+        score_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, scores)
     else:
-        score_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], scores)
+        score_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, scores)
     return good
 
 
@@ -301,7 +301,7 @@ def find_partners(
     Returns the partners and their number: best ones grouped by arrival, all ones by ranges. Writes to the key table and to ``work`` (int64
     (COUNTERS,)).
     """
-    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b)
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, objects.pool)
     partners, written = no_partners(), 0
     batch, buffers = (
         new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0]),

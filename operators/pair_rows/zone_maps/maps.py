@@ -57,10 +57,16 @@ class ZoneMaps:
     def __init__(self, configuration: ScoredPairs) -> None:
         self.configuration = configuration
         self.keys: dict[int, _OfKey] = {}
+        self._moves = 0
 
     def new(self) -> ZoneMaps:
         """Return no maps, for the same expression."""
         return ZoneMaps(self.configuration)
+
+    def follow(self, moves: int) -> None:
+        """Drop the maps if texts and sets have moved, whose offsets they hold; ``moves``: how often they have, once in many arrivals."""
+        if moves != self._moves:
+            self._moves, self.keys = moves, {}
 
     def worth(self, settings: Settings, keys: I64, advance: Advance) -> AnyArray:
         """Return a mask (m,) of the keys of ``advance`` whose arrivals meet enough objects; ``keys``: the key table."""

@@ -58,9 +58,9 @@ def bound_groups(
     bound_as_a, bound_as_b = scoring.bound_as_a, scoring.bound_as_b
     floats, integers = buffers.float_boxes[arrival], buffers.integer_boxes[arrival]
     if batch.side[arrival] == IS_B:
-        bound_as_b(zones.group_floats, zones.group_integers, first, stop, floats, integers, buffers.group_bounds)
+        bound_as_b(zones.group_floats, zones.group_integers, first, stop, floats, integers, scoring.pool, buffers.group_bounds)
     else:
-        bound_as_a(zones.group_floats, zones.group_integers, first, stop, floats, integers, buffers.group_bounds)
+        bound_as_a(zones.group_floats, zones.group_integers, first, stop, floats, integers, scoring.pool, buffers.group_bounds)
     work[BOUNDS] += BOUNDS_OF_A_CALL + stop - first
 
 
@@ -71,9 +71,9 @@ def bound_leaves(scoring: Scoring, zones: Zones, group: int, arrival: int, batch
     floats, integers = buffers.float_boxes[arrival], buffers.integer_boxes[arrival]
     first, stop = group * GROUP // LEAF, (group + 1) * GROUP // LEAF
     if batch.side[arrival] == IS_B:
-        bound_as_b(zones.leaf_floats, zones.leaf_integers, first, stop, floats, integers, buffers.leaf_bounds)
+        bound_as_b(zones.leaf_floats, zones.leaf_integers, first, stop, floats, integers, scoring.pool, buffers.leaf_bounds)
     else:
-        bound_as_a(zones.leaf_floats, zones.leaf_integers, first, stop, floats, integers, buffers.leaf_bounds)
+        bound_as_a(zones.leaf_floats, zones.leaf_integers, first, stop, floats, integers, scoring.pool, buffers.leaf_bounds)
     work[BOUNDS] += BOUNDS_OF_A_CALL + stop - first
 
 
@@ -83,10 +83,11 @@ def score_leaf(
 ) -> int:
     """Write the scores of an arrival with the leaf at position ``low`` to ``buffers.scores``; return how many are at most ``limit``."""
     score_as_a, score_as_b, scores, hits = scoring.score_as_a, scoring.score_as_b, buffers.scores, 0
+    floats, integers, pool = batch.floats[arrival], batch.integers[arrival], scoring.pool
     if batch.side[arrival] == IS_B:
-        score_as_b(zones.floats, zones.integers, low, low + LEAF, batch.floats[arrival], batch.integers[arrival], scores)
+        score_as_b(zones.floats, zones.integers, low, low + LEAF, floats, integers, pool, scores)
     else:
-        score_as_a(zones.floats, zones.integers, low, low + LEAF, batch.floats[arrival], batch.integers[arrival], scores)
+        score_as_a(zones.floats, zones.integers, low, low + LEAF, floats, integers, pool, scores)
     work[SCORED] += LEAF
     work[INDEXED_SCORED] += LEAF
     for j in range(LEAF):
