@@ -61,7 +61,7 @@ def pair_case(kernel, objects, others) -> tuple[tuple, np.ndarray]:
     arguments = (boxes_of(fcols, STARTS), boxes_of(icols, STARTS), 0, ZONES, *x_boxes, np.empty(0, np.int64))
     least, out = np.full(ZONES, math.nan), np.empty(ZONES * MEMBERS)
     for x in range(xf.shape[1] if len(xf) else xi.shape[1]):
-        kernel.score_block_numpy(fcols, icols, 0, ZONES * MEMBERS, xf[:, x].copy(), xi[:, x].copy(), out)
+        kernel.score_block_numpy(fcols, icols, 0, ZONES * MEMBERS, xf[:, x].copy(), xi[:, x].copy(), np.empty(0, np.int64), out)
         least = np.fmin(least, least_of(out))
     return arguments, least
 

@@ -118,7 +118,7 @@ def test_a_file_in_the_cache_is_not_run_unless_it_is_ours(tmp_path, monkeypatch)
     assert path.read_text() == source
     f, none = np.arange(4.0).reshape(1, 4), np.empty(0, np.int64)
     for b in (block, again):
-        assert b(f, np.empty((0, 4), np.int64), 0, 4, np.ones(1), none, 0.875) == 3
+        assert b(f, np.empty((0, 4), np.int64), 0, 4, np.ones(1), none, none, 0.875) == 3
 
 
 def test_no_text_of_the_user_reaches_the_code() -> None:

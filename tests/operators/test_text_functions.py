@@ -12,9 +12,10 @@ from skyband.framework.streaming.rows.columns import TextCodes, operator_column,
 from skyband.framework.verify.brute_force.expressions import Values, meaning
 from skyband.framework.verify.brute_force.texts import text_number
 from skyband.operators.base import NULL, TOKENS, Arrivals, Column, Ragged, Window
-from skyband.operators.expressions import ExpressionErrors, canonical, compile_pair, compile_row, parse, read_columns
+from skyband.operators.expressions import ExpressionErrors, PairKernel, canonical, compile_pair, compile_row, parse, read_columns
 from skyband.operators.jit import HAVE_NUMBA
 from skyband.operators.pair_rows.windows import Windows
+from tests.operators.boxes import boxes_of
 from tests.seeds import cases
 
 SCHEMA = {
@@ -55,21 +56,25 @@ def ragged(sets: list[set[int]]) -> Ragged:
 
 def scored(expression: str, texts: list[str | None], sets: list[set[int]], numba: bool, swapped: bool = False) -> list[float]:
     """The scores of the last object with each of those before it, with as many kernels in between as a window has."""
-    node = parse(expression, SCHEMA, want="score")
-    kernel = compile_pair(node, None, False, {"smith": 0})
-    windows = Windows(Window(count=len(texts)), kernel)
-    windows.grow(1)
-    rows = pa.table({"name": pa.array(texts, pa.string()), "alias": pa.array(texts[::-1], pa.string())})
-    read, codes, at = read_columns(node), TextCodes(("smith",)), np.arange(len(texts))
-    columns = {c.name: operator_column(rows, c, codes) for c in read if c.kind not in ("characters", "tokens")}
-    found = {c.name: ragged(sets) if c.kind == "tokens" else ragged_column(rows, c) for c in read if c.kind in ("characters", "tokens")}
-    windows.append(Arrivals(np.zeros(len(texts), np.int64), at, at, columns, found), 0)
-    objects, last = windows.objects, len(texts) - 1
+    kernel = compile_pair(parse(expression, SCHEMA, want="score"), None, False, {"smith": 0})
+    objects, last = stored(kernel, texts, sets).objects, len(texts) - 1
     kernel = kernel.swapped if swapped else kernel
     block = kernel.score_block if numba else kernel.score_block_numpy
     out = np.empty(last)
     block(objects.floats, objects.integers, 0, last, objects.floats[:, last].copy(), objects.integers[:, last].copy(), objects.pool, out)
     return out.tolist()
+
+
+def stored(kernel: PairKernel, texts: list[str | None], sets: list[set[int]]) -> Windows:
+    """Windows with the objects that have these texts, and in reverse as aliases, and these sets."""
+    windows = Windows(Window(count=len(texts)), kernel)
+    windows.grow(1)
+    rows = pa.table({"name": pa.array(texts, pa.string()), "alias": pa.array(texts[::-1], pa.string())})
+    read, codes, at = read_columns(kernel.score), TextCodes(("smith",)), np.arange(len(texts))
+    columns = {c.name: operator_column(rows, c, codes) for c in read if c.kind not in ("characters", "tokens")}
+    found = {c.name: ragged(sets) if c.kind == "tokens" else ragged_column(rows, c) for c in read if c.kind in ("characters", "tokens")}
+    windows.append(Arrivals(np.zeros(len(texts), np.int64), at, at, columns, found), 0)
+    return windows
 
 
 def interpreted(expression: str, texts: list[str | None], sets: list[set[int]], swapped: bool = False) -> list[float]:
@@ -119,6 +124,24 @@ def test_similarities_of_sets(numba, sets, function, swapped) -> None:
     assert np.array(interpreted(expression, texts, sets, swapped)).tobytes() == np.array(want).tobytes()
 
 
+@given(st.lists(TEXT, min_size=4, max_size=12), st.lists(SETS, min_size=12, max_size=12), st.booleans())
+@settings(max_examples=cases(60), deadline=None)
+def test_bounds_are_sound(texts, sets, negate) -> None:
+    for expression in ("edit_distance(a.name, b.name) - jaccard(a.words, b.title)", "overlap(a.words, b.words) - length(a.name)", LIMITED):
+        node, sets = parse(expression, SCHEMA, want="score"), sets[: len(texts)]
+        kernel = compile_pair(node, None, negate, {"smith": 0})
+        objects = stored(kernel, texts, sets).objects
+        boxes = [boxes_of(x[:, : len(texts)], np.array([0, 2])) for x in (objects.floats, objects.integers)]
+        ends = [boxes_of(x[:, len(texts) - 1 : len(texts)], np.array([0]))[:, 0].copy() for x in (objects.floats, objects.integers)]
+        out = np.empty(2)
+        kernel.bound_block_numpy(*boxes, 0, 2, *ends, out)
+        scores = np.array(scored(expression, texts, sets, False)) * (-1 if negate else 1)
+        for bound, zone in zip(out, (scores[:2], scores[2:]), strict=True):
+            assert (np.isnan(zone) | (bound <= zone)).all(), (expression, bound, zone)
+        assert not np.isnan(out).any()
+
+
+LIMITED = "edit_distance(a.name, b.alias, 2) + length(b.name)"
 EXPRESSIONS = [
     "length(a.name) - length(b.alias) * 2",
     "where(lower(a.name) = lower(b.alias), 1, 0) + length(lower(b.name))",
