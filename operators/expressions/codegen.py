@@ -40,8 +40,8 @@ _PARAMETERS = {
     "bound": "fboxes, iboxes, lo, hi, xf, xi, pool, out",
     "row_bound": "fboxes, iboxes, lo, hi, out",
 }
-_CALL = re.compile(r"(?<![\w.])(?!abs\()[a-z]\w*\(")
-"""A call of a function that is neither NumPy's nor Python's."""
+_CALL = re.compile(r"(?<![\w.])(?!(?:abs|select)\()[a-z]\w*\(")
+"""A call of a function that is neither NumPy's nor Python's, nor a choice between two values."""
 _SIGNATURES = {
     "count": COUNT_SIGNATURE, "score": SCORE_SIGNATURE, "row": ROW_SIGNATURE, "bound": SCORE_SIGNATURE, "row_bound": ROW_SIGNATURE,
 }  # fmt: skip

@@ -245,7 +245,7 @@ def test_a_bare_boolean_is_a_predicate() -> None:
 def test_calls_are_for_pairs_that_the_predicate_selects(where, guarded) -> None:
     """What is computed before the test is what the predicate needs; the values are those of the fallback."""
     schema = {"x": "float", "s": "text"}
-    for score, calls in (("sin(a.x) + a.x * a.x", True), ("abs(a.x - b.x) + sqrt(a.x) + floor(b.x)", False)):
+    for score, calls in (("sin(a.x) + a.x * a.x", True), ("abs(a.x - b.x) + sqrt(a.x) + where(a.s = b.s, floor(b.x), round(a.x))", False)):
         kernel = compile_pair(parse(score, schema), where and parse(where, schema), False, {})
         for kind in ("count", "score"):
             lines = [line.strip() for line in kernel.source(kind).splitlines()]
