@@ -108,7 +108,7 @@ def test_leaves_hold_neighbours() -> None:
     rng = np.random.default_rng(2)
     rows = 16 * GROUP
     objects, found = Objects(rng.random((2, rows)), np.empty((0, rows), np.int64), np.arange(rows), np.empty(0, np.int64)), ZoneMap(2, 0)
-    found._add(0, objects.floats, objects.integers, np.arange(rows), np.empty(0, np.int64))
+    found._add(0, objects.floats, objects.integers, np.arange(rows))
     boxes = found.zones.leaf_floats[:, : rows // LEAF]
     area = np.mean((boxes[1] - boxes[0]) * (boxes[4] - boxes[3]))
     assert area < 1.2 * LEAF / rows
