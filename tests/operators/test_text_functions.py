@@ -134,7 +134,7 @@ def test_bounds_are_sound(texts, sets, negate) -> None:
         boxes = [boxes_of(x[:, : len(texts)], np.array([0, 2])) for x in (objects.floats, objects.integers)]
         ends = [boxes_of(x[:, len(texts) - 1 : len(texts)], np.array([0]))[:, 0].copy() for x in (objects.floats, objects.integers)]
         out = np.empty(2)
-        kernel.bound_block_numpy(*boxes, 0, 2, *ends, out)
+        kernel.bound_block_numpy(*boxes, 0, 2, *ends, objects.pool, out)
         scores = np.array(scored(expression, texts, sets, False)) * (-1 if negate else 1)
         for bound, zone in zip(out, (scores[:2], scores[2:]), strict=True):
             assert (np.isnan(zone) | (bound <= zone)).all(), (expression, bound, zone)
