@@ -37,11 +37,10 @@ def compared(score: str, table: dict[str, np.ndarray], x: dict[str, float], nega
     other = {name: np.array([value]) for name, value in x.items()}
     xf, xi = matrix(other, kernel.float_names, np.float64, 1), matrix(other, kernel.int_names, np.int64, 1)
     scores, out, first = np.empty(n), np.full(ZONES, math.nan), np.zeros(1, np.int64)
-    kernel.score_block_numpy(fcols, icols, 0, n, xf[:, 0].copy(), xi[:, 0].copy(), scores)
+    kernel.score_block_numpy(fcols, icols, 0, n, xf[:, 0].copy(), xi[:, 0].copy(), np.empty(0, np.int64), scores)
     block = kernel.bound_block if numba else kernel.bound_block_numpy
-    block(
-        boxes_of(fcols, STARTS), boxes_of(icols, STARTS), 0, ZONES, boxes_of(xf, first)[:, 0].copy(), boxes_of(xi, first)[:, 0].copy(), out
-    )
+    x_boxes = [boxes_of(x, first)[:, 0].copy() for x in (xf, xi)]
+    block(boxes_of(fcols, STARTS), boxes_of(icols, STARTS), 0, ZONES, *x_boxes, np.empty(0, np.int64), out)
     least = np.fmin.reduceat(scores, STARTS)
     assert not np.isnan(out).any() and not (out > least).any() and np.isnan(least[out == math.inf]).all()
     return out, least
