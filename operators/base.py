@@ -26,7 +26,18 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 Instant: TypeAlias = int
 
 Kind: TypeAlias = Literal["float", "int", "text", "bool", "time", "list"]
-"""Kinds of the stream's columns. No operator reads a ``list``; the host turns it into sets of tokens (``Ragged``)."""
+"""Kinds of the stream's columns. No operator reads a ``list``; the host turns it into sets of tokens (``Ragged``) or vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """The kind of a list column whose rows are vectors of ``dimension`` numbers."""
+
+    dimension: int
+
+
+AttributeKind: TypeAlias = Kind | Vector
+"""What an expression may take an attribute for."""
 
 NULL: int = -(2**63)
 """A null in an int64 column (kinds int, text, bool, time); a null in a float64 column is NaN."""
@@ -109,12 +120,14 @@ class Window:
 class Column:
     """A column that an operator reads: ``float`` as float64, ``tokens`` as ``Ragged``, every other kind as int64 (text as codes).
 
-    A column of kind ``object`` (``object_column``) holds the number of the object that a row reports on, one of kind ``units``
-    (``units_column``) a decimal as the whole number of its smallest units.
+    A column of kind ``vector`` is float64 (rows, ``dimension``), a null row all NaN. A column of kind ``object`` (``object_column``) holds
+    the number of the object that a row reports on, one of kind ``units`` (``units_column``) a decimal as the whole number of its smallest
+    units.
     """
 
     name: str
-    kind: Kind | Literal["object", "tokens", "units"]
+    kind: Kind | Literal["object", "tokens", "units", "vector"]
+    dimension: int = 0
 
     @property
     def source(self) -> str:
@@ -170,7 +183,8 @@ class Arrivals:
     """Accepted objects of one bucket, sorted by (key, seq); within a key, time never goes back and seq has no gaps.
 
     ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text is coded: equal texts have
-    equal codes, a text constant of the spec has the code that the plan assigned; codes have no order.
+    equal codes, a text constant of the spec has the code that the plan assigned; codes have no order. A column of kind ``vector`` is
+    float64 (n, dimension): each row finite, or all NaN for null.
     ``ragged[name]`` holds the columns of kind ``tokens``: the distinct codes of each row, in no order.
     ``named[name]``, for a column of kind ``object``, names the objects that the logic's last ``objects()`` did not return, each once.
     Codes of retained rows that an operator with ``keeps = "retained"`` stores in its own arrays stay valid across a restore.

@@ -73,6 +73,8 @@ def _intake(plan: Plan) -> list[str]:
         lines.append(
             f"         tokens {n.name}: of {n.column}, {made}{together}; reject rows with fewer than {n.least:,} or more than {n.most:,}"
         )
+    for v in intake.vectors:
+        lines.append(f"         vector {v.column}: reject rows without {counted(v.dimension, 'finite number')} in it, unless it is null")
     for r in intake.reports:
         none = " or ".join(r.objects) + (f" is null, or {r.updates} neither on nor off" if r.updates is not None else " is null")
         where = f" (of rows where {canonical(r.where)})" if r.where is not None else ""

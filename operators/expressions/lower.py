@@ -20,7 +20,8 @@ from typing import TypeAlias
 from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Type, Unary
 from skyband.operators.expressions.canonical import walk
-from skyband.operators.expressions.formulas import FORMULAS
+from skyband.operators.expressions.formulas import FORMULAS, cosine
+from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS, norm_name
 
 TRUE, FALSE = "1", "0"
 """Flags known while generating; they never reach the code."""
@@ -171,10 +172,14 @@ class Statements:
 
 @dataclass
 class Lowering(Statements):
-    """``column(attr)`` gives the code of an attribute and whether it is of the column side; ``texts`` the codes of text constants."""
+    """``column(attr)`` gives the code of an attribute and whether it is of the column side; ``texts`` the codes of text constants.
+
+    ``sums(function, x, y)`` gives the same of a sum over the dimensions of two vectors, ``function`` being "dot" or "squares".
+    """
 
     column: Callable[[Attr], tuple[str, bool]]
     texts: Mapping[str, int]
+    sums: Callable[[str, Attr, Attr], tuple[str, bool]]
     _nodes: dict[int, Value] = field(default_factory=dict, init=False)
 
     # ------------------------------------------------------------------ values
@@ -226,15 +231,19 @@ class Lowering(Statements):
         return Whole(self.spelling.whole.format(node.value), TRUE)
 
     def _attribute(self, node: Attr) -> Value:
-        code, varies = self.column(node)
-        name = self.emit(code)
-        if varies:
-            self._varying.add(name)
-        if node.type == "float":
+        name = self._read(*self.column(node))
+        if node.type in ("float", "vector"):  # the first number of a vector stands for it: if one is null, all are
             return Real(name)
         if node.type == "bool":
             return Truth(self.test(name, "==", self.spelling.whole.format(1)), self.test(name, "==", self.spelling.whole.format(0)))
         return Whole(name, self.test(name, "!=", self.spelling.whole.format(NULL)))
+
+    def _read(self, code: str, varies: bool) -> str:
+        """The variable that holds ``code``, which reads the column side if it ``varies``."""
+        name = self.emit(code)
+        if varies:
+            self._varying.add(name)
+        return name
 
     def _real(self, node: Node) -> str:
         """``node`` where a float is needed."""
@@ -316,6 +325,8 @@ class Lowering(Statements):
     # ------------------------------------------------------------------ functions
 
     def _function(self, node: Call) -> Value:
+        if node.fn in VECTOR_FUNCTIONS:
+            return Real(self._of_vectors(node.fn, node.args))
         if node.fn == "where":
             return self._where(self._truth(node.args[0]).true, node.args[1], node.args[2], node.type)
         if node.type in ("time", "duration"):
@@ -341,6 +352,16 @@ class Lowering(Statements):
             there = self.both(self.test(reals[0], "==", reals[0]), self.test(reals[1], "==", reals[1]))
             result_code = self.select(there, result_code, self.spelling.nan)
         return Real(result_code)
+
+    def _of_vectors(self, fn: str, args: tuple[Node, ...]) -> str:
+        x, y = args
+        assert isinstance(x, Attr) and isinstance(y, Attr)
+        total = self._read(*self.sums("squares" if fn == "l2" else "dot", x, y))
+        if fn == "dot":
+            return total
+        if fn == "l2":
+            return self.call("sqrt", total)
+        return cosine(self, total, *(self._read(*self.column(Attr(type="float", side=v.side, name=norm_name(v.name)))) for v in (x, y)))
 
     def _where(self, flag: str, x: Node, y: Node, type_: Type) -> Value:
         if type_ == "bool":

@@ -58,7 +58,7 @@ class ScoredPairs(PairsOfSides):
         bad = np.zeros(len(arrivals), bool)
         for c in attributes(self.scoring):
             x = arrivals.columns[c.name]
-            bad |= np.isnan(x) if c.kind == "float" else x == NULL
+            bad |= np.isnan(x[:, 0]) if c.kind == "vector" else np.isnan(x) if c.kind == "float" else x == NULL
         return bad
 
     @property

@@ -38,7 +38,7 @@ class Deletions:
         """``rows`` with the column ``DELETES``. O(rows), one kernel."""
         if self.predicate is None:
             return rows
-        columns = {c.name: operator_column(rows[c.name], c.kind, codes) for c in self.columns}
+        columns = {c.name: operator_column(rows[c.name], c, codes) for c in self.columns}
         return rows.append_column(DELETES, pa.array(self.predicate.passes(columns, rows.num_rows)))
 
     def of(self, rows: pa.Table) -> Bool | None:

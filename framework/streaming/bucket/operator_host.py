@@ -205,7 +205,7 @@ class OperatorHost:
     def _arrivals(self, node: OperatorNode, rows: Segment) -> Arrivals:
         """Stored rows as the operator of ``node`` takes them. What names objects, and sets, are stored only for those that keep rows."""
         key, seq = split_address(rows.at)
-        columns: dict[str, AnyArray] = {c.name: operator_column(rows.rows[c.source], c.kind, self.codes) for c in node.attributes}
+        columns: dict[str, AnyArray] = {c.name: operator_column(rows.rows[c.source], c, self.codes) for c in node.attributes}
         stored = node.operator.keeps != "none"
         for named in node.objects if stored else ():
             columns[object_column(named).name] = self.objects[named].number(key, rows.rows)
@@ -215,7 +215,7 @@ class OperatorHost:
 
     def _columns(self, key: I64, rows: pa.Table) -> dict[str, AnyArray]:
         wanted = {c.name: c for node in self.operators for c in node.attributes}
-        columns = {name: operator_column(rows[c.source], c.kind, self.codes) for name, c in wanted.items()}
+        columns = {name: operator_column(rows[c.source], c, self.codes) for name, c in wanted.items()}
         return columns | {object_column(named).name: numbers.number(key, rows) for named, numbers in self.objects.items()}
 
     def _ragged(self, rows: pa.Table) -> dict[str, Ragged]:

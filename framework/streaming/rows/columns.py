@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.operators.base import NULL, AnyArray, Ragged
+from skyband.operators.base import NULL, AnyArray, Column, Ragged
 
 
 def micros(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
@@ -44,6 +44,17 @@ def units(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 def _own(column: pa.ChunkedArray) -> AnyArray:
     """Return the values as a writable array: kernels are compiled for those, and Arrow's memory is read-only."""
     return np.require(column.to_numpy(), requirements=["C", "W"])
+
+
+def vectors(column: pa.ChunkedArray, dimension: int) -> npt.NDArray[np.float64]:
+    """Return lists of ``dimension`` numbers as float64 (n, dimension), a null list as NaN. O(n dimension)."""
+    out = np.full((len(column), dimension), np.nan)
+    at = 0
+    for chunk in column.chunks:
+        there = chunk.is_valid().to_numpy(zero_copy_only=False)
+        out[at : at + len(chunk)][there] = chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, dimension)
+        at += len(chunk)
+    return out
 
 
 def ragged(column: pa.ChunkedArray) -> Ragged:
@@ -96,11 +107,14 @@ class TextCodes:
         return pa.table({"value": self.values.take(pa.array(place)), "code": self.numbers[place]})
 
 
-def operator_column(column: pa.ChunkedArray, kind: str, codes: TextCodes) -> AnyArray:
-    """One attribute of kind ``kind`` (``operators.base.Kind``) as an operator wants it: float64 for ``float``, int64 otherwise.
+def operator_column(column: pa.ChunkedArray, of: Column, codes: TextCodes) -> AnyArray:
+    """Return the column ``of`` as ``Arrivals.columns`` has it.
 
-    Raises pa.ArrowInvalid if the column cannot be read as ``kind`` (a plan never asks for that).
+    Raises pa.ArrowInvalid if the column cannot be read as its kind (a plan never asks for that).
     """
+    kind = of.kind
+    if kind == "vector":
+        return vectors(column, of.dimension)
     if kind == "float":
         return floats(column)
     if kind == "text":

@@ -36,6 +36,6 @@ def reasons(node: ReportNode, rows: pa.Table, texts: tuple[str, ...]) -> pa.Arra
     if node.where is None:
         return reason
     codes = TextCodes(texts)
-    columns = {c.name: operator_column(rows[c.name], c.kind, codes) for c in attributes(node.where)}
+    columns = {c.name: operator_column(rows[c.name], c, codes) for c in attributes(node.where)}
     passes = compile_row(None, node.where, False, {t: i for i, t in enumerate(texts)}).passes(columns, rows.num_rows).astype(bool)
     return pc.if_else(pa.array(passes), reason, nothing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -132,11 +133,12 @@ class Work:
 def objects(plan: Plan, mine: Accepted, room: Room | None = None) -> Objects:
     """Return the objects of one key with the columns that the plan's operators read. All keys share ``room``."""
     codes = TextCodes(plan.texts)
-    kinds = {c.name: c.kind for node in plan.operators for c in node.attributes if c.kind != "units"}
+    read = {c.name: c for node in plan.operators for c in node.attributes if c.kind != "units"}
     deleted = np.full(len(mine.time), NEVER)
     deleted[list(mine.deleted)] = list(mine.deleted.values())
-    columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in kinds.items()}
+    columns = {n: operator_column(mine.rows[n], c, codes) for n, c in read.items()}
     sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
+    kinds = {n: c.kind for n, c in read.items()}
     named = {of: _named(mine.rows, of) for node in plan.operators for of in node.objects}
     return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, kinds, named, room or Room(), deletions=mine.deletions)
 
@@ -147,6 +149,10 @@ def values_of(column: pa.ChunkedArray, kind: str) -> Values:
     if kind == "float":
         floats = column.cast(pa.float64()).to_numpy()
         return Values(floats, valid & ~np.isnan(floats))
+    if kind == "vector":
+        lists = column.combine_chunks().to_pylist()
+        size = max((len(x) for x in lists if x is not None), default=0)
+        return Values(np.array([x or [math.nan] * size for x in lists], np.float64).reshape(len(lists), size), valid)
     if kind == "text":
         known = column.cast(pa.string()).combine_chunks().dictionary_encode()
         numbers = np.array([text_number(t) for t in known.dictionary.to_pylist()], np.int64)
