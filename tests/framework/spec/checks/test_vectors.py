@@ -58,6 +58,8 @@ def test_a_plan_has_the_vectors() -> None:
     plan = plan_of_text(SPEC)
     assert plan.intake.vectors == (VectorNode("e", 3), VectorNode("f", 4))
     assert {(c.name, c.kind, c.dimension) for c in plan.operators[0].attributes} == {("e", "vector", 3), ("f", "vector", 4)}
+    row = 24 + 16 + 8 + 8 + 3 * 4 + 4 * 8  # any row, the hashes of its id, the id, x, 3 numbers of 4 bytes and 4 of 8
+    assert f" x {row} B a row" in explain(plan)
     assert "vector e: reject rows without 3 finite numbers in it, unless it is null" in explain(plan)
 
 
