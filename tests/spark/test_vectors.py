@@ -73,6 +73,8 @@ def test_near_vectors_are_the_definitions(spark: SparkSession, tmp_path: Path, t
             queries={
                 "twins": "{type: topk_pairs, scoring: alike, k: 4}",
                 "once": "{type: topk_pairs, scoring: alike, k: 4, max_per_object: 1}",
+                "same": "{type: threshold_pairs, scoring: alike, min_score: 0.97}",
+                "seen": "{type: matches, scoring: apart, k: 2}",
                 "near": '{type: topk_pairs, scoring: apart, k: 3, window: {count: 30}, where: "a.g <> b.g"}',
             },
         )

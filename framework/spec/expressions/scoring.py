@@ -125,7 +125,7 @@ class LocalScore(NamedTuple):
     of_one_sign: bool
 
 
-def local_score(text: str, kinds: Mapping[str, Kind]) -> LocalScore:
+def local_score(text: str, kinds: Mapping[str, AttributeKind]) -> LocalScore:
     """Return what is known of a valid expression over pairs. O(length)."""
     from skyband.operators.expressions.canonical import attributes
     from skyband.operators.expressions.monotone import loosely_monotone, sign
