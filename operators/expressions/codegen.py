@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.expressions.ast import Attr, Call, Node
 from skyband.operators.expressions.lower import FALSE, NUMBA, NUMPY, TRUE, Lowering, Spelling
-from skyband.operators.expressions.vectors import dot, element_name, squares
+from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS, dot, element_name, squares
 
 VERSION = 1
 """Raise whenever equal expressions get different code."""
@@ -42,7 +42,7 @@ _PARAMETERS = {
 }
 _CALL = re.compile(r"(?<![\w.])(?!abs\()[a-z]\w*\(")
 """A call of a function that is neither NumPy's nor Python's."""
-_VECTOR_NAMES = ("BLOCK", "dot_columns", "dot_x", "squares_columns", "squares_x")
+_VECTOR_NAMES = ("BLOCK", "COSINE", "DOT", "L2", "dot_columns", "dot_x", "reach", "squares_columns", "squares_x")
 _SIGNATURES = {
     "count": COUNT_SIGNATURE, "score": SCORE_SIGNATURE, "row": ROW_SIGNATURE, "bound": SCORE_SIGNATURE, "row_bound": ROW_SIGNATURE,
 }  # fmt: skip
@@ -119,6 +119,19 @@ class _Reads:
             self.blocks[name] = f"{call}(fcols, {given}, {name})"
         return f"{name}[j]", True
 
+    def stop_early(self) -> None:
+        """Leave a block whose sums show before all dimensions are read that no score is at most ``limit``, for a score that is one."""
+        score = self.program.score
+        if not isinstance(score, Call) or score.fn not in VECTOR_FUNCTIONS or (score.fn == "l2") == self.program.negate:
+            return
+        p, q = (x for x in score.args if isinstance(x, Attr))
+        if p.side == q.side:
+            return
+        p, q = (p, q) if p.side == self.program.column_side else (q, p)
+        name = self.sums("squares" if score.fn == "l2" else "dot", p, q)[0].removesuffix("[j]")
+        given = f"{score.fn.upper()}, fcols, {self._row(p)}, {p.dimension}, lo + first, size, xf, {self._row(q)}, limit, {name}"
+        self.blocks = {name: f"if not reach({given}): continue"} | {n: line for n, line in self.blocks.items() if n != name}
+
 
 def _lower(program: Program, spelling: Spelling) -> tuple[Lowering, str, str, _Reads]:
     """The statements, the variables of score and predicate, and what the statements read."""
@@ -136,6 +149,7 @@ def numba_source(program: Program, kind: str) -> str:
         test = f"np.int64({value} <= limit)"
         result = f"count += {test}" if flag == "1" else ("count += 0" if flag == "0" else f"count += {test} & {flag}")
         head, tail, usable, skip = ["count = 0"], ["return count"], value, []
+        reads.stop_early()
     else:
         # adding 0.0 turns -0.0 into 0.0; one NaN stands for all
         usable = lowering.emit(f"np.int64({value} == {value})", value)

@@ -8,20 +8,40 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from skyband.operators.base import F64
+from skyband.operators.expressions import vectors
+from skyband.operators.expressions.vectors import PARTS, STEP
 from skyband.operators.jit import inner
 
-BLOCK: Final = 1024
-"""Objects of a block, at most: their sums take 8 KB."""
-STEP: Final = 8
-"""Dimensions of a pass."""
+BLOCK: Final = 256
+"""Objects of a block, at most: one is left early by ``reach`` only if none of its objects may be a hit."""
+DOT, L2, COSINE = range(3)
+"""Functions as ``reach`` takes them."""
+LEAST_NORM: Final = 1e-130
+"""Of smaller vectors the squares may be too small for float64, so their norms bound nothing."""
+
+part_start = inner(vectors.part_start)
+
+
+@inner
+def clear(count: int, out: F64) -> None:
+    """Set the first ``count`` sums to 0."""
+    for j in range(count):
+        out[j] = 0.0
 
 
 @inner
 def dot_x(columns: F64, row: int, dimension: int, start: int, count: int, x: F64, at: int, out: F64) -> None:
     """Set ``out[j]`` to the dot product of object start + j, whose vector begins at row ``row``, with the one at ``x[at]``; j < count."""
-    for j in range(count):
-        out[j] = 0.0
+    clear(count, out)
+    add_products(columns, row, dimension, start, count, x, at, out)
+
+
+@inner
+def add_products(columns: F64, row: int, dimension: int, start: int, count: int, x: F64, at: int, out: F64) -> None:
+    """Add the products of ``dimension`` dimensions to ``out``; see ``dot_x``."""
     k = 0
     while k + STEP <= dimension:
         r, p, stop = row + k, at + k, start + count
@@ -50,8 +70,13 @@ def dot_x(columns: F64, row: int, dimension: int, start: int, count: int, x: F64
 @inner
 def squares_x(columns: F64, row: int, dimension: int, start: int, count: int, x: F64, at: int, out: F64) -> None:
     """Set ``out[j]`` to the sum of squared differences; see ``dot_x``."""
-    for j in range(count):
-        out[j] = 0.0
+    clear(count, out)
+    add_squares(columns, row, dimension, start, count, x, at, out)
+
+
+@inner
+def add_squares(columns: F64, row: int, dimension: int, start: int, count: int, x: F64, at: int, out: F64) -> None:
+    """Add the squared differences of ``dimension`` dimensions to ``out``; see ``dot_x``."""
     k = 0
     while k + STEP <= dimension:
         r, p, stop = row + k, at + k, start + count
@@ -80,8 +105,7 @@ def squares_x(columns: F64, row: int, dimension: int, start: int, count: int, x:
 @inner
 def dot_columns(columns: F64, row: int, other: int, dimension: int, start: int, count: int, out: F64) -> None:
     """Set ``out[j]`` to the dot product of two vectors of object start + j, which begin at rows ``row`` and ``other``; j < count."""
-    for j in range(count):
-        out[j] = 0.0
+    clear(count, out)
     for k in range(dimension):
         x, y = columns[row + k, start : start + count], columns[other + k, start : start + count]
         for j in range(count):
@@ -91,9 +115,56 @@ def dot_columns(columns: F64, row: int, other: int, dimension: int, start: int, 
 @inner
 def squares_columns(columns: F64, row: int, other: int, dimension: int, start: int, count: int, out: F64) -> None:
     """Set ``out[j]`` to the sum of squared differences; see ``dot_columns``."""
-    for j in range(count):
-        out[j] = 0.0
+    clear(count, out)
     for k in range(dimension):
         x, y = columns[row + k, start : start + count], columns[other + k, start : start + count]
         for j in range(count):
             out[j] += (x[j] - y[j]) * (x[j] - y[j])
+
+
+@inner
+def hits(
+    function: int, columns: F64, row: int, dimension: int, part: int, start: int, count: int, x: F64, at: int, limit: float, out: F64
+) -> int:  # fmt: skip
+    """Return how many objects may have a score of at most ``limit``, ``out`` having the sums of the dimensions before ``part``.
+
+    A distance only grows. What a dot product can still gain is the product of the norms of the other dimensions; the slack covers the
+    rounding of all sums and norms. NaN of an overflow is a hit, NaN of a null vector is none.
+    """
+    found = 0
+    if function == L2:
+        for j in range(count):
+            found += int(np.sqrt(out[j]) <= limit)
+        return found
+    norms, rests = columns[row + dimension, start : start + count], columns[row + dimension + part, start : start + count]
+    norm, rest, slack = x[at + dimension], x[at + dimension + part], (4.0 * dimension + 64.0) * 2.0**-53
+    if norm != norm:
+        return 0
+    if norm < LEAST_NORM:
+        return count
+    for j in range(count):
+        product = norms[j] * norm
+        most = out[j] + (rests[j] * rest + slack * product)
+        score = -most if function == DOT else -(most / product)
+        found += int(norms[j] == norms[j]) & (1 - int(score > limit) | int(norms[j] < LEAST_NORM))
+    return found
+
+
+@inner
+def reach(
+    function: int, columns: F64, row: int, dimension: int, start: int, count: int, x: F64, at: int, limit: float, out: F64
+) -> bool:  # fmt: skip
+    """Fill ``out`` as ``dot_x`` or ``squares_x`` does; or return False, if no score (negated for DOT and COSINE) is at most ``limit``.
+
+    The parts that are left are not read then: after few of them if the limit is far from the scores of most objects.
+    """
+    clear(count, out)
+    for part in range(PARTS):
+        first, stop = part_start(dimension, part), part_start(dimension, part + 1)
+        if function == L2:
+            add_squares(columns, row + first, stop - first, start, count, x, at + first, out)
+        else:
+            add_products(columns, row + first, stop - first, start, count, x, at + first, out)
+        if part + 1 < PARTS and hits(function, columns, row, dimension, part + 1, start, count, x, at, limit, out) == 0:
+            return False
+    return True

@@ -1,4 +1,7 @@
-"""Vectors in expressions: a vector of dimension d is d + 1 rows of a kernel's float matrix, one per dimension and one for its norm.
+"""Vectors in expressions: a vector is rows of a kernel's float matrix, one per dimension, one for its norm, and one per part but the first.
+
+The dimensions are in ``PARTS`` parts. The row of a part has the norm of the dimensions from its first one on, which bounds what they can
+still add to a dot product.
 
 A sum over dimensions adds in their order, from the first, each product and each addition one IEEE operation in float64: the kernels of
 ``vector_kernels`` and the functions here give the same bytes.
@@ -14,6 +17,15 @@ from skyband.operators.base import F64
 
 VECTOR_FUNCTIONS: Final = ("dot", "l2", "cosine")
 """Functions of two vectors."""
+STEP: Final = 8
+"""Dimensions that kernels add at a time."""
+PARTS: Final = 6
+"""Parts of the dimensions, of about the same size."""
+
+
+def part_start(dimension: int, part: int) -> int:
+    """Return the first dimension of a part, a multiple of ``STEP``; of part ``PARTS``, the end."""
+    return dimension if part >= PARTS else dimension * part // PARTS // STEP * STEP
 
 
 def element_name(name: str, dimension: int) -> str:
@@ -21,21 +33,24 @@ def element_name(name: str, dimension: int) -> str:
     return f"{name}[{dimension}]"
 
 
-def norm_name(name: str) -> str:
-    """Return the name of a vector's row of norms."""
-    return f"|{name}|"
+def norm_name(name: str, part: int = 0) -> str:
+    """Return the name of a vector's row of norms, of the dimensions from a part on."""
+    return f"|{name}[{part}:]|" if part else f"|{name}|"
 
 
 def row_names(name: str, dimension: int) -> tuple[str, ...]:
     """Return the names of a vector's rows, one behind the other in a matrix."""
-    return (*(element_name(name, i) for i in range(dimension)), norm_name(name))
+    return (*(element_name(name, i) for i in range(dimension)), *(norm_name(name, part) for part in range(PARTS)))
 
 
 def rows(name: str, column: F64) -> dict[str, F64]:
     """Return the rows (n,) of a column of vectors (n, d) by name. O(n d)."""
+    found = {element_name(name, i): column[:, i] for i in range(column.shape[1])}
     with np.errstate(all="ignore"):
-        norms = np.sqrt(dot(column.T, column.T))
-    return {element_name(name, i): column[:, i] for i in range(column.shape[1])} | {norm_name(name): norms}
+        for part in range(PARTS):
+            rest = column.T[part_start(column.shape[1], part) :]
+            found[norm_name(name, part)] = np.broadcast_to(np.sqrt(dot(rest, rest)), len(column))
+    return found
 
 
 def dot(x: F64, y: F64) -> F64:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from skyband.framework.verify.brute_force.expressions import Values, score_of
 from skyband.operators.base import Vector
 from skyband.operators.expressions import ExpressionErrors, attributes, canonical, compile_pair, matrix, parse
-from skyband.operators.expressions.vector_kernels import BLOCK, STEP
+from skyband.operators.expressions.vector_kernels import BLOCK
+from skyband.operators.expressions.vectors import PARTS, STEP, norm_name, part_start, rows
 
 TEXTS = (
     "cosine(a.e, b.e)",
@@ -83,6 +84,40 @@ def test_blocks_of_many_objects() -> None:
         check(TEXTS[4], 3, n, n)
 
 
+@pytest.mark.parametrize("text", ["cosine(a.e, b.e)", "dot(b.e, a.e)", "l2(a.e, b.e)"])
+@pytest.mark.parametrize("dimension", [3, STEP * PARTS, 100])
+def test_counts_that_stop_early_are_right(text: str, dimension: int) -> None:
+    """Limits near each score, on clustered, tiny, huge, null and equal vectors: a block is left only if nothing in it counts."""
+    rng = np.random.default_rng(dimension)
+    tree, none = parse(text, schema(dimension), want="score"), np.empty((0, 24), np.int64)
+    for scale in (1.0, 1e-100, 1e-140, 1e-155, 1e-162, 1e140, 1e154, 1e300):
+        for spread in (0.0, 1e-9, 0.1, 1.0):
+            with np.errstate(over="ignore", invalid="ignore"):
+                e = (rng.normal(size=dimension) + spread * rng.normal(size=(24, dimension))) * scale
+                e[rng.random(24) < 0.2] *= rng.choice([-1.0, 0.0, 1e-30, 1e8, np.nan])
+                e[:, dimension // 2 :] *= rng.choice([1.0, 0.0, 1e-150])
+            e[~np.isfinite(e).all(axis=1)] = np.nan
+            kernel = compile_pair(tree, None, text[0] != "l", {})
+            cols = matrix({"e": e}, kernel.float_names, np.float64, 24)
+            for x in range(24):
+                xf, out = cols[:, x].copy(), np.empty(24)
+                kernel.score_block_numpy(cols, none, 0, 24, xf, np.empty(0, np.int64), out)
+                for j in range(24):
+                    for limit in (out[j], np.nextafter(out[j], -np.inf)):
+                        count = kernel.count_block(cols, none, j, j + 1, xf, np.empty(0, np.int64), limit)
+                        assert count == int(out[j] <= limit), (scale, spread, x, j)
+
+
+def test_norms_of_parts() -> None:
+    column = np.random.default_rng(1).normal(size=(5, 50))
+    found = rows("e", column)
+    for part in range(PARTS):
+        rest = column[:, part_start(50, part) :]
+        assert np.allclose(found[norm_name("e", part)], np.sqrt((rest * rest).sum(axis=1)))
+    starts = [part_start(50, part) for part in range(PARTS + 1)]
+    assert starts == sorted(starts) and (starts[0], starts[-1]) == (0, 50)
+
+
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=40))
 @settings(max_examples=50, deadline=None)
 def test_sums_are_in_order(numbers: list[tuple[float, float]]) -> None:
@@ -103,7 +138,7 @@ def test_vectors_are_attributes_with_a_dimension() -> None:
     assert canonical(tree) == "cosine(a.e, b.e)"
     (column,) = attributes(tree)
     assert (column.kind, column.dimension) == ("vector", 384)
-    assert len(compile_pair(tree, None, False, {}).float_names) == 385
+    assert len(compile_pair(tree, None, False, {}).float_names) == 384 + PARTS
 
 
 MISTAKES = (
