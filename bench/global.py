@@ -26,7 +26,7 @@ from bench.peer_programs import peer
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
 from skyband.operators.pair_rows.queries import PairQuery
-from skyband.operators.topk_pairs import zoned
+from skyband.operators.pair_rows.zone_maps import maps
 from skyband.operators.topk_pairs.operator import TopKPairs
 
 K = 20
@@ -150,11 +150,11 @@ def ours(x: Any, point: Point, events: int) -> tuple[float, float, float]:
 
 def scan(x: Any, point: Point, events: int) -> float:
     """CPU ns an event of the same operator without zone maps."""
-    least, zoned.LEAST_OBJECTS = zoned.LEAST_OBJECTS, 2**60
+    least, maps.LEAST_OBJECTS = maps.LEAST_OBJECTS, 2**60
     try:
         return ours(x, point, events)[0]
     finally:
-        zoned.LEAST_OBJECTS = least
+        maps.LEAST_OBJECTS = least
 
 
 def answers(x: Any, point: Point) -> str:

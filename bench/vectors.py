@@ -27,8 +27,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy loads it: thr
 
 import numpy as np
 
-from skyband.operators.base import F64, Arrivals, State, Vector, Window
+from skyband.operators.base import F64, Arrivals, State, Window
 from skyband.operators.expressions import parse
+from skyband.operators.expressions.vectors import Vector
 from skyband.operators.matches.operator import ScoredMatches
 from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.topk_pairs.operator import TopKPairs

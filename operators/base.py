@@ -15,29 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from skyband.operators.expressions.ast import Node
 
 I64: TypeAlias = npt.NDArray[np.int64]
 F64: TypeAlias = npt.NDArray[np.float64]
 AnyArray: TypeAlias = npt.NDArray[Any]
 Instant: TypeAlias = int
 
-Kind: TypeAlias = Literal["float", "int", "text", "bool", "time", "list"]
-"""Kinds of the stream's columns. No operator reads a ``list``; the host turns it into sets of tokens (``Ragged``) or vectors."""
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """The kind of a list column whose rows are vectors of ``dimension`` numbers."""
-
-    dimension: int
-
-
-AttributeKind: TypeAlias = Kind | Vector
-"""What an expression may take an attribute for."""
+Kind: TypeAlias = Literal["float", "int", "text", "bool", "time", "list", "tokens"]
+"""Kinds of the stream's columns. No operator reads a ``list``; the host turns it into sets of ``tokens`` (``Ragged``) or vectors."""
 
 NULL: int = -(2**63)
 """A null in an int64 column (kinds int, text, bool, time); a null in a float64 column is NaN."""
@@ -118,25 +110,37 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that an operator reads: ``float`` as float64, ``tokens`` as ``Ragged``, every other kind as int64 (text as codes).
+    """A column that an operator reads: ``float`` as float64, ``tokens`` and ``characters`` as ``Ragged``, every other kind as int64.
 
-    A column of kind ``vector`` is float64 (rows, ``dimension``), a null row all NaN. A column of kind ``object`` (``object_column``) holds
-    the number of the object that a row reports on, one of kind ``units`` (``units_column``) a decimal as the whole number of its smallest
-    units.
+    Text is coded. A column of kind ``object`` (``object_column``) holds the number of the object that a row reports on, one of kind
+    ``units`` (``units_column``) a decimal as the whole number of its smallest units, one of kind ``characters`` the code points of texts,
+    one of kind ``vector`` float64 (rows, ``dimension``), a null row all NaN.
+    The host computes ``expression``, over one object, from the columns ``reads`` of the stream.
     """
 
     name: str
-    kind: Kind | Literal["object", "tokens", "units", "vector"]
+    kind: Kind | Literal["object", "units", "characters", "vector"]
+    expression: Node | None = None
+    reads: tuple[str, ...] = ()
     dimension: int = 0
 
     @property
-    def source(self) -> str:
-        """The column of the stream that it is made of, for those of one column."""
-        return self.name.removeprefix(UNITS) if self.kind == "units" else self.name
+    def sources(self) -> tuple[str, ...]:
+        """The columns of the stream that it is made of, except for kind ``object``."""
+        return self.reads or (self.name.removeprefix(UNITS) if self.kind == "units" else self.name,)
 
 
 UNITS: str = "%"
 """Prefix of the names of columns of kind ``units``."""
+
+TOKENS: Final = "#"
+"""Prefix of the names of columns of kind ``tokens``."""
+
+CHARACTERS: Final = "~"
+"""Prefix of the names of columns of kind ``characters``."""
+
+DERIVED: Final = "="
+"""Prefix of the names of columns that the host computes from others."""
 
 
 def units_column(name: str) -> Column:
@@ -160,7 +164,10 @@ def object_columns(column: Column) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of varying length: row i is ``values[start[i] : start[i + 1]]``. ``start`` int64 (rows + 1,), ``values`` int64 codes."""
+    """Rows of varying length: row i is ``values[start[i] : start[i + 1]]``. ``start`` int64 (rows + 1,), ``values`` int64.
+
+    A text that is null has the one value ``NULL``.
+    """
 
     start: I64
     values: I64
@@ -185,7 +192,7 @@ class Arrivals:
     ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text is coded: equal texts have
     equal codes, a text constant of the spec has the code that the plan assigned; codes have no order. A column of kind ``vector`` is
     float64 (n, dimension): each row finite, or all NaN for null.
-    ``ragged[name]`` holds the columns of kind ``tokens``: the distinct codes of each row, in no order.
+    ``ragged[name]`` holds the columns of kind ``tokens``, the distinct codes of each row in no order, and those of kind ``characters``.
     ``named[name]``, for a column of kind ``object``, names the objects that the logic's last ``objects()`` did not return, each once.
     Codes of retained rows that an operator with ``keeps = "retained"`` stores in its own arrays stay valid across a restore.
     """

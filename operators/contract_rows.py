@@ -19,6 +19,9 @@ OTHER_TEXTS = 3
 TOKENS, LARGEST_SET = 9, 6
 """Different tokens of a column of sets, and tokens of its largest; some sets are empty."""
 
+RAGGED = ("tokens", "characters")
+"""Kinds of columns with several values a row."""
+
 REACH = 12
 """A deletion names one of this many newest objects of its key, alive in the operator's window or not."""
 
@@ -28,8 +31,8 @@ class Rows:
     """Accepted rows of one bucket in the order of their instants, over all keys; all arrays have one entry per row.
 
     A deletion has ``seq`` -1 and the deleted object's seq in ``target``, which is ``NULL`` for objects. ``text`` columns hold numbers
-    of texts, which ``block`` turns into codes; ``object`` columns values, which ``Numbers`` turns into numbers; ``sets`` those of token
-    columns. ``end`` is an instant after the last row. ``constants``: so many texts have fixed codes.
+    of texts, which ``block`` turns into codes; ``object`` columns values, which ``Numbers`` turns into numbers; ``sets`` those of columns
+    of tokens, and the texts of those of characters. ``end``: an instant after the last row. ``constants``: so many texts have fixed codes.
     """
 
     time: I64
@@ -53,7 +56,7 @@ class Rows:
         """The rows at the positions ``at`` (ascending), by key, with texts under ``codes``."""
         order = at[np.argsort(self.key[at], kind="stable")]
         columns = {name: self.column(name, order, codes) for name in self.values}
-        ragged = {name: _ragged([sets[i] for i in order.tolist()], codes) for name, sets in self.sets.items()}
+        ragged = {name: _ragged([sets[i] for i in order.tolist()], codes, self.kinds[name]) for name, sets in self.sets.items()}
         return Arrivals(self.key[order], self.seq[order], self.time[order], columns, ragged)
 
     def column(self, name: str, at: AnyArray, codes: I64) -> AnyArray:
@@ -64,10 +67,11 @@ class Rows:
         return np.where(values == NULL, NULL, codes[np.maximum(values, 0)])
 
 
-def _ragged(sets: list[I64], codes: I64) -> Ragged:
-    """Sets of tokens with codes that depend on those of texts: other ones once these are."""
+def _ragged(sets: list[I64], codes: I64, kind: str) -> Ragged:
+    """Sets of tokens, with codes that depend on those of texts: other ones once these are; or texts, whose characters do not."""
     start = np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64)
-    return Ragged(start, np.concatenate([np.empty(0, np.int64), *sets]) * 1_000_003 + codes[-1])
+    values = np.concatenate([np.empty(0, np.int64), *sets])
+    return Ragged(start, values if kind == "characters" else values * 1_000_003 + codes[-1])
 
 
 class Numbers:
@@ -135,11 +139,11 @@ def random_rows(operator: Operator, rng: np.random.Generator, rows: int, keys: i
     key = np.array([names.setdefault(k, len(names)) for k in key.tolist()], np.int64)
     deletes = DELETION_TARGET in kinds
     seq, target = _numbered(key, rng, float(rng.choice([0.1, 0.4])) if deletes else 0.0)
-    plain = {c.name: c for c in operator.columns if c.name != DELETION_TARGET and c.kind != "tokens"}
+    plain = {c.name: c for c in operator.columns if c.name != DELETION_TARGET and c.kind not in RAGGED}
     values = {
         name: _vectors(rng, n, c.dimension) if c.kind == "vector" else _column(c.kind, rng, n, constants) for name, c in plain.items()
     }
-    sets = {name: _sets(rng, n) for name, kind in kinds.items() if kind == "tokens"}
+    sets = {name: _sets(rng, n) if kind == "tokens" else _texts(rng, n) for name, kind in kinds.items() if kind in RAGGED}
     for c in operator.columns:
         if c.kind == "object":  # named by a column the operator reads too, or by one of its own
             values[c.name] = values.get(c.name[1:], _column("int", rng, n, constants))
@@ -215,6 +219,13 @@ def _sets(rng: np.random.Generator, n: int) -> list[I64]:
         if again[i]:
             found[i] = rng.permutation(found[i - int(rng.integers(1, min(i, 8) + 1))])
     return found
+
+
+def _texts(rng: np.random.Generator, n: int) -> list[I64]:
+    """Texts as code points, some null or empty, few of them longer than a word of a kernel's bits."""
+    found = [rng.integers(97, 100, int(rng.choice([0, 2, 4, 9, 70], p=[0.1, 0.3, 0.3, 0.25, 0.05]))) for _ in range(n)]
+    null = rng.random(n) < 0.05
+    return [np.array([NULL]) if null[i] else text for i, text in enumerate(found)]
 
 
 def _floats(rng: np.random.Generator, n: int) -> F64:

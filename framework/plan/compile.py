@@ -31,7 +31,7 @@ from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.checks.columns import column_types, derived
 from skyband.framework.spec.checks.table_columns import carried, written
-from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of, token_kinds
 from skyband.framework.spec.models.quality import RowCondition
 from skyband.framework.spec.models.sink import topics
 from skyband.framework.spec.models.words import WORDS
@@ -47,7 +47,7 @@ def compile_job(job: Job) -> Plan:
     Raises SkybandError SKY-E142 for a query type this version cannot run and SKY-E151 if an operator refuses its configuration.
     """
     fields = _fields(job)
-    context = Context(job, fields, {f.name: f.kind for f in fields})
+    context = Context(job, fields, {**{f.name: f.kind for f in fields}, **token_kinds(job.tokens)})
     window = job_window(job.window)
     members = [QueryEntry(i, name, q, query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
     drafts = _drafts(context, members)
@@ -157,7 +157,7 @@ def _fields(job: Job) -> tuple[Field, ...]:
 
 def _whole(fields: tuple[Field, ...], operators: list[OperatorNode], deletes: Node | None, event_time: str) -> tuple[str, ...]:
     """Return the columns with a value that stands for null, except the event time, whose range is checked anyway."""
-    read = {c.source for o in operators for c in o.attributes} | {c.name for c in (attributes(deletes) if deletes is not None else ())}
+    read = {c for o in operators for c in o.reads} | {c.name for c in (attributes(deletes) if deletes is not None else ())}
     return tuple(f.name for f in fields if f.name in read and f.type in {"bigint", "timestamp", "date"} and f.name != event_time)
 
 

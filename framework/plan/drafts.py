@@ -9,7 +9,8 @@ from typing import Any, Literal
 from skyband.framework.plan.model import Field, LogicalQuery, ReportNode
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.spec.models.job import Job, Scoring, WindowSpec
-from skyband.operators.base import AttributeKind, Calendar, Kind, Operator, Vector, Window
+from skyband.operators.base import Calendar, Kind, Operator, Window
+from skyband.operators.expressions.vectors import AttributeKind, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class OperatorDraft:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The job and its columns."""
+    """The job and its columns. ``kinds``: those of columns and, with their prefix, of sets of tokens."""
 
     job: Job
     fields: tuple[Field, ...]

@@ -158,7 +158,7 @@ def _window_size(plan: Plan, rate: float | None) -> str:
     what = "of ids" if lean else "a row (text as codes)"
     if lean and not checked:
         return "; of its rows only those that results can still show are kept"
-    shown = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c.source for o in plan.operators for c in o.attributes)]
+    shown = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c for o in plan.operators for c in o.reads)]
     vectors = {v.column: v.dimension * (4 if plan.intake.field(v.column).type == "array<float>" else 8) for v in plan.intake.vectors}
     row = _ROW_BYTES + 16 * checked + (0 if lean else sum(vectors.get(c, 8) for c in set(shown)))
     rows = window_rows(plan.window, rate)

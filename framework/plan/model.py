@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.base.items import ItemShape
-from skyband.operators.base import Column, Kind, Operator, Window, object_columns
+from skyband.operators.base import TOKENS, Column, Kind, Operator, Window, object_columns
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 KEEP: Final = 90 * 86_400_000_000
 """The default of ``run.keep``: 90 days, in microseconds."""
-
-
-TOKENS: Final = "#"
-"""Prefix of columns with token codes; the name of the spec's tokens follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +244,19 @@ class OperatorNode:
 
     @property
     def attributes(self) -> tuple[Column, ...]:
-        """Return the columns of the stream that the operator reads."""
-        return tuple(c for c in self.operator.columns if not c.name.startswith(("$", TOKENS)))
+        """Return the columns that the operator reads, each with one value per row."""
+        return tuple(c for c in self.operator.columns if not c.name.startswith("$") and c.kind not in ("tokens", "characters"))
+
+    @property
+    def ragged(self) -> tuple[Column, ...]:
+        """Return the columns of tokens and of characters that the operator reads."""
+        return tuple(c for c in self.operator.columns if c.kind in ("tokens", "characters"))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Return the columns of the stream that the operator reads, each once, without those of tokens."""
+        found = (*self.attributes, *(c for c in self.ragged if c.kind == "characters"))
+        return tuple(dict.fromkeys(source for c in found for source in c.sources))
 
     @property
     def tokens(self) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ def _reasons(plan: Plan, query: QueryNode, empty: list[str]) -> Iterator[str]:
         yield _short(t)
     if not sets:
         yield "what they are ranked by, or judged by, is null or no number"
-    read = {c.name for c in node.attributes} | {t.column for t in sets}
+    read = {*node.reads, *(t.column for t in sets)}
     if none := [c for c in empty if c in read]:
         yield f"no row of this run has a value in {', '.join(none)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, TypeAlias
 
 from sqlglot import exp
@@ -197,6 +198,13 @@ def _nullif(parts: list[Part], node: Any) -> Part:
     return type_, value
 
 
+def _rounded(x: Any) -> Any:
+    """Round a double to a whole number, halves away from zero; zero has no sign."""
+    if not isinstance(x, float) or not math.isfinite(x):
+        return x
+    return float(Decimal(repr(x)).to_integral_value(ROUND_HALF_UP)) + 0.0
+
+
 def _part_of_day(micros: int) -> Function:
     return _of(("timestamp",), "int", lambda at: at % _DAY // micros % (24 if micros == 3_600_000_000 else 60))
 
@@ -209,6 +217,9 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "Sqrt": _of(("double",), None, lambda x: math.sqrt(x) if x >= 0 else math.nan),
     "Floor": _of(("double",), "bigint", lambda x: _whole(x if not math.isfinite(x) else float(math.floor(x)), 64)),
     "Ceil": _of(("double",), "bigint", lambda x: _whole(x if not math.isfinite(x) else float(math.ceil(x)), 64)),
+    "Sign": _of(("int", "bigint", "double"), "double", lambda x: math.copysign(1.0, x) if x > 0 or x < 0 else float(x)),
+    "Round": _of(("int", "bigint", "double"), None, _rounded),
+    "Radians": _of(("int", "bigint", "double"), "double", lambda x: math.radians(float(x))),
     "UnixMicros": _of(("timestamp",), "bigint", lambda at: at),
     "Hour": _part_of_day(3_600_000_000),
     "Minute": _part_of_day(60_000_000),

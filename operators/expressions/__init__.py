@@ -8,7 +8,8 @@ The language (keywords and functions in any case)::
     or   and   not   = <> < <= > >=  is [not] null  [not] in (constants)  [not] between x and y   + -   * /   -x      (loosest first)
     abs min max sqrt log exp pow floor ceil round sign mod radians sin cos tan atan2 haversine where(condition, x, y) coalesce(x, y, ...)
     case when condition then x [when ...] [else y] end      case x when value then y ... end
-    dot l2 cosine (two vectors)
+    length lower substring edit_distance   jaccard cosine dice overlap (of sets of tokens)                         (``leaves``)
+    dot l2 cosine (of two vectors)
     a.x b.x (pairs)   x (single objects)   `any name`   1  2.5  'text'  true false null  5 minutes (microseconds ... weeks)
     timestamp '2015-01-31 12:00:00'   date '2015-01-31'                   (UTC unless the text says otherwise)
 
@@ -25,9 +26,10 @@ from skyband.operators.expressions.ast import Node, Span
 from skyband.operators.expressions.canonical import attributes, canonical, text_constants
 from skyband.operators.expressions.compile import PairKernel, RowKernel, compile_pair, compile_row, count_type, matrix, row_type, score_type
 from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors
+from skyband.operators.expressions.leaves import read_columns
 from skyband.operators.expressions.parser import parse
 
 __all__ = [
     "ExpressionError", "ExpressionErrors", "Node", "PairKernel", "RowKernel", "Span", "attributes", "canonical", "compile_pair",
-    "compile_row", "count_type", "matrix", "parse", "row_type", "score_type", "text_constants",
+    "compile_row", "count_type", "matrix", "parse", "read_columns", "row_type", "score_type", "text_constants",
 ]  # fmt: skip

@@ -12,8 +12,9 @@ from typing import Final, Literal, TypeAlias
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Where times begin."""
 
-Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null", "units", "vector"]
-"""``units``: a decimal as the whole number of its smallest units, which only aggregates read. A ``vector`` is only ever an attribute."""
+Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null", "units", "tokens", "characters", "vector"]
+"""``units``: a decimal as the whole number of its smallest units, which only aggregates read. ``tokens``: a set. ``characters``: the code
+points of a text, which stand in no tree. A ``vector`` is only ever an attribute."""
 
 
 @dataclass(frozen=True, slots=True)

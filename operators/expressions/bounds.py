@@ -16,7 +16,8 @@ from skyband.operators.expressions.ast import Attr, Node
 from skyband.operators.expressions.canonical import walk
 from skyband.operators.expressions.codegen import Program, numba_module, numpy_module
 from skyband.operators.expressions.intervals import Intervals
-from skyband.operators.expressions.lower import FALSE, NUMBA, NUMPY, TRUE, Spelling
+from skyband.operators.expressions.lower import FALSE, TRUE
+from skyband.operators.expressions.spellings import NUMBA, NUMPY, Spelling
 
 KINDS = ("bound", "row_bound")
 MOST = 300
@@ -27,8 +28,10 @@ def _lower(program: Program, spelling: Spelling) -> tuple[Intervals, str, str, l
     """The statements, the variables of the least score and of "there may be a candidate", and the slices the statements read."""
     slices: dict[str, str] = {}
 
-    def column(attr: Attr) -> tuple[tuple[str, str, str], bool]:
+    def column(attr: Attr) -> tuple[tuple[str, str, str], bool] | None:
         letter, names = ("f", program.float_names) if attr.type == "float" else ("i", program.int_names)
+        if attr.name not in names:
+            return None
         first, varies = 3 * names.index(attr.name), attr.side == program.column_side
 
         def end(row: int) -> str:

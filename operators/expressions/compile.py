@@ -4,13 +4,18 @@ A kernel reads two matrices, one row per attribute: ``fcols`` (float64, null is 
 ``NULL``, rows ``int_names``; text as codes, booleans as 0 and 1). A vector has a row per dimension and one for its norm. A matrix without
 rows may have any shape (0, n). All arrays are writable, aligned and C-contiguous, exactly as the signatures say.
 
+Kernels of pairs also read ``pool`` (int64). For an attribute of kind ``characters`` or ``tokens``, ``icols`` holds offsets in it, or
+``NULL``: at the offset is the number of values, and behind it the code points of the text, or the ascending codes of the set. It may be
+empty where no function compares texts or sets.
+
 To call a kernel from a driver compiled once for all expressions, give the driver an explicit signature with a first-class function type::
 
-    @jit(types.int64(count_type(), types.float64[:, ::1], types.int64[:, ::1], types.float64[::1], types.int64[::1], types.float64))
-    def driver(count_block, fcols, icols, xf, xi, limit):
+    @jit(types.int64(count_type(), types.float64[:, ::1], types.int64[:, ::1], types.float64[::1], types.int64[::1],
+         types.int64[::1], types.float64))
+    def driver(count_block, fcols, icols, xf, xi, pool, limit):
         total = 0
         for lo in range(0, fcols.shape[1], 64):
-            total += count_block(fcols, icols, lo, min(lo + 64, fcols.shape[1]), xf, xi, limit)
+            total += count_block(fcols, icols, lo, min(lo + 64, fcols.shape[1]), xf, xi, pool, limit)
         return total
 
     driver(kernel.count_block, ...)
@@ -33,7 +38,8 @@ from skyband.operators import jit
 from skyband.operators.base import F64, I64, AnyArray, Column
 from skyband.operators.expressions import bounds, codegen, vectors
 from skyband.operators.expressions.ast import Node
-from skyband.operators.expressions.canonical import attributes, text_constants
+from skyband.operators.expressions.canonical import text_constants
+from skyband.operators.expressions.leaves import read_columns
 
 
 def count_type() -> Any:
@@ -103,35 +109,35 @@ class PairKernel(_Kernel):
         return replace(self, column_side="a" if self.column_side == "b" else "b")
 
     @cached_property
-    def count_block(self) -> Callable[[F64, I64, int, int, F64, I64, float], int]:
-        """``count_block(fcols, icols, lo, hi, xf, xi, limit)``: how many partners lo <= j < hi have score <= limit (NaN never has)."""
+    def count_block(self) -> Callable[[F64, I64, int, int, F64, I64, I64, float], int]:
+        """``count_block(fcols, icols, lo, hi, xf, xi, pool, limit)``: how many partners lo <= j < hi score <= limit (NaN never)."""
         return self._function("count", True)
 
     @cached_property
-    def score_block(self) -> Callable[[F64, I64, int, int, F64, I64, F64], None]:
-        """``score_block(fcols, icols, lo, hi, xf, xi, out)``: ``out[j - lo]`` = score with partner j for lo <= j < hi."""
+    def score_block(self) -> Callable[[F64, I64, int, int, F64, I64, I64, F64], None]:
+        """``score_block(fcols, icols, lo, hi, xf, xi, pool, out)``: ``out[j - lo]`` = score with partner j for lo <= j < hi."""
         return self._function("score", True)
 
     @cached_property
-    def count_block_numpy(self) -> Callable[[F64, I64, int, int, F64, I64, float], int]:
+    def count_block_numpy(self) -> Callable[[F64, I64, int, int, F64, I64, I64, float], int]:
         """``count_block`` without Numba: the same number."""
         return self._function("count", False)
 
     @cached_property
-    def score_block_numpy(self) -> Callable[[F64, I64, int, int, F64, I64, F64], None]:
+    def score_block_numpy(self) -> Callable[[F64, I64, int, int, F64, I64, I64, F64], None]:
         """``score_block`` without Numba: the same bytes."""
         return self._function("score", False)
 
     @cached_property
-    def bound_block(self) -> Callable[[F64, I64, int, int, F64, I64, F64], None]:
-        """``bound_block(fboxes, iboxes, lo, hi, xf, xi, out)``: ``out[z - lo]`` bounds the scores of x with objects of zone lo <= z < hi.
+    def bound_block(self) -> Callable[[F64, I64, int, int, F64, I64, I64, F64], None]:
+        """``bound_block(fboxes, iboxes, lo, hi, xf, xi, pool, out)``: ``out[z - lo]`` bounds the scores of x with objects of a zone z.
 
         No score is below it; ``inf`` where there is no candidate. Boxes (3 rows per attribute), of zones and of x: ``bounds``.
         """
         return self._function("bound", True)
 
     @cached_property
-    def bound_block_numpy(self) -> Callable[[F64, I64, int, int, F64, I64, F64], None]:
+    def bound_block_numpy(self) -> Callable[[F64, I64, int, int, F64, I64, I64, F64], None]:
         """``bound_block`` without Numba: the same bytes."""
         return self._function("bound", False)
 
@@ -195,7 +201,7 @@ def _configuration(
         raise ValueError(f"a score must be a number, not {score.type}")
     if where is not None and where.type != "bool":
         raise ValueError(f"a predicate must be a condition, not {where.type}")
-    used: dict[str, Column] = {c.name: c for n in nodes for c in attributes(n)}
+    used: dict[str, Column] = {c.name: c for n in nodes for c in read_columns(n)}
     constants = dict.fromkeys(t for n in nodes for t in text_constants(n))
     missing = [t for t in constants if t not in texts]
     if missing:

@@ -33,13 +33,6 @@ class Code(Protocol):
         """The variable that holds the result of a function."""
 
 
-def cosine(code: Code, dot: str, norm: str, other: str) -> str:
-    """Return the cosine of two vectors with these norms, null if the product of the norms is 0."""
-    product = code.emit(f"{norm} * {other}", norm, other)
-    quotient = code.emit(f"{dot} / {product}", dot, product)
-    return code.select(code.test(product, "==", code.real(0.0)), code.real(math.nan), quotient)
-
-
 def _sign(code: Code, x: str) -> str:
     """Return -1 or 1; zeros and NaN stay."""
     zero = code.real(0.0)

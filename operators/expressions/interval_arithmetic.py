@@ -1,7 +1,7 @@
 """Intervals of values as straight-line code: what arithmetic and functions make of all values between two ends (docs/algorithms, bounds).
 
 ``+ - * / sqrt``, conversions and comparisons of IEEE 754 are monotone in each argument, rounding included. So ends that are computed by the
-operation itself are exact. ``exp log pow`` come from the C library, which promises no monotonicity: their ends are widened (``_down``).
+operation itself are exact. ``exp log pow`` come from the C library, which promises no monotonicity: their ends are widened (``down``).
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class Arithmetic(Statements):
     def _without_nan(self, x: str, instead: str) -> str:
         return self.select(self.test(x, "==", x), x, instead)
 
-    def _has_zero(self, x: Reals) -> str:
+    def has_zero(self, x: Reals) -> str:
+        """The flag that zero is between the ends."""
         low = TRUE if x.least == self.low else self.test(x.least, "<=", self.zero)
         high = TRUE if x.nonnegative or x.greatest == self.high else self.test(x.greatest, ">=", self.zero)
         return self.both(low, high)
@@ -139,7 +140,8 @@ class Arithmetic(Statements):
     def _is_infinite(self, x: str, end: str) -> str:
         return FALSE if self._is_finite(x) else TRUE if x == end else self.test(x, "==", end)
 
-    def _has_infinity(self, x: Reals) -> str:
+    def has_infinity(self, x: Reals) -> str:
+        """The flag that an end is infinite."""
         low = FALSE if x.nonnegative else self._is_infinite(x.least, self.low)
         return self._either(low, self._is_infinite(x.greatest, self.high))
 
@@ -149,13 +151,14 @@ class Arithmetic(Statements):
 
     # ------------------------------------------------------------------ widening
 
-    def _down(self, x: str) -> str:
+    def down(self, x: str) -> str:
         """``x`` or less by ``ULPS``. Infinity may stand for the greatest number: next to it, too, a function need not be monotone."""
         x = self.less(x, self.real(sys.float_info.max))
         x = self.select(self.test(x, ">", self.zero), self._times(x, _SHRINK), self._times(x, _GROW))
         return self.emit(f"{x} - {self.real(_TINY)}", x)
 
-    def _up(self, x: str) -> str:
+    def up(self, x: str) -> str:
+        """``x`` or more by ``ULPS``."""
         x = self.more(x, self.real(-sys.float_info.max))
         x = self.select(self.test(x, ">", self.zero), self._times(x, _GROW), self._times(x, _SHRINK))
         return self.emit(f"{x} + {self.real(_TINY)}", x)
@@ -212,7 +215,7 @@ class Arithmetic(Statements):
 
     def product(self, x: Reals, y: Reals) -> Reals:
         """``x * y``."""
-        undefined = self.any(self.both(self._has_zero(p), self._has_infinity(q)) for p, q in ((x, y), (y, x)))
+        undefined = self.any(self.both(self.has_zero(p), self.has_infinity(q)) for p, q in ((x, y), (y, x)))
         null, some = self.any((x.null, y.null, undefined)), self.both(x.some, y.some)
         if any((p.least, p.greatest) == (self.low, self.high) for p in (x, y)):
             return Reals(self.low, self.high, null, some)
@@ -230,7 +233,7 @@ class Arithmetic(Statements):
 
     def quotient(self, x: Reals, y: Reals) -> Reals:
         """``x / y``: anything if y may be 0 from both sides (the sign of zero counts, and the order of ends does not tell it)."""
-        undefined = self._either(self.both(self._has_zero(x), self._has_zero(y)), self.both(self._has_infinity(x), self._has_infinity(y)))
+        undefined = self._either(self.both(self.has_zero(x), self.has_zero(y)), self.both(self.has_infinity(x), self.has_infinity(y)))
         null, some = self.any((x.null, y.null, undefined)), self.both(x.some, y.some)
         if (y.least, y.greatest) == (self.low, self.high):
             return Reals(self.low, self.high, null, some)
@@ -284,13 +287,13 @@ class Arithmetic(Statements):
 
     def exponential(self, x: Reals) -> Reals:
         """``exp(x)``."""
-        least = self.more(self._down(self.call("exp", x.least)), self.zero)
-        return Reals(least, self._up(self.call("exp", x.greatest)), x.null, x.some, True, True)
+        least = self.more(self.down(self.call("exp", x.least)), self.zero)
+        return Reals(least, self.up(self.call("exp", x.greatest)), x.null, x.some, True, True)
 
     def logarithm(self, x: Reals) -> Reals:
         """``log(x)``: null below zero, -inf of zero."""
         ends = [self.call("log", self.more(end, self.zero)) for end in (x.least, x.greatest)]
-        return Reals(self._down(ends[0]), self._up(ends[1]), *self._from_zero(x))
+        return Reals(self.down(ends[0]), self.up(ends[1]), *self._from_zero(x))
 
     def power(self, x: Reals, y: Reals) -> Reals:
         """``pow(x, y)``: monotone in each argument for x >= 0, and in x for y = 1, 3, 5, ...; in abs(x) for y = 0, 2, 4, ..."""
@@ -298,14 +301,14 @@ class Arithmetic(Statements):
         if exponent >= 0 and exponent % 2 == 0:
             x = self.square(x) if exponent == 2 else self.absolute(x)  # x * x is off from pow(x, 2) by less than 2 units
             ends = [x.least, x.greatest] if exponent == 2 else [self.call("pow", end, y.least) for end in (x.least, x.greatest)]
-            return replace(x, least=self.more(self._down(ends[0]), self.zero), greatest=self._up(ends[1]))
+            return replace(x, least=self.more(self.down(ends[0]), self.zero), greatest=self.up(ends[1]))
         if exponent >= 0 and exponent % 2 == 1:
             ends = [self.call("pow", end, y.least) for end in (x.least, x.greatest)]
-            least = self.more(self._down(ends[0]), self.zero) if x.nonnegative else self._down(ends[0])
-            return Reals(least, self._up(ends[1]), x.null, x.some, x.clean and x.nonnegative, x.nonnegative)
+            least = self.more(self.down(ends[0]), self.zero) if x.nonnegative else self.down(ends[0])
+            return Reals(least, self.up(ends[1]), x.null, x.some, x.clean and x.nonnegative, x.nonnegative)
         bases = [self.emit(f"{end} + {self.zero}", end) for end in (x.least, x.greatest)]
         corners = [*dict.fromkeys(self.call("pow", p, q) for p, q in product(bases, (y.least, y.greatest)))]
-        least, greatest = self.more(self._down(reduce(self.less, corners)), self.zero), self._up(reduce(self.more, corners))
+        least, greatest = self.more(self.down(reduce(self.less, corners)), self.zero), self.up(reduce(self.more, corners))
         below = FALSE if x.nonnegative else self.test(x.least, "<", self.zero)
         signed = FALSE if x.clean else self.both(self.test(x.least, "<=", self.zero), self.test(y.least, "<", self.zero))
         wild, null = self._either(below, signed), self.any((x.null, y.null, below))

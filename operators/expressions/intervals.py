@@ -11,8 +11,9 @@ from functools import reduce
 from typing import Final
 
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
-from skyband.operators.expressions.canonical import walk
-from skyband.operators.expressions.interval_arithmetic import MAX, MIN, Arithmetic, Interval, Reals, Truths, Wholes
+from skyband.operators.expressions.interval_arithmetic import Arithmetic, Interval, Reals, Truths, Wholes
+from skyband.operators.expressions.interval_functions import RULES
+from skyband.operators.expressions.leaves import NO_LIMIT, compared, evaluated, leaf, limit_of
 from skyband.operators.expressions.lower import FALSE, TRUE
 
 _WHOLE: Final = frozenset({"int", "text", "time", "duration"})
@@ -21,12 +22,13 @@ _KNOWN: Final = _WHOLE | {"float", "bool"}
 
 @dataclass
 class Intervals(Arithmetic):
-    """``column(attr)`` gives the codes of an attribute's ends and of "has a null", and whether they are of the column side.
+    """``column(attr)`` gives the codes of an attribute's ends and of "has a null", and whether they are of the column side; None if it has
+    no box.
 
     ``texts``: the codes of text constants. ``ends``: the variables that hold ends of attributes.
     """
 
-    column: Callable[[Attr], tuple[tuple[str, str, str], bool]]
+    column: Callable[[Attr], tuple[tuple[str, str, str], bool] | None]
     texts: Mapping[str, int]
     ends: set[str] = field(default_factory=set, init=False)
     present: set[str] = field(default_factory=set, init=False)
@@ -51,7 +53,7 @@ class Intervals(Arithmetic):
 
     def _bottom_up(self, node: Node) -> None:
         """Operands first, so that the recursion of ``interval`` stays shallow."""
-        for part in reversed([*walk(node)]):
+        for part in reversed([*evaluated(node)]):
             self.interval(part)
 
     def depends(self, *results: str) -> bool:
@@ -77,8 +79,11 @@ class Intervals(Arithmetic):
     def _interval(self, node: Node) -> Interval:
         if isinstance(node, Literal_):
             return self._literal(node)
-        if isinstance(node, Attr):
-            return self._attribute(node)
+        attribute = leaf(node)
+        if attribute is not None:
+            return self._attribute(attribute)
+        if isinstance(node, Call) and compared(node) is not None:
+            return self._compared(node)
         if isinstance(node, Unary):
             return self._unary(node)
         if isinstance(node, Binary):
@@ -113,9 +118,10 @@ class Intervals(Arithmetic):
         return Wholes(code, code, FALSE, TRUE)
 
     def _attribute(self, node: Attr) -> Interval:
-        if node.type not in _KNOWN:
+        column = self.column(node) if node.type in _KNOWN else None
+        if column is None:
             return self._unknown(node)
-        codes, varies = self.column(node)
+        codes, varies = column
         least, greatest, null = (self.emit(code) for code in codes)
         if varies:
             self._varying.update((least, greatest, null))
@@ -126,6 +132,13 @@ class Intervals(Arithmetic):
         some = self.test(least, "<=", greatest)
         self.present.add(some)
         return Reals(least, greatest, null, some) if node.type == "float" else Wholes(least, greatest, null, some)
+
+    def _compared(self, node: Call) -> Interval:
+        """The range of a function of two objects' texts or sets: boxes hold no texts."""
+        if node.fn == "edit_distance":
+            limit = limit_of(node)
+            return Wholes(self.whole(0), self.max if limit == NO_LIMIT else self.whole(limit), TRUE, TRUE)
+        return replace(self.number(0.0), greatest=self.high if node.fn == "overlap" else self.real(1.0), null=TRUE, some=TRUE)
 
     def _real(self, node: Node) -> Reals:
         """``node`` where a float is needed. Conversion rounds, and is monotone."""
@@ -223,7 +236,7 @@ class Intervals(Arithmetic):
             return self._difference(v, w) if node.op == "-" else self._sum(v, w)
         x, y = self._real(node.x), self._real(node.y)
         if same and node.op != "*":  # a value from itself, or over itself: 0 or 1, or null
-            undefined = self.any((x.null, self._has_infinity(x), self._has_zero(x) if node.op == "/" else FALSE))
+            undefined = self.any((x.null, self.has_infinity(x), self.has_zero(x) if node.op == "/" else FALSE))
             return replace(self.number(0.0 if node.op == "-" else 1.0), null=undefined, some=x.some)
         if node.op == "*":
             return self.square(x) if same else self.product(x, y)
@@ -266,7 +279,9 @@ class Intervals(Arithmetic):
         rules: Mapping[str, Callable[[Reals], Reals]] = {
             "abs": self.absolute, "sqrt": self.square_root, "floor": self.floor, "exp": self.exponential, "log": self.logarithm,
         }  # fmt: skip
-        return rules[node.fn](self._real(node.args[0])) if node.fn in rules else self._unknown(node)
+        if node.fn in rules:
+            return rules[node.fn](self._real(node.args[0]))
+        return RULES[node.fn](self, *map(self._real, node.args)) if node.fn in RULES else self._unknown(node)
 
     def _function_whole(self, fn: str, xs: list[Wholes]) -> Wholes:
         if fn != "abs":
@@ -303,6 +318,3 @@ class Intervals(Arithmetic):
             null.append(self.both(flag, w.null))
             some.append(taken)
         return Wholes(reduce(self.less, least), reduce(self.more, greatest), self.any(null), self.any(some))
-
-
-__all__ = ["MAX", "MIN", "Intervals"]

@@ -19,9 +19,12 @@ from typing import TypeAlias
 
 from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Type, Unary
-from skyband.operators.expressions.canonical import walk
-from skyband.operators.expressions.formulas import FORMULAS, cosine
-from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS, norm_name
+from skyband.operators.expressions.formulas import FORMULAS
+from skyband.operators.expressions.leaves import compared, evaluated, leaf, limit_of
+from skyband.operators.expressions.spellings import Spelling
+from skyband.operators.expressions.vector_functions import vector_function
+from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS
+from skyband.operators.set_index.functions import SIMILARITIES
 
 TRUE, FALSE = "1", "0"
 """Flags known while generating; they never reach the code."""
@@ -53,50 +56,7 @@ class Truth:
 Value: TypeAlias = Real | Whole | Truth
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """How one of the two paths writes an operation: templates for ``str.format``."""
-
-    loop: bool
-    real: str
-    whole: str
-    test: str
-    inverse: str
-    select: str
-    as_float: str
-    wrapping: str
-    functions: Mapping[str, str]
-    nan: str = "nan"
-
-
-_C = {f: f"c_{f}" for f in ("exp", "log", "pow", "sin", "cos", "tan", "asin", "atan2")}
-
-NUMBA = Spelling(
-    loop=True,
-    real="({!r})",
-    whole="({})",
-    test="np.int64({} {} {})",
-    inverse="1 - {}",
-    select="select({}, {}, {})",
-    as_float="np.float64({})",
-    # Numba tells LLVM that int64 never overflows; it would be free to give anything, even where a flag says null
-    wrapping="np.int64(np.uint64({}) {} np.uint64({}))",
-    functions={"abs": "abs", "sqrt": "math.sqrt", "floor": "np.floor", "ceil": "np.ceil", "mod": "c_fmod", **_C},
-)
-"""Scalars of one loop iteration. Flags are int64, because Numba's booleans keep LLVM from vectorising."""
-
-NUMPY = Spelling(
-    loop=False,
-    real="np.float64({!r})",
-    whole="np.int64({})",
-    test="({} {} {})",
-    inverse="~{}",
-    select="np.where({}, {}, {})",
-    as_float="np.asarray({}).astype(np.float64)",
-    wrapping="{} {} {}",
-    functions={"abs": "np.abs", "sqrt": "np.sqrt", "floor": "np.floor", "ceil": "np.ceil", "mod": "np.fmod", **_C},
-)
-"""Whole arrays (length 1 for what does not depend on the column side). Flags are boolean arrays."""
+_FUNCTIONS_OF_SETS: tuple[str, ...] = SIMILARITIES
 
 
 @dataclass
@@ -193,8 +153,13 @@ class Lowering(Statements):
     def _value(self, node: Node) -> Value:
         if isinstance(node, Literal_):
             return self._literal(node)
-        if isinstance(node, Attr):
-            return self._attribute(node)
+        attribute = leaf(node)
+        if attribute is not None:
+            return self._attribute(attribute)
+        pair = compared(node)
+        if pair is not None:
+            assert isinstance(node, Call)
+            return self._compared(node, *pair)
         if isinstance(node, Unary):
             return self._unary(node)
         if isinstance(node, Binary):
@@ -231,19 +196,32 @@ class Lowering(Statements):
         return Whole(self.spelling.whole.format(node.value), TRUE)
 
     def _attribute(self, node: Attr) -> Value:
-        name = self._read(*self.column(node))
+        name = self._read(node)
         if node.type in ("float", "vector"):  # the first number of a vector stands for it: if one is null, all are
             return Real(name)
         if node.type == "bool":
             return Truth(self.test(name, "==", self.spelling.whole.format(1)), self.test(name, "==", self.spelling.whole.format(0)))
         return Whole(name, self.test(name, "!=", self.spelling.whole.format(NULL)))
 
-    def _read(self, code: str, varies: bool) -> str:
+    def _read(self, node: Attr) -> str:
+        return self.take(*self.column(node))
+
+    def take(self, code: str, varies: bool) -> str:
         """The variable that holds ``code``, which reads the column side if it ``varies``."""
         name = self.emit(code)
         if varies:
             self._varying.add(name)
         return name
+
+    def _compared(self, node: Call, x: Attr, y: Attr) -> Value:
+        """A function of the texts or sets that two objects have in the pool."""
+        v, w = self._read(x), self._read(y)
+        if node.fn != "edit_distance":
+            return Real(self.emit(f"set_similarity({_FUNCTIONS_OF_SETS.index(node.fn)}, pool, {v}, {w})", v, w))
+        own, other = (w, v) if v in self._varying else (v, w)
+        pattern = self.emit(f"text_pattern(pool, {own})", own)
+        found = self.emit(f"edit_distance({pattern}, pool, {other}, {limit_of(node)})", pattern, other)
+        return Whole(found, self.test(found, "!=", self.spelling.whole.format(NULL)))
 
     def _real(self, node: Node) -> str:
         """``node`` where a float is needed."""
@@ -326,7 +304,7 @@ class Lowering(Statements):
 
     def _function(self, node: Call) -> Value:
         if node.fn in VECTOR_FUNCTIONS:
-            return Real(self._of_vectors(node.fn, node.args))
+            return Real(vector_function(self, node.fn, *node.args))
         if node.fn == "where":
             return self._where(self._truth(node.args[0]).true, node.args[1], node.args[2], node.type)
         if node.type in ("time", "duration"):
@@ -352,16 +330,6 @@ class Lowering(Statements):
             there = self.both(self.test(reals[0], "==", reals[0]), self.test(reals[1], "==", reals[1]))
             result_code = self.select(there, result_code, self.spelling.nan)
         return Real(result_code)
-
-    def _of_vectors(self, fn: str, args: tuple[Node, ...]) -> str:
-        x, y = args
-        assert isinstance(x, Attr) and isinstance(y, Attr)
-        total = self._read(*self.sums("squares" if fn == "l2" else "dot", x, y))
-        if fn == "dot":
-            return total
-        if fn == "l2":
-            return self.call("sqrt", total)
-        return cosine(self, total, *(self._read(*self.column(Attr(type="float", side=v.side, name=norm_name(v.name)))) for v in (x, y)))
 
     def _where(self, flag: str, x: Node, y: Node, type_: Type) -> Value:
         if type_ == "bool":
@@ -395,5 +363,5 @@ class Lowering(Statements):
 
     def _bottom_up(self, node: Node) -> None:
         """Operands first, so that the recursion of ``value`` stays shallow."""
-        for part in reversed([*walk(node)]):
+        for part in reversed([*evaluated(node)]):
             self.value(part)

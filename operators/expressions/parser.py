@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Literal
 
-from skyband.operators.base import AttributeKind
 from skyband.operators.expressions.ast import EPOCH, Node, Span
 from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors
 from skyband.operators.expressions.tokens import CASE_WORDS, Token, tokenize
 from skyband.operators.expressions.typed import AGGREGATIONS, COMPARISONS, MAX_DEPTH, Builder
+from skyband.operators.expressions.vectors import AttributeKind
 from skyband.operators.spelling import closest
 
 UNITS: Mapping[str, int] = {

@@ -8,11 +8,14 @@ needed is its seconds. ``int`` is only ever an attribute or a literal: arithmeti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from skyband.operators.base import AttributeKind, Vector
+from skyband.operators.base import TOKENS
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Span, Type, Unary
 from skyband.operators.expressions.errors import ExpressionError
-from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS
+from skyband.operators.expressions.leaves import SET_FUNCTIONS, TEXT_FUNCTIONS
+from skyband.operators.expressions.text_rules import type_of_set_function, type_of_text_function
+from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS, AttributeKind, Vector
 from skyband.operators.spelling import closest
 
 MAX_DEPTH = 100
@@ -23,6 +26,7 @@ FUNCTIONS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("abs", "sqrt", "log", "exp", "floor"), (1, 1)), "pow": (2, 2), "min": (2, 99), "max": (2, 99), "where": (3, 3),
     **dict.fromkeys(("sign", "ceil", "round", "sin", "cos", "tan", "radians"), (1, 1)), "mod": (2, 2), "atan2": (2, 2),
     "haversine": (4, 4), "coalesce": (2, 99),
+    "length": (1, 1), "lower": (1, 1), "substring": (2, 3), "edit_distance": (2, 3), **dict.fromkeys(SET_FUNCTIONS, (2, 2)),
     **dict.fromkeys(VECTOR_FUNCTIONS, (2, 2)),
 }  # fmt: skip
 """Function -> least and greatest number of arguments."""
@@ -46,7 +50,8 @@ COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _INT_LIMIT = 2**63 - 1
 _WORDS: Mapping[Type, str] = {
     "float": "a number", "int": "a number", "text": "a text", "bool": "a condition",
-    "time": "a time", "duration": "a duration", "null": "null", "units": "a number", "vector": "a vector",
+    "time": "a time", "duration": "a duration", "null": "null", "units": "a number",
+    "tokens": "a set of tokens", "characters": "a text", "vector": "a vector",
 }  # fmt: skip
 
 
@@ -102,7 +107,7 @@ class Builder:
     def attribute(self, side: str | None, name: str, span: Span) -> Node | None:
         """``side.name``, or a bare name if ``side`` is None."""
         pairs = self.sides != ("",)
-        known = name in self.schema
+        known = name in self.schema or TOKENS + name in self.schema
         if pairs and side is None:
             if known:
                 self.error(f"say which object's {name} is meant", span, " or ".join(f"{s}.{name}" for s in self.sides))
@@ -122,8 +127,10 @@ class Builder:
         if not known:
             self._unknown(f"{side}." if side else "", name, span)
             return None
-        kind = self.schema[name]
+        kind = self.schema.get(name, "tokens")
         if kind == "list":
+            if TOKENS + name in self.schema:
+                return self._keep(Attr(side=side or "", name=name, type="tokens", span=span))
             hint = f"a list of numbers that all rows have as many of is declared under vectors, such as vectors: {{{name}: 384}}"
             self.error(f"{name} is a list: only sets of tokens and vectors are made of lists", span, hint=hint)
             return None
@@ -132,7 +139,7 @@ class Builder:
         return self._keep(Attr(side=side or "", name=name, type=kind, span=span))
 
     def _unknown(self, prefix: str, name: str, span: Span) -> None:
-        near = closest(name, self.schema)
+        near = closest(name, [n.removeprefix(TOKENS) for n in self.schema])
         self.error(f"unknown attribute {name}", span, None if near is None else prefix + near)
 
     # ------------------------------------------------------------------ operators
@@ -191,10 +198,7 @@ class Builder:
             hint = "; an instant is written timestamp '2015-01-31 12:00:00'" if {x.type, y.type} == {"time", "text"} else ""
             self.error(f"{_WORDS[x.type]} and {_WORDS[y.type]} cannot be compared{hint}", span)
             return False
-        if x.type == "vector":
-            self.error(
-                f"vectors cannot be compared with {op}; compare their {', '.join(VECTOR_FUNCTIONS[:-1])} or {VECTOR_FUNCTIONS[-1]}", span
-            )
+        if not all([self._no_set(x), self._no_vector(x, op)]):
             return False
         if x.type in ("text", "bool") and op not in ("=", "<>"):
             self.error(f"{'texts' if x.type == 'text' else 'conditions'} can only be compared with = and <>, not with {op}", span)
@@ -208,7 +212,7 @@ class Builder:
 
     def is_null(self, x: Node | None, negated: bool, span: Span) -> Node | None:
         """``x is [not] null``."""
-        return None if x is None else self._keep(IsNull(x=x, negated=negated, type="bool", span=span), x)
+        return None if x is None or not self._no_set(x) else self._keep(IsNull(x=x, negated=negated, type="bool", span=span), x)
 
     def isin(self, x: Node | None, options: Sequence[Node | None], negated: bool, span: Span) -> Node | None:
         """``x [not] in (literal, ...)``."""
@@ -239,7 +243,7 @@ class Builder:
             return None
         if any(a is None for a in args):
             return None
-        nodes = tuple(a for a in args if a is not None)
+        nodes = tuple(self._set(a) if name in SET_FUNCTIONS else a for a in args if a is not None)
         if name == "coalesce":
             return self._coalesce(nodes, span)
         type_ = self._call_type(name, nodes, span)
@@ -249,8 +253,12 @@ class Builder:
         kinds = {n.type for n in nodes}
         if name == "where":
             return self._branches(nodes[1], nodes[2], span, "where(...)") if self._condition(nodes[0], "where") else None
-        if name in VECTOR_FUNCTIONS:
+        if name in VECTOR_FUNCTIONS and (name not in SET_FUNCTIONS or "vector" in kinds):
             return "float" if self._vectors(name, nodes, span) else None
+        if name in TEXT_FUNCTIONS:
+            return type_of_text_function(name, nodes, span, lambda n: _WORDS[n.type], self.error)
+        if name in SET_FUNCTIONS:
+            return type_of_set_function(name, nodes[0], nodes[1], span, lambda n: _WORDS[n.type], self.error)
         if name in ("min", "max") and kinds == {"time"}:
             return "time"
         if not all([self._number(n, name) for n in nodes]):  # a list: every argument is to be reported
@@ -294,6 +302,8 @@ class Builder:
 
     def _branches(self, x: Node, y: Node, span: Span, whose: str) -> Type | None:
         kinds = {x.type, y.type}
+        if not all([self._no_set(x), self._no_set(y)]):
+            return None
         if "vector" in kinds:
             self.error(f"{whose} cannot give a vector", span)
             return None
@@ -314,6 +324,24 @@ class Builder:
             self.error(f"{whose} needs a number, this is {_WORDS[x.type]}{hint}", x.span)
             return False
         return True
+
+    def _no_vector(self, x: Node, op: str) -> bool:
+        if x.type == "vector":
+            *most, last = VECTOR_FUNCTIONS
+            self.error(f"vectors cannot be compared with {op}; compare their {', '.join(most)} or {last}", x.span)
+            return False
+        return True
+
+    def _no_set(self, x: Node) -> bool:
+        if x.type == "tokens":
+            self.error(f"a set of tokens stands in {', '.join(SET_FUNCTIONS)} only", x.span, hint="compare two sets: jaccard(a.x, b.x) = 1")
+            return False
+        return True
+
+    def _set(self, x: Node) -> Node:
+        """Return the set of tokens that is called like the column ``x``, if there is one."""
+        is_set = isinstance(x, Attr) and x.type != "tokens" and TOKENS + x.name in self.schema
+        return replace(x, type="tokens") if is_set else x
 
     def _condition(self, x: Node, whose: str) -> bool:
         if x.type != "bool":

@@ -9,11 +9,23 @@ A sum over dimensions adds in their order, from the first, each product and each
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from skyband.operators.base import F64
+from skyband.operators.base import F64, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """The kind of a list column whose rows are vectors of ``dimension`` numbers."""
+
+    dimension: int
+
+
+AttributeKind: TypeAlias = Kind | Vector
+"""What an expression may take an attribute for."""
 
 VECTOR_FUNCTIONS: Final = ("dot", "l2", "cosine")
 """Functions of two vectors."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from skyband.operators.base import Column, Window, object_column, units_column
-from skyband.operators.expressions import RowKernel, attributes, compile_row
+from skyband.operators.expressions import RowKernel, compile_row, read_columns
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
 from skyband.operators.expressions.ast import Attr, Node
 from skyband.operators.groups.comparisons import exact
@@ -131,7 +131,7 @@ class GroupsConfiguration:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The groups' numbers, what the expressions read, and the deletions' targets."""
-        read = [c for node in (self.where, *self.arguments) if node is not None for c in attributes(node)]
+        read = [c for node in (self.where, *self.arguments) if node is not None for c in read_columns(node)]
         given = dict.fromkeys(units_column(c.name) if c.kind == "units" else c for c in read)
         return (self.object_column, *given, *((DELETION_COLUMN,) if self.deletes else ()))
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from skyband.operators.base import Column, Window, object_column
-from skyband.operators.expressions import RowKernel, attributes, compile_row
+from skyband.operators.expressions import RowKernel, compile_row, read_columns
 from skyband.operators.expressions.ast import Node, Unary
 from skyband.operators.state_keys import Group, Named, StateKeys
 
@@ -108,7 +108,7 @@ class LoyaltyConfiguration:
     def columns(self) -> tuple[Column, ...]:
         """Return the column of the objects' numbers, and those that the conditions and ``updates`` read."""
         read = [] if self.updates is None else [self.updates]
-        read += [c for node in (self.where, self.criteria) if node is not None for c in attributes(node)]
+        read += [c for node in (self.where, self.criteria) if node is not None for c in read_columns(node)]
         return (self.object_column, *dict.fromkeys(read))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -16,8 +16,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     CAUSE,
     COUNTERS,
     FOUND,
-    INDEXED,
-    INDEXED_SCORED,
     KEY,
     NEWER,
     NEXT_SEQ,
@@ -25,7 +23,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     POSITION,
     QUERY,
     REFILLS,
-    SCORED,
     SIGN,
     SKYBAND_CAPACITY,
     SKYBAND_LENGTH,
@@ -39,6 +36,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Queries,
     Settings,
     Skyband,
+    pairs_counted,
 )
 from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.pair_rows.windows import Windows
@@ -307,10 +305,7 @@ class PairRowsLogic(ABC):
 
     def _work_done(self) -> dict[str, int]:
         """Scored and skipped pairs, candidates and refills since the last call."""
-        work = self.work.tolist()
-        return {
-            "scored": work[SCORED], "skipped": work[INDEXED] - work[INDEXED_SCORED], "candidates": work[FOUND], "refills": work[REFILLS],
-        }  # fmt: skip
+        return {**pairs_counted(self.work), "candidates": int(self.work[FOUND]), "refills": int(self.work[REFILLS])}
 
     def counters(self) -> dict[str, int]:
         """Return objects, the work done, and unusable objects per query since the last call."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from skyband.operators.base import F64, NULL, AnyArray, Arrivals, Column, Window
+from skyband.operators.base import F64, AnyArray, Arrivals, Column, Window
 from skyband.operators.expressions.ast import Binary, Literal_, Node
 from skyband.operators.expressions.bounds import trivial
-from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
+from skyband.operators.expressions.leaves import read_columns
+from skyband.operators.pair_rows.nulls import missing
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery, PairsOfSides, all_of
 
 
@@ -56,9 +57,8 @@ class ScoredPairs(PairsOfSides):
     def unusable(self, arrivals: Arrivals) -> AnyArray:
         """Return which arrivals (n,) have a null in an attribute of the score."""
         bad = np.zeros(len(arrivals), bool)
-        for c in attributes(self.scoring):
-            x = arrivals.columns[c.name]
-            bad |= np.isnan(x[:, 0]) if c.kind == "vector" else np.isnan(x) if c.kind == "float" else x == NULL
+        for c in read_columns(self.scoring):
+            bad |= missing(arrivals, c)
         return bad
 
     @property
@@ -77,6 +77,13 @@ class ScoredPairs(PairsOfSides):
         codes = {text: code for code, text in enumerate(self.texts)}
         return compile_pair(self.scoring, self.candidates, self.direction == "max", codes)
 
+    def functions(self, bounds: bool) -> tuple[Any, ...]:
+        """Return the functions of ``Scoring``; without ``bounds``, others of the same type stand for the bounds, which cost compiling."""
+        as_b = self.kernel
+        as_a = as_b if self.between is None else as_b.swapped
+        scores = (as_a.count_block, as_a.score_block, as_b.count_block, as_b.score_block)
+        return (*scores, as_a.bound_block, as_b.bound_block) if bounds else (*scores, as_a.score_block, as_b.score_block)
+
     @cached_property
     def has_bounds(self) -> bool:
         """Return True if bounds of the score or of ``candidates`` depend on the boxes of objects, so that zone maps may exclude some."""
@@ -85,5 +92,5 @@ class ScoredPairs(PairsOfSides):
     @property
     def columns(self) -> tuple[Column, ...]:
         """Return the attributes of the scoring expression and of the conditions."""
-        found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in attributes(n)}
+        found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in read_columns(n)}
         return tuple(found.values())

@@ -1,8 +1,8 @@
-"""Search for the partners of each arrival by a scoring expression: every object of the window is scored."""
+"""Search for the partners of each arrival by a scoring expression: objects of the window are scored unless a zone map excludes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -10,13 +10,16 @@ import numpy as np
 
 from skyband.operators import jit
 from skyband.operators.base import AnyArray, Arrivals
-from skyband.operators.expressions.compile import count_type, score_type
-from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, PartnerQueries, Partners
+from skyband.operators.expressions.compile import bound_type, count_type, score_type
+from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, PartnerQueries, Partners
 from skyband.operators.pair_rows.kernels.scored_partners import find_partners
-from skyband.operators.pair_rows.kernels.tables import COUNTERS, KEY_COLUMNS, SCORED, Advance, Settings
+from skyband.operators.pair_rows.kernels.tables import COUNTERS, KEY_COLUMNS, NEXT_SEQ, Advance, Bucket, Settings, pairs_counted
+from skyband.operators.pair_rows.logic import no_skyband
 from skyband.operators.pair_rows.scored import ScoredPairs
 from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch
 from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones, no_zones
+from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 
 SUB_BATCH: Final = 32
 """Arrivals of a key that are taken together, at the most."""
@@ -33,10 +36,10 @@ def finder() -> Callable[..., Any]:
 
     none = np.empty(0, np.int64)
     tables = (
-        Settings(0, 0, 0, 0, 0, 0, 0), PartnerQueries(none, none, none, np.empty(0)), np.empty((0, KEY_COLUMNS), np.int64),
+        no_zones(0, 0), Settings(0, 0, 0, 0, 0, 0, 0), PartnerQueries(none, none, none, np.empty(0)), np.empty((0, KEY_COLUMNS), np.int64),
         no_objects(0, 0), Advance(none, none, 0, 0), none,
     )  # fmt: skip
-    signature = (count_type(), score_type(), count_type(), score_type(), *map(typeof, tables))
+    signature = (count_type(), score_type(), count_type(), score_type(), bound_type(), bound_type(), *map(typeof, tables))
     compiled: Callable[..., Any] = jit.jit(signature)(find_partners)
     return compiled
 
@@ -48,27 +51,48 @@ class ScoredPartnerSearch(PartnerSearch):
         places = sum(min(q.k, configuration.window.count or q.k) for q in queries)
         super().__init__(configuration, queries, max(1, min(SUB_BATCH, HEAP_PLACES // max(1, places))))
         self.configuration = configuration
-        kernel = configuration.kernel
-        as_b = (kernel.count_block, kernel.score_block)
-        as_a = as_b if configuration.between is None else (kernel.swapped.count_block, kernel.swapped.score_block)
-        self.scoring: tuple[Callable[..., Any], ...] = (*as_a, *as_b)
+        self.zones = ZoneMaps(configuration)
         self.work = np.zeros(COUNTERS, np.int64)
 
     def _find(self, arrivals: Arrivals, advance: Advance) -> tuple[Partners, int]:
-        partners, n = finder()(
-            *self.scoring, self.settings, self.queries, self.windows.keys, self.windows.objects, advance, self.work
-        )  # fmt: skip
-        if self.queries.k.min() > 0:
-            return partners, n
-        # All partners are found range by range.
-        order = np.lexsort((partners.fields[:n, NEWER], partners.fields[:n, KEY]))
-        return Partners(partners.fields[order], partners.score[order]), n
+        self.zones.follow(self.windows.pool.moves)
+        found = [*self._parts(advance)]
+        fields, score = np.concatenate([p.fields for p in found]), np.concatenate([p.score for p in found])
+        if self.queries.k.min() == 0 or len(found) > 1:
+            # All partners are found range by range, and keys with zones after the others; the best ones of an arrival stay in rank order.
+            within = -fields[:, OLDER] if self.queries.k.min() == 0 else np.zeros(len(fields), np.int64)
+            order = np.lexsort((within, fields[:, NEWER], fields[:, KEY]))
+            fields, score = fields[order], score[order]
+        return Partners(fields, score), len(score)
+
+    def _parts(self, advance: Advance) -> Iterator[Partners]:
+        """Find the partners: at once those of keys for which zone maps do not pay, then key by key, in slices."""
+        worth = self.zones.worth(self.settings, self.windows.keys, advance)
+        if not worth.all():
+            yield self._part(None, advance._replace(keys=advance.keys[~worth], first_new=advance.first_new[~worth]))
+        keys = self.windows.keys
+        for key, first_new in zip(advance.keys[worth].tolist(), advance.first_new[worth].tolist(), strict=True):
+            at, stop = first_new, int(keys[key, NEXT_SEQ])
+            while at < stop:
+                bucket = Bucket(keys, self.windows.objects, no_skyband(), 0)
+                zones, upto = self.zones.next_slice(self.settings, bucket, key, at, stop)
+                keys[key, NEXT_SEQ] = upto
+                before = self.work.copy()
+                yield self._part(zones, advance._replace(keys=np.array([key]), first_new=np.array([at])))
+                self.zones.judge(key, upto, self.work - before)
+                at = upto
+
+    def _part(self, zones: Zones | None, advance: Advance) -> Partners:
+        functions, windows = self.configuration.functions(zones is not None), self.windows
+        zones = zones or no_zones(len(windows.float_names), len(windows.int_names))
+        partners, n = finder()(*functions, zones, self.settings, self.queries, windows.keys, windows.objects, advance, self.work)
+        return Partners(partners.fields[:n], partners.score[:n])
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         return self.configuration.unusable(arrivals)
 
     def _work_done(self) -> dict[str, int]:
-        """Return and reset the number of scored pairs."""
-        found = {"scored": int(self.work[SCORED])}
+        """Return and reset the numbers of scored and of skipped pairs."""
+        found = pairs_counted(self.work)
         self.work[:] = 0
         return found

@@ -16,12 +16,13 @@ from skyband.operators.pair_rows.kernels.tables import (
     REGION_START,
     Objects,
 )
+from skyband.operators.pair_rows.pool import Pool
 from skyband.operators.windows import count_of, micros_of
 
 
 def no_objects(floats: int, integers: int) -> Objects:
     """Return an arena without room, of so many attributes."""
-    return Objects(np.empty((floats, 0)), np.empty((integers, 0), np.int64), np.empty(0, np.int64))
+    return Objects(np.empty((floats, 0)), np.empty((integers, 0), np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class Windows:
@@ -32,6 +33,7 @@ class Windows:
         self.float_names, self.int_names = kernel.float_names, kernel.int_names
         self.keys = np.zeros((0, KEY_COLUMNS), np.int64)
         self.objects, self.end = no_objects(len(self.float_names), len(self.int_names)), 0
+        self.pool = Pool(self.int_names)
 
     def grow(self, keys: int) -> int:
         """Make the key table hold ``keys`` keys; return how many are new."""
@@ -56,12 +58,15 @@ class Windows:
                 self.keys[which, column] = seq[start]
         if not np.array_equal(self.keys[which, NEXT_SEQ], seq[start]):
             raise ValueError("arrivals do not continue the seqs of their keys")
+        columns = {**rows.columns, **self.pool.append(rows, self.keys, self.objects)}
+        pool = self.pool.values
         incoming = Objects(
-            matrix(rows.columns, self.float_names, np.float64, len(key)), matrix(rows.columns, self.int_names, np.int64, len(key)),
-            np.ascontiguousarray(rows.time, np.int64),
+            matrix(columns, self.float_names, np.float64, len(key)), matrix(columns, self.int_names, np.int64, len(key)),
+            np.ascontiguousarray(rows.time, np.int64), pool,
         )  # fmt: skip
+        arena = self.objects._replace(pool=pool)
         self.objects, self.end = append(
-            self.keys, which, start, stop, incoming, self.objects, self.end, until - 1, count_of(self.window), micros_of(self.window)
+            self.keys, which, start, stop, incoming, arena, self.end, until - 1, count_of(self.window), micros_of(self.window)
         )
         return which, seq[start]
 

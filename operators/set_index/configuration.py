@@ -11,8 +11,8 @@ import numpy as np
 
 from skyband.operators.base import F64, Column, Window
 from skyband.operators.expressions.ast import Literal_, Node
-from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
+from skyband.operators.expressions.leaves import read_columns
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery, PairsOfSides, all_of
 from skyband.operators.set_index.functions import DISTANCES, SIMILARITIES, Similarity
 
@@ -86,8 +86,8 @@ class SetsConfiguration(PairsOfSides):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The tokens, and the attributes of the condition."""
-        found = {c.name: c for n in (self.condition,) if n is not None for c in attributes(n)}
-        return (Column(self.tokens, "tokens"), *found.values())
+        found = {c.name: c for n in (self.condition,) if n is not None for c in read_columns(n)}
+        return tuple({self.tokens: Column(self.tokens, "tokens"), **found}.values())
 
 
 def least_square(cosine: float) -> float:

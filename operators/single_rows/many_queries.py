@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray, Column, Window
-from skyband.operators.expressions import attributes, compile_row
+from skyband.operators.expressions import attributes, compile_row, read_columns
 from skyband.operators.expressions.ast import Node
 from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.single_rows.score_programs import WEIGHTED_SUM, ScoreProgram, score_program, without_bounds
@@ -98,7 +98,7 @@ class ManyQueries:
     def columns(self) -> tuple[Column, ...]:
         """Return the attributes, those of the predicates, and the deletions' targets."""
         own = [Column(a, "int" if a in self.ints else "float") for a in self.attributes]
-        own += [c for node in self.where for c in attributes(node)]
+        own += [c for node in self.where for c in read_columns(node)]
         return tuple(dict.fromkeys(own)) + ((DELETION_COLUMN,) if self.deletes else ())
 
     @cached_property

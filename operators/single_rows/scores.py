@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 
 from skyband.operators.base import F64, NULL, AnyArray, Column
-from skyband.operators.expressions import attributes, compile_row
+from skyband.operators.expressions import compile_row, read_columns
 from skyband.operators.expressions.ast import Node
 from skyband.operators.jit import HAVE_NUMBA
 
@@ -102,7 +102,7 @@ class _ExpressionScorer:
         self.kernel = compile_row(score, where, negate, codes)
         self.where = None if score is None or where is None else compile_row(None, where, False, codes)
         nodes = [n for n in (self.kernel.score, self.kernel.where) if n is not None]
-        self.columns = tuple(dict.fromkeys(c for n in nodes for c in attributes(n)))
+        self.columns = tuple(dict.fromkeys(c for n in nodes for c in read_columns(n)))
 
     def __call__(self, columns: Mapping[str, AnyArray], rows: int, out: F64 | None = None) -> tuple[F64, int]:
         out = self.kernel.evaluate(columns, rows)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from skyband.operators.base import Column, Window
-from skyband.operators.expressions import Node, attributes
+from skyband.operators.expressions import Node, read_columns
 from skyband.operators.state_keys import Group, Started, StateKeys
 from skyband.operators.windows import check_window
 
@@ -91,6 +91,6 @@ class SkylineConfiguration:
     def columns(self) -> tuple[Column, ...]:
         """Return the dimensions, then the other columns of ``where``."""
         found = {d.column.name: d.column for d in self.dimensions}
-        for c in () if self.where is None else attributes(self.where):
+        for c in () if self.where is None else read_columns(self.where):
             found.setdefault(c.name, c)
         return tuple(found.values())

@@ -17,6 +17,7 @@ from skyband.operators.pair_rows.logic import PairConfiguration, PairRowsLogic, 
 from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.capped import drive_capped
 from skyband.operators.topk_pairs.logic import PairsLogic, compiled_driver
+from skyband.operators.topk_pairs.zoned import ZonedDriver
 
 
 class CappedConfiguration(PairConfiguration, Protocol):
@@ -70,5 +71,6 @@ class CappedPairsLogic(PairsLogic, CappedLogic):
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        run = self._driver(driver(), self.zones)
+        self.zones.follow(self.windows.pool.moves)
+        run = ZonedDriver(driver(), self.zones)
         return run(self.settings, self.limits, self.queries, bucket, self.progress, advance, self.work)[:4]

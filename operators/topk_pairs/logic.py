@@ -24,11 +24,12 @@ from skyband.operators.pair_rows.kernels.tables import (
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
 from skyband.operators.pair_rows.segments import DriverResult, run_segments, segments
 from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.pair_rows.zone_maps.kernels.tables import no_zones
+from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 from skyband.operators.topk_pairs import long_runs
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.driver import drive
-from skyband.operators.topk_pairs.zoned import KeyZones, ZonedDriver
-from skyband.operators.zone_maps.kernels.tables import no_zones
+from skyband.operators.topk_pairs.zoned import ZonedDriver
 
 
 @cache
@@ -55,26 +56,23 @@ class PairsLogic(PairRowsLogic):
 
     def __init__(self, configuration: TopKPairsConfiguration, state: State | None) -> None:
         self.scored = configuration
-        self.zones: dict[int, KeyZones] = {}
+        self.zones = ZoneMaps(configuration)
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
         inputs = (self.queries, bucket, self.progress, advance, self.work)
+        self.zones.follow(self.windows.pool.moves)
         parts = segments(self.settings, self.queries, bucket, advance)
         if not parts:
-            return long_runs.run(self._driver(driver(), self.zones), self.settings, *inputs)
-        rows, written, skyband, end, self.zones = run_segments(self._run_segment, *inputs, self.zones, parts, dict)
+            return long_runs.run(ZonedDriver(driver(), self.zones), self.settings, *inputs)
+        rows, written, skyband, end, self.zones = run_segments(self._run_segment, *inputs, self.zones, parts, self.zones.new)
         return rows, written, skyband, end
 
     def _run_segment(
-        self, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, zones: dict[int, KeyZones]
-    ) -> DriverResult[dict[int, KeyZones]]:
-        compiled = self._driver(driver(), zones)
-        return (*long_runs.run(compiled, self.settings, queries, bucket, progress, advance, work), zones)
-
-    def _driver(self, compiled: Callable[..., Any], zones: dict[int, KeyZones]) -> ZonedDriver:
-        """Return a compiled driver with the scoring of the configuration."""
-        return ZonedDriver(compiled, self.scored, zones)
+        self, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, zones: ZoneMaps
+    ) -> DriverResult[ZoneMaps]:
+        driven = ZonedDriver(driver(), zones)
+        return (*long_runs.run(driven, self.settings, queries, bucket, progress, advance, work), zones)
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         return self.scored.unusable(arrivals)

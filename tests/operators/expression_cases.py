@@ -7,9 +7,11 @@ import random
 import numpy as np
 from hypothesis import strategies as st
 
-from skyband.framework.verify.brute_force.expressions import Values, text_number
+from skyband.framework.verify.brute_force.expressions import Values
+from skyband.framework.verify.brute_force.texts import text_number
 from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Node, Span
+from skyband.operators.expressions.leaves import TEXT_FUNCTIONS
 from skyband.operators.expressions.typed import FUNCTIONS, Builder
 
 SCHEMA = {"x": "float", "y": "float", "n": "int", "m": "int", "s": "text", "t": "text", "ok": "bool", "ts": "time", "due": "time"}
@@ -39,7 +41,7 @@ INTS = [NULL, NULL + 1, 0, 1, -1, 2, 3, 7, 2**53, 2**53 + 1, 2**63 - 1, -(2**53)
 TIMES = [NULL, 0, 1, -1, 1_700_000_000_000_000, 1_700_000_300_000_000, 1_700_000_299_999_999, 10**17, -(10**17), 2**62, -(2**62), 2**63 - 1]
 POOLS = {"float": FLOATS, "int": INTS, "text": [NULL, 0, 1, 2, 3, 4], "bool": [NULL, 0, 1], "time": TIMES}
 NUMBERS = ("float", "int", "duration")
-ONE_NUMBER = [f for f, arguments in FUNCTIONS.items() if arguments == (1, 1)]
+ONE_NUMBER = [f for f, arguments in FUNCTIONS.items() if arguments == (1, 1) and f not in TEXT_FUNCTIONS]
 _SPAN = Span(0, 0)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import NULL, Arrivals, Vector, Window
+from skyband.operators.base import NULL, Arrivals, Window
 from skyband.operators.expressions import parse
+from skyband.operators.expressions.vectors import Vector
 from skyband.operators.matches.operator import ScoredMatches
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs

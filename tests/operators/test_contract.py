@@ -34,7 +34,7 @@ from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.operators import test_groups
 from tests.seeds import seeds
 
-SCHEMA: Any = {"x": "float", "y": "float", "n": "int", "t": "text", "ok": "bool", "ts": "time"}
+SCHEMA: Any = {"x": "float", "y": "float", "n": "int", "t": "text", "ok": "bool", "ts": "time", "#words": "tokens"}
 COUNT, TIME, BOTH = Window(12), Window(None, 40), Window(9, 25)
 LINEAR = Linear((("x", 1.0), ("n", -0.5)), frozenset({"n"}))
 NAN = float("nan")
@@ -165,6 +165,9 @@ OPERATORS: dict[str, Any] = {
     "capped pairs": capped_pairs(BOTH, 2),
     "pairs, time": pairs(TIME, "a.x - b.y", max_score=1.0),
     "pairs, both, sides": pairs(BOTH, "abs(a.x - b.x)", between=Between("t", "a", "b")),
+    "pairs of texts": pairs(BOTH, "edit_distance(a.t, b.t) + abs(a.x - b.x) / 10", "length(a.t) > 0 and edit_distance(a.t, b.t, 3) > 0"),
+    "pairs of texts, sides": pairs(TIME, "edit_distance(lower(a.t), b.t) - jaccard(a.words, b.words)", between=Between("t", "a", "b")),
+    "similar texts": similar(COUNT, "dice", "edit_distance(a.t, b.t) > 1 or overlap(a.words, b.words) > 2"),
     "similar sets, count": similar(COUNT, "jaccard", "a.t <> b.t"),
     "similar sets, time": similar(TIME, "cosine", min_score=0.5),
     "similar sets, both, sides": similar(BOTH, "hamming", between=Between("t", "a", "b")),

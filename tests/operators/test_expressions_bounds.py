@@ -58,10 +58,10 @@ def pair_case(kernel, objects, others) -> tuple[tuple, np.ndarray]:
     """The arguments of ``bound_block`` and what it bounds."""
     (fcols, icols), (xf, xi) = rows(kernel, objects), rows(kernel, others)
     x_boxes = [boxes_of(x, np.zeros(1, np.int64))[:, 0].copy() for x in (xf, xi)]
-    arguments = (boxes_of(fcols, STARTS), boxes_of(icols, STARTS), 0, ZONES, *x_boxes)
+    arguments = (boxes_of(fcols, STARTS), boxes_of(icols, STARTS), 0, ZONES, *x_boxes, np.empty(0, np.int64))
     least, out = np.full(ZONES, math.nan), np.empty(ZONES * MEMBERS)
     for x in range(xf.shape[1] if len(xf) else xi.shape[1]):
-        kernel.score_block_numpy(fcols, icols, 0, ZONES * MEMBERS, xf[:, x].copy(), xi[:, x].copy(), out)
+        kernel.score_block_numpy(fcols, icols, 0, ZONES * MEMBERS, xf[:, x].copy(), xi[:, x].copy(), np.empty(0, np.int64), out)
         least = np.fmin(least, least_of(out))
     return arguments, least
 
@@ -161,7 +161,7 @@ def bound(score: str, where: str | None, a: dict[str, list], b: dict[str, list],
             sides.append(np.array([row for name in names for row in box(side[name], HAND[name])], dtype))
     out = np.full(1, math.nan)
     block = kernel.bound_block if numba else kernel.bound_block_numpy
-    block(sides[0].reshape(-1, 1), sides[1].reshape(-1, 1), 0, 1, sides[2], sides[3], out)
+    block(sides[0].reshape(-1, 1), sides[1].reshape(-1, 1), 0, 1, sides[2], sides[3], np.empty(0, np.int64), out)
     return float(out[0])
 
 

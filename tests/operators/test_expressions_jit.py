@@ -22,10 +22,10 @@ import numpy as np
 from skyband.operators.expressions import compile_pair, parse
 k = compile_pair(parse(sys.argv[1], {"x": "float"}), None, False, {})
 f, i, out = np.arange(5.0).reshape(1, 5), np.empty((0, 5), np.int64), np.empty(5)
-k.score_block(f, i, 0, 5, np.array([2.0]), np.empty(0, np.int64), out)
+k.score_block(f, i, 0, 5, np.array([2.0]), np.empty(0, np.int64), np.empty(0, np.int64), out)
 block = k.score_block
 stats = getattr(block, "stats", None)
-count = k.count_block(f, i, 0, 5, np.array([2.0]), np.empty(0, np.int64), 1.0)
+count = k.count_block(f, i, 0, 5, np.array([2.0]), np.empty(0, np.int64), np.empty(0, np.int64), 1.0)
 print(out.tobytes().hex(), count, stats and sum(stats.cache_hits.values()), "numba" in sys.modules)
 """
 
@@ -48,13 +48,13 @@ def test_one_driver_serves_every_expression() -> None:
 
     f2, i2, f1, i1 = types.float64[:, ::1], types.int64[:, ::1], types.float64[::1], types.int64[::1]
 
-    @jit(types.int64(count_type(), score_type(), f2, i2, f1, i1, types.float64, f1), cache=False)
-    def driver(count_block, score_block, fcols, icols, xf, xi, limit, out):
+    @jit(types.int64(count_type(), score_type(), f2, i2, f1, i1, i1, types.float64, f1), cache=False)
+    def driver(count_block, score_block, fcols, icols, xf, xi, pool, limit, out):
         total = 0
         for lo in range(0, fcols.shape[1], 7):
             hi = min(lo + 7, fcols.shape[1])
-            total += count_block(fcols, icols, lo, hi, xf, xi, limit)
-            score_block(fcols, icols, lo, hi, xf, xi, out[lo:])
+            total += count_block(fcols, icols, lo, hi, xf, xi, pool, limit)
+            score_block(fcols, icols, lo, hi, xf, xi, pool, out[lo:])
         return total
 
     compiled = dict(driver.overloads)
@@ -65,8 +65,8 @@ def test_one_driver_serves_every_expression() -> None:
         kernel = compile_pair(parse(text, SCHEMA), None, False, {})
         for k in (kernel, kernel.swapped):
             assert k.float_names == ("x", "y")
-            total = driver(k.count_block, k.score_block, f, i, x, none, 0.25, out)
-            k.score_block_numpy(f, i, 0, 100, x, none, want)
+            total = driver(k.count_block, k.score_block, f, i, x, none, none, 0.25, out)
+            k.score_block_numpy(f, i, 0, 100, x, none, none, want)
             assert out.tobytes() == want.tobytes()
             assert total == np.count_nonzero(want <= 0.25)
     assert driver.overloads == compiled and len(compiled) == 1
@@ -118,7 +118,7 @@ def test_a_file_in_the_cache_is_not_run_unless_it_is_ours(tmp_path, monkeypatch)
     assert path.read_text() == source
     f, none = np.arange(4.0).reshape(1, 4), np.empty(0, np.int64)
     for b in (block, again):
-        assert b(f, np.empty((0, 4), np.int64), 0, 4, np.ones(1), none, 0.875) == 3
+        assert b(f, np.empty((0, 4), np.int64), 0, 4, np.ones(1), none, none, 0.875) == 3
 
 
 def test_no_text_of_the_user_reaches_the_code() -> None:

@@ -19,6 +19,7 @@ from tests.seeds import cases
 RELAXED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 needs_numba = pytest.mark.skipif(not HAVE_NUMBA, reason="Numba is missing or switched off")
 OLD, NEW = columns(1, 40), columns(2, 6)
+POOL = np.empty(0, np.int64)
 
 
 def bits(values) -> bytes:
@@ -48,14 +49,14 @@ def check(kernel, score_block, count_block, rows) -> None:
     for x, want in enumerate(rows):
         fcols, icols, xf, xi = arrays(kernel, x)
         out = np.full(40, 7.0)
-        score_block(fcols, icols, 0, 40, xf, xi, out)
+        score_block(fcols, icols, 0, 40, xf, xi, POOL, out)
         assert bits(out) == bits(want), (x, [(r, out[r], want[r]) for r in range(40) if bits(out[r]) != bits(want[r])][:3])
         part = np.full(30, 7.0)
-        score_block(fcols, icols, 11, 29, xf, xi, part)
+        score_block(fcols, icols, 11, 29, xf, xi, POOL, part)
         assert bits(part) == bits(want[11:29] + [7.0] * 12)
         for limit in (0.0, 1.0, -1.5, math.inf, -math.inf, math.nan):
             if count_block is not None:
-                assert count_block(fcols, icols, 3, 40, xf, xi, limit) == sum(s <= limit for s in want[3:]), limit
+                assert count_block(fcols, icols, 3, 40, xf, xi, POOL, limit) == sum(s <= limit for s in want[3:]), limit
 
 
 @given(trees("float"), st.none() | trees("bool"), st.booleans(), st.booleans())
@@ -202,8 +203,8 @@ def test_empty_blocks() -> None:
     kernel = compile_pair(parse("a.x + b.x", SCHEMA), None, False, {})
     f, i = np.empty((1, 0)), np.empty((0, 0), np.int64)
     for count, score in ((kernel.count_block, kernel.score_block), (kernel.count_block_numpy, kernel.score_block_numpy)):
-        assert count(f, i, 0, 0, np.zeros(1), np.zeros(0, np.int64), math.inf) == 0
-        score(f, i, 0, 0, np.zeros(1), np.zeros(0, np.int64), np.empty(0))
+        assert count(f, i, 0, 0, np.zeros(1), POOL, POOL, math.inf) == 0
+        score(f, i, 0, 0, np.zeros(1), POOL, POOL, np.empty(0))
 
 
 def test_kernels_are_picklable_and_equal_by_configuration() -> None:
@@ -221,7 +222,7 @@ def test_signed_zero_literals_are_not_confused() -> None:
     one = np.ones((1, 1))
     for kernel, want in ((up, math.inf), (down, -math.inf)):
         out = np.empty(1)
-        kernel.score_block(one, np.empty((0, 1), np.int64), 0, 1, one[0], np.empty(0, np.int64), out)
+        kernel.score_block(one, np.empty((0, 1), np.int64), 0, 1, one[0], POOL, POOL, out)
         assert out[0] == want
 
 
@@ -244,7 +245,7 @@ def test_a_bare_boolean_is_a_predicate() -> None:
 def test_calls_are_for_pairs_that_the_predicate_selects(where, guarded) -> None:
     """What is computed before the test is what the predicate needs; the values are those of the fallback."""
     schema = {"x": "float", "s": "text"}
-    for score, calls in (("sin(a.x) + a.x * a.x", True), ("abs(a.x - b.x) + sqrt(a.x) + floor(b.x)", False)):
+    for score, calls in (("sin(a.x) + a.x * a.x", True), ("abs(a.x - b.x) + sqrt(a.x) + where(a.s = b.s, floor(b.x), round(a.x))", False)):
         kernel = compile_pair(parse(score, schema), where and parse(where, schema), False, {})
         for kind in ("count", "score"):
             lines = [line.strip() for line in kernel.source(kind).splitlines()]

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.verify.brute_force.expressions import Values, score_of
-from skyband.operators.base import Vector
 from skyband.operators.expressions import ExpressionErrors, attributes, canonical, compile_pair, matrix, parse
 from skyband.operators.expressions.vector_kernels import BLOCK
-from skyband.operators.expressions.vectors import PARTS, STEP, norm_name, part_start, rows
+from skyband.operators.expressions.vectors import PARTS, STEP, Vector, norm_name, part_start, rows
 
 TEXTS = (
     "cosine(a.e, b.e)",
@@ -25,6 +24,7 @@ TEXTS = (
     "1 / dot(a.e, b.e)",
     "where(a.e is null, -1, where(b.e is not null, l2(a.e, a.f), dot(b.e, b.e)))",
 )
+NONE = np.empty(0, np.int64)
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.1, 3.0, 1e200, -1e200, 1e-200, 1e308, 5e-324, 1 / 3)
 
 
@@ -65,10 +65,10 @@ def check(text: str, dimension: int, n: int, seed: int) -> None:
                 (kernel.score_block_numpy, kernel.count_block_numpy),
             ):
                 out = np.full(n - lo, 7.0)
-                score(cols, none, lo, n, xf, np.empty(0, np.int64), out)
+                score(cols, none, lo, n, xf, NONE, NONE, out)
                 assert np.where(np.isnan(out), math.nan, out).tobytes() == np.where(np.isnan(want), math.nan, want).tobytes()
                 for limit in (0.5, math.inf, math.nan):
-                    assert count(cols, none, lo, n, xf, np.empty(0, np.int64), limit) == np.count_nonzero(want <= limit)
+                    assert count(cols, none, lo, n, xf, NONE, NONE, limit) == np.count_nonzero(want <= limit)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -101,10 +101,10 @@ def test_counts_that_stop_early_are_right(text: str, dimension: int) -> None:
             cols = matrix({"e": e}, kernel.float_names, np.float64, 24)
             for x in range(24):
                 xf, out = cols[:, x].copy(), np.empty(24)
-                kernel.score_block_numpy(cols, none, 0, 24, xf, np.empty(0, np.int64), out)
+                kernel.score_block_numpy(cols, none, 0, 24, xf, NONE, NONE, out)
                 for j in range(24):
                     for limit in (out[j], np.nextafter(out[j], -np.inf)):
-                        count = kernel.count_block(cols, none, j, j + 1, xf, np.empty(0, np.int64), limit)
+                        count = kernel.count_block(cols, none, j, j + 1, xf, NONE, NONE, limit)
                         assert count == int(out[j] <= limit), (scale, spread, x, j)
 
 
@@ -129,7 +129,7 @@ def test_sums_are_in_order(numbers: list[tuple[float, float]]) -> None:
         kernel = compile_pair(parse(text, schema(len(numbers))), None, False, {})
         a, b = (matrix({"e": np.array([v])}, kernel.float_names, np.float64, 1) for v in zip(*numbers, strict=True))
         out = np.empty(1)
-        kernel.score_block(a, np.empty((0, 1), np.int64), 0, 1, b[:, 0].copy(), np.empty(0, np.int64), out)
+        kernel.score_block(a, np.empty((0, 1), np.int64), 0, 1, b[:, 0].copy(), NONE, NONE, out)
         assert out[0] == want + 0.0
 
 

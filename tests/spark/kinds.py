@@ -39,7 +39,7 @@ KEYED = """\
 SETS = """\
   twins: {type: topk_similar_sets, tokens: words, k: 5, where: "a.id <> b.id + 1"}
   close: {type: threshold_pairs, scoring: near, max_score: 0, where: "a.side <> b.side", window: {count: 30}, carry: [x]}
-  apart: {type: threshold_pairs, scoring: far, min_score: 16, max_score: 20, between: {column: side, a: a, b: b}, every: 1 hour}
+  apart: {type: threshold_pairs, scoring: far, min_score: 9, max_score: 11, between: {column: side, a: a, b: b}, every: 1 hour}
   next: {type: matches, scoring: far, k: 2, min_score: 1, window: {count: 20}, carry: [y]}
   angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, every: 1 hour}
   alike: {type: similar_sets, tokens: words, min_score: 0.9, window: {count: 30}}

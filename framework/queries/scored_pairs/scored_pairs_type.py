@@ -26,12 +26,13 @@ def check_scored_pairs(scope: Scope, path: Path, query: Any) -> None:
 
 
 def facts_of_scored_pairs(node: OperatorNode) -> list[tuple[str, str]]:
-    """Return the score, the condition and the sides, for ``explain``."""
+    """Return the score, the condition, the sides, and whether bounds exclude partners, for ``explain``."""
     op: Any = node.operator
     shown = [("score", f"{canonical_text(op.scoring)} ({node.direction} first)")]
     shown += [("where", canonical_text(op.where))] if op.where is not None else []
     shown += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
-    return shown
+    skips = "yes: groups of rows of a large window whose scores cannot matter are skipped (zone maps)"
+    return [*shown, ("bounds", skips if op.has_bounds else "none: every partner in the window is scored")]
 
 
 class ScoredPairsType(QueryType):

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from skyband.framework.plan.model import TOKENS
 from skyband.framework.queries.pair_rows import brute_force as pairs
 from skyband.framework.queries.pair_rows.brute_force import F64, I64, Compare
 from skyband.framework.queries.protocol import Question
 from skyband.framework.verify.brute_force.expressions import holds
 from skyband.framework.verify.brute_force.objects import Found
+from skyband.operators.base import TOKENS
 from skyband.operators.set_index.functions import DISTANCES
 
 

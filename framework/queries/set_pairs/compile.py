@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
 from skyband.framework.plan.drafts import Context, QueryEntry, share
-from skyband.framework.plan.model import TOKENS
 from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
 from skyband.framework.queries.pair_rows.model import Between
-from skyband.operators.base import Window
+from skyband.operators.base import TOKENS, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.set_index.functions import DISTANCES, Similarity
 

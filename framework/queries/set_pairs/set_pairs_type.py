@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.explain_parts import canonical_text
-from skyband.framework.plan.model import TOKENS, OperatorNode, QueryNode
+from skyband.framework.plan.model import OperatorNode, QueryNode
 from skyband.framework.queries.pair_rows.check import check_between, check_room
 from skyband.framework.queries.pair_rows.model import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
+from skyband.operators.base import TOKENS
 from skyband.operators.set_index.functions import AT_MOST_ONE, DISTANCES
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from skyband.framework.base.errors import Where, did_you_mean, one_of
 from skyband.framework.base.table_names import JOB_TABLES, query_tables
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.scoring import check_expression
-from skyband.framework.spec.models.job import Job, kind_of
+from skyband.framework.spec.models.job import Job, kind_of, token_kinds
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import CHARACTERS_OF_A_TOKEN
-from skyband.operators.base import AttributeKind, Kind, Vector
+from skyband.operators.base import Kind
+from skyband.operators.expressions.vectors import AttributeKind, Vector
 
 PAIR_SIDES: Final = ("a", "b")
 """Sides of an expression over two rows."""
@@ -82,6 +83,10 @@ class Scope:
             self._unknown_types = [c for c, t in self.types.items() if t is None]
         return self._kinds
 
+    def _token_kinds(self) -> dict[str, Kind]:
+        named = self.doc.data.get("tokens")
+        return token_kinds(map(str, named) if isinstance(named, dict) else self.job.tokens)
+
     def expression(
         self,
         path: Path,
@@ -108,7 +113,7 @@ class Scope:
         if self.doc.too_much(at or path):
             return False
         vectors = {c: Vector(d) for c, d in self.job.vectors.items() if c in kinds and sides == PAIR_SIDES}
-        known = {**kinds, **vectors, **(more or {})} if only is None else only
+        known = {**kinds, **self._token_kinds(), **vectors, **(more or {})} if only is None else only
         mistakes = check_expression(text, known, sides, want, aggregates)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:

@@ -18,7 +18,7 @@ from skyband.framework.spec.models.job import (
     Term,
 )
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES
-from skyband.operators.base import AttributeKind
+from skyband.operators.expressions.vectors import AttributeKind
 from skyband.operators.spelling import closest
 
 

@@ -7,7 +7,7 @@ the reference pages are generated from these models, so every field has a descri
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema
@@ -34,7 +34,7 @@ from skyband.framework.spec.models.quality import Quality
 from skyband.framework.spec.models.schedule import Schedule
 from skyband.framework.spec.models.sink import Sink
 from skyband.framework.spec.models.words import WORDS
-from skyband.operators.base import Kind
+from skyband.operators.base import TOKENS, Kind
 
 TYPES: Final[dict[str, Kind]] = {
     "string": "text", "int": "int", "bigint": "int", "double": "float", "float": "float", "boolean": "bool", "timestamp": "time",
@@ -75,6 +75,11 @@ def _column_type(value: str) -> str:
 def kind_of(type_: str) -> Kind:
     """Return the kind that operators use for a column type of the spec (``decimal`` is float)."""
     return TYPES.get(type_, "float")
+
+
+def token_kinds(names: Iterable[str]) -> dict[str, Kind]:
+    """Return the kinds of sets of tokens, by the names that they have beside columns."""
+    return {TOKENS + name: "tokens" for name in names}
 
 
 _TYPE_SCHEMA: Final = {

@@ -14,7 +14,7 @@ from skyband.framework.streaming.bucket.store import address, split_address
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
 from skyband.operators.base import Window
-from skyband.operators.expressions import attributes, compile_row
+from skyband.operators.expressions import compile_row, read_columns
 from skyband.operators.expressions.ast import Node
 
 I64 = npt.NDArray[np.int64]
@@ -29,7 +29,7 @@ class Deletions:
 
     def __init__(self, node: Node | None, texts: tuple[str, ...], window: Window) -> None:
         self.window = window
-        self.columns = () if node is None else attributes(node)
+        self.columns = () if node is None else read_columns(node)
         self.predicate = None if node is None else compile_row(None, node, False, {t: i for i, t in enumerate(texts)})
         self.at: I64 = np.empty(0, np.int64)
         self.time: I64 = np.empty(0, np.int64)
@@ -38,7 +38,7 @@ class Deletions:
         """``rows`` with the column ``DELETES``. O(rows), one kernel."""
         if self.predicate is None:
             return rows
-        columns = {c.name: operator_column(rows[c.name], c, codes) for c in self.columns}
+        columns = {c.name: operator_column(rows, c, codes) for c in self.columns}
         return rows.append_column(DELETES, pa.array(self.predicate.passes(columns, rows.num_rows)))
 
     def of(self, rows: pa.Table) -> Bool | None:

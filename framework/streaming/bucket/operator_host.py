@@ -21,7 +21,7 @@ from skyband.framework.streaming.bucket.objects import ObjectNumbers
 from skyband.framework.streaming.bucket.sequencer import Sequenced
 from skyband.framework.streaming.bucket.store import Segment, WindowStore, address, distinct, split_address
 from skyband.framework.streaming.rows import blocks
-from skyband.framework.streaming.rows.columns import TextCodes, operator_column, ragged
+from skyband.framework.streaming.rows.columns import TextCodes, operator_column, ragged_column, stream_column
 from skyband.framework.streaming.rows.config import ID_HASHES, HostConfig
 from skyband.framework.streaming.rows.outbox import Outbox
 from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, Named, ObjectLogic, Ragged, State, object_column
@@ -205,21 +205,21 @@ class OperatorHost:
     def _arrivals(self, node: OperatorNode, rows: Segment) -> Arrivals:
         """Stored rows as the operator of ``node`` takes them. What names objects, and sets, are stored only for those that keep rows."""
         key, seq = split_address(rows.at)
-        columns: dict[str, AnyArray] = {c.name: operator_column(rows.rows[c.source], c, self.codes) for c in node.attributes}
+        columns: dict[str, AnyArray] = {c.name: operator_column(rows.rows, c, self.codes) for c in node.attributes}
         stored = node.operator.keeps != "none"
         for named in node.objects if stored else ():
             columns[object_column(named).name] = self.objects[named].number(key, rows.rows)
         if self.deletes:
             columns[DELETION_TARGET] = np.full(len(rows.at), NULL)
-        return Arrivals(key, seq, rows.time, columns, {name: ragged(rows.rows[name]) for name in node.tokens if stored})
+        return Arrivals(key, seq, rows.time, columns, {c.name: ragged_column(rows.rows, c) for c in node.ragged if stored})
 
     def _columns(self, key: I64, rows: pa.Table) -> dict[str, AnyArray]:
         wanted = {c.name: c for node in self.operators for c in node.attributes}
-        columns = {name: operator_column(rows[c.source], c, self.codes) for name, c in wanted.items()}
+        columns = {name: operator_column(rows, c, self.codes) for name, c in wanted.items()}
         return columns | {object_column(named).name: numbers.number(key, rows) for named, numbers in self.objects.items()}
 
     def _ragged(self, rows: pa.Table) -> dict[str, Ragged]:
-        return {name: ragged(rows[name]) for node in self.operators for name in node.tokens}
+        return {c.name: ragged_column(rows, c) for c in dict.fromkeys(c for node in self.operators for c in node.ragged)}
 
     def _named(self, operator: int, columns: dict[str, AnyArray]) -> dict[str, Named]:
         """The objects in ``columns`` that the operator did not need so far: another that did may have kept their numbers alive."""
@@ -251,8 +251,8 @@ class OperatorHost:
         """Text columns of the rows whose codes stand in operators' own arrays."""
         found = []
         for node, at in zip(self.operators, self.retained, strict=True):
-            names = [c.name for c in node.attributes if c.kind == "text"]
-            if names and node.operator.keeps == "retained":
+            texts = [c for c in node.attributes if c.kind == "text"]
+            if texts and node.operator.keeps == "retained":
                 rows = self.store.named(at).rows
-                found += [rows[n] for n in names]
+                found += [stream_column(rows, c) for c in texts]
         return found

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.streaming.rows.derived import characters, derived
 from skyband.operators.base import NULL, AnyArray, Column, Ragged
 
 
@@ -107,14 +108,14 @@ class TextCodes:
         return pa.table({"value": self.values.take(pa.array(place)), "code": self.numbers[place]})
 
 
-def operator_column(column: pa.ChunkedArray, of: Column, codes: TextCodes) -> AnyArray:
-    """Return the column ``of`` as ``Arrivals.columns`` has it.
+def operator_column(rows: pa.Table, wanted: Column, codes: TextCodes) -> AnyArray:
+    """Return one attribute of ``rows`` as an operator wants it: float64 for kind ``float``, int64 otherwise.
 
     Raises pa.ArrowInvalid if the column cannot be read as its kind (a plan never asks for that).
     """
-    kind = of.kind
+    column, kind = stream_column(rows, wanted), wanted.kind
     if kind == "vector":
-        return vectors(column, of.dimension)
+        return vectors(column, wanted.dimension)
     if kind == "float":
         return floats(column)
     if kind == "text":
@@ -124,3 +125,14 @@ def operator_column(column: pa.ChunkedArray, of: Column, codes: TextCodes) -> An
     if kind == "units":
         return units(column)
     return ints(column)
+
+
+def ragged_column(rows: pa.Table, wanted: Column) -> Ragged:
+    """Return a column of kind ``tokens`` or ``characters``."""
+    column = stream_column(rows, wanted)
+    return characters(column) if wanted.kind == "characters" else ragged(column)
+
+
+def stream_column(rows: pa.Table, wanted: Column) -> pa.ChunkedArray:
+    """Return the values of a column before they are coded."""
+    return rows[wanted.sources[0]] if wanted.expression is None else derived(wanted.expression, rows)

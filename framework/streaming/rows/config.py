@@ -84,10 +84,10 @@ class HostConfig:
         for q in self.queries:
             names += q.carry if q.written is None else q.written
         for node in self.operators:
-            names += [c.source for c in node.attributes]
+            names += [source for c in node.attributes for source in c.sources]
             if node.operator.keeps != "none":
                 names += [c for named in node.objects for c in named]
-                names += node.tokens
+                names += [source for c in node.ragged for source in c.sources]
         return list(dict.fromkeys(names))
 
     def frontier(self, watermark_ms: int) -> int | None:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.reasons import NO_UPDATE, NULL_OBJECT, REASON
 from skyband.framework.plan.model import ReportNode
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
-from skyband.operators.expressions import attributes, compile_row
+from skyband.operators.expressions import compile_row, read_columns
 
 _TEXT = pa.string()
 
@@ -36,6 +36,6 @@ def reasons(node: ReportNode, rows: pa.Table, texts: tuple[str, ...]) -> pa.Arra
     if node.where is None:
         return reason
     codes = TextCodes(texts)
-    columns = {c.name: operator_column(rows[c.name], c, codes) for c in attributes(node.where)}
+    columns = {c.name: operator_column(rows, c, codes) for c in read_columns(node.where)}
     passes = compile_row(None, node.where, False, {t: i for i, t in enumerate(texts)}).passes(columns, rows.num_rows).astype(bool)
     return pc.if_else(pa.array(passes), reason, nothing)

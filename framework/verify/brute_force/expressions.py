@@ -25,6 +25,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from skyband.framework.verify.brute_force.texts import Function, function_of, on_numbers, text_number
+from skyband.operators.base import TOKENS
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -47,13 +49,7 @@ Objects: TypeAlias = Mapping[str, Values]
 Meaning: TypeAlias = Callable[[Objects, Objects], Values]
 """Computes an expression over objects a and b; one over single objects reads the first."""
 
-_TEXTS: dict[str, int] = {}
 _DTYPE: Final = {"float": np.float64, "bool": np.bool_, "null": np.float64}
-
-
-def text_number(text: str) -> int:
-    """Return a number that no other text has."""
-    return _TEXTS.setdefault(text, len(_TEXTS))
 
 
 def score_of(node: Node) -> Callable[[Objects, Objects], npt.NDArray[np.float64]]:
@@ -87,6 +83,7 @@ def meaning(node: Node) -> Meaning:
             constant = _literal(node)
             return lambda a, b: constant
         case Attr(side=side, name=name):
+            name = TOKENS + name if node.type == "tokens" else name
             return (lambda a, b: b[name]) if side == "b" else (lambda a, b: a[name])
         case IsNull(x=x, negated=negated):
             value = meaning(x)
@@ -197,8 +194,25 @@ def _applied(function: Callable[..., Any], arguments: list[Meaning]) -> Meaning:
 def _call(node: Call) -> Meaning:
     if node.fn == "where":
         return _where(node)
+    function = function_of(node)
+    if function is not None:
+        return _of_texts(function, [meaning(n) for n in node.args if n.type != "int" or not isinstance(n, Literal_)])
     exact = node.type in ("time", "duration")
     return _applied(_FUNCTIONS[node.fn], [meaning(n) if exact else _number(n) for n in node.args])
+
+
+def _of_texts(function: Function, arguments: list[Meaning]) -> Meaning:
+    def apply(a: Objects, b: Objects) -> Values:
+        values = [argument(a, b) for argument in arguments]
+        there = np.broadcast_arrays(*[v.valid for v in values])
+        valid = np.logical_and.reduce(there)
+        found, known = on_numbers(function, [np.broadcast_to(v.value, len(valid))[valid] for v in values])
+        value = np.zeros(len(valid), found.dtype)
+        value[valid] = found
+        valid[valid] = known
+        return Values(value, valid)
+
+    return apply
 
 
 def _where(node: Call) -> Meaning:

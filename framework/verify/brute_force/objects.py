@@ -16,8 +16,9 @@ from skyband.framework.plan.model import Plan, QueryNode, TokenNode
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
 from skyband.framework.streaming.rows.tokens import tokens
 from skyband.framework.verify.brute_force.calendars import window_around
-from skyband.framework.verify.brute_force.expressions import Values, text_number
-from skyband.operators.base import NEVER, AnyArray, Window
+from skyband.framework.verify.brute_force.expressions import Values
+from skyband.framework.verify.brute_force.texts import text_number
+from skyband.operators.base import NEVER, TOKENS, AnyArray, Column, Window
 
 I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
@@ -102,8 +103,14 @@ class Objects:
 
     def values(self, first: int, end: int) -> dict[str, Values]:
         """Return the columns of the objects with ``first`` <= seq < ``end``, for the interpreter of expressions."""
-        columns = self.once("values", lambda: {name: values_of(self.rows[name], kind) for name, kind in self.kinds.items()})
+        columns = self.once("values", self._values)
         return {name: Values(v.value[first:end], v.valid[first:end]) for name, v in columns.items()}
+
+    def _values(self) -> dict[str, Values]:
+        columns = {name: values_of(self.rows[name], kind) for name, kind in self.kinds.items()}
+        for name, sets in self.tokens.items():
+            columns[TOKENS + name] = Values(np.array([text_number(s) for s in sets], np.int64), np.ones(len(sets), bool))
+        return columns
 
     def as_of(self, count: int, deleted: set[int]) -> Objects:
         """Return the state after the first ``count`` objects had arrived and those in ``deleted`` had been deleted. O(objects)."""
@@ -133,12 +140,14 @@ class Work:
 def objects(plan: Plan, mine: Accepted, room: Room | None = None) -> Objects:
     """Return the objects of one key with the columns that the plan's operators read. All keys share ``room``."""
     codes = TextCodes(plan.texts)
-    read = {c.name: c for node in plan.operators for c in node.attributes if c.kind != "units"}
+    of_operators = [c for node in plan.operators for c in (*node.attributes, *node.ragged)]
+    read = {n: Column(n, plan.intake.field(n).kind) for c in of_operators if c.expression is not None for n in c.reads}
+    read |= {c.name: c for c in of_operators if c.kind not in ("units", "tokens") and c.expression is None}
+    kinds = {name: c.kind for name, c in read.items()}
     deleted = np.full(len(mine.time), NEVER)
     deleted[list(mine.deleted)] = list(mine.deleted.values())
-    columns = {n: operator_column(mine.rows[n], c, codes) for n, c in read.items()}
+    columns = {name: operator_column(mine.rows, c, codes) for name, c in read.items()}
     sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
-    kinds = {n: c.kind for n, c in read.items()}
     named = {of: _named(mine.rows, of) for node in plan.operators for of in node.objects}
     return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, kinds, named, room or Room(), deletions=mine.deletions)
 

@@ -103,6 +103,7 @@ def rebuild(keys: I64, arriving: I64, objects: Objects, instant: int, count: int
         np.empty((objects.floats.shape[0], size), np.float64),
         np.empty((objects.integers.shape[0], size), np.int64),
         np.empty(size, np.int64),
+        objects.pool,
     )
     end = 0
     for key in range(len(keys)):

@@ -32,6 +32,7 @@ from skyband.operators.pair_rows.kernels.sub_batch import next_sub_batch
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_STORED,
+    INDEXED,
     IS_B,
     IS_NEITHER,
     NEXT_SEQ,
@@ -44,6 +45,15 @@ from skyband.operators.pair_rows.kernels.tables import (
     SubBatch,
     new_sub_batch,
 )
+from skyband.operators.pair_rows.zone_maps.kernels.bounds import (
+    ZoneBuffers,
+    bound_groups,
+    bound_leaves,
+    fill_boxes,
+    new_zone_buffers,
+    score_leaf,
+)
+from skyband.operators.pair_rows.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, START, STOP_SEQ, Zones
 
 SMALLEST, LARGEST, UNCOUNTED = 64, 1024, 128
 """Ranges double from the first size to the second; up to the third, scores are looked at without counting first."""
@@ -137,15 +147,15 @@ def score_range(
     work[SCORED] += upto - first
     if good > UNCOUNTED and bar < np.inf:
         if batch.side[i] == IS_B:
-            good = count_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], bar)
+            good = count_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, bar)
         else:
-            good = count_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], bar)
+            good = count_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, bar)
         if good == 0:
             return 0
     if batch.side[i] == IS_B:
-        score_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], scores)
+        score_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, scores)
     else:
-        score_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], scores)
+        score_as_a(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, scores)
     return good
 
 
@@ -218,6 +228,56 @@ def scan_range(
 
 
 @inner
+def take_leaf(
+    queries: PartnerQueries, key: int, batch: SubBatch, i: int, seqs: I64, scores: F64, best: Best, partners: Partners, written: int
+) -> int:
+    """Give arrival i's ``scores`` with the objects ``seqs`` of a leaf to every query; as ``take_range``."""
+    for q in range(len(queries.k)):
+        first, k, worst = best.first[q, i], queries.k[q], queries.worst_score[q]
+        for j in range(len(scores)):
+            if scores[j] <= worst and seqs[j] >= first:
+                if k == 0:
+                    put(partners, written, q, key, seqs[j], batch.newer[i], scores[j])
+                    written += 1
+                else:
+                    best.found[q, i] = add_found(heap_of(best, q, i), best.found[q, i], k, scores[j], seqs[j])
+    return written
+
+
+@maker
+def scan_segment(
+    scoring: Scoring, zones: Zones, segment: int, queries: PartnerQueries, key: int, batch: SubBatch, buffers: ZoneBuffers, best: Best,
+    partners: Partners, written: int, work: I64,
+) -> tuple[Partners, int]:  # fmt: skip
+    """Find the partners in a segment of the zones for all arrivals of ``batch``; as ``scan_range``.
+
+    Bars rise from leaf to leaf; the leaves of a segment of one group are looked at at once, others after the bounds of their groups.
+    """
+    stop, first = zones.segments[segment, STOP_SEQ], zones.segments[segment, START] // GROUP
+    groups, whole = (stop - zones.segments[segment, FIRST_SEQ]) // GROUP, queries.k.min() == 0
+    for i in range(batch.size):
+        if batch.first_partner[i] >= stop:
+            break
+        if batch.side[i] == IS_NEITHER:
+            continue
+        if groups > 1:
+            bound_groups(scoring, zones, first, first + groups, i, batch, buffers, work)
+        work[INDEXED] += groups * GROUP
+        for group in range(groups):
+            if groups > 1 and buffers.group_bounds[group] > loosest_bar(queries, best, i, stop):
+                continue
+            bound_leaves(scoring, zones, first + group, i, batch, buffers, work)
+            for leaf in range(GROUP // LEAF):
+                bar, low = loosest_bar(queries, best, i, stop), (first + group) * GROUP + leaf * LEAF
+                if buffers.leaf_bounds[leaf] <= bar and score_leaf(scoring, zones, low, i, batch, buffers, bar, work) > 0:
+                    if whole:
+                        partners = ensure_capacity(partners, written, LEAF * len(queries.k))
+                    seqs = zones.seqs[low : low + LEAF]
+                    written = take_leaf(queries, key, batch, i, seqs, buffers.scores, best, partners, written)
+    return partners, written
+
+
+@inner
 def write_best(queries: PartnerQueries, key: int, batch: SubBatch, best: Best, partners: Partners, written: int) -> int:
     """Write every arrival's best partners, the best first; return how many are written."""
     for i in range(batch.size):
@@ -232,16 +292,21 @@ def write_best(queries: PartnerQueries, key: int, batch: SubBatch, best: Best, p
 
 def find_partners(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    settings: Settings, queries: PartnerQueries, keys: I64, objects: Objects, advance: Advance, work: I64,
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, settings: Settings, queries: PartnerQueries, keys: I64,
+    objects: Objects, advance: Advance, work: I64,
 ) -> tuple[Partners, int]:  # fmt: skip
     """Find the partners of all arrivals of ``advance`` for every query; the functions are those of ``Scoring``.
 
-    The arrivals are in the windows' arena already. Returns the partners and their number: best ones grouped by arrival, all ones by ranges.
-    Writes to the key table and to ``work`` (int64 (COUNTERS,)).
+    The arrivals are in the windows' arena already. ``zones`` with segments are those of the only key, and end before its first arrival.
+    Returns the partners and their number: best ones grouped by arrival, all ones by ranges. Writes to the key table and to ``work`` (int64
+    (COUNTERS,)).
     """
-    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, score_as_a, score_as_b)
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, objects.pool)
     partners, written = no_partners(), 0
-    batch = new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0])
+    batch, buffers = (
+        new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0]),
+        new_zone_buffers(zones, settings.sub_batch),
+    )
     best, scores, window_first = new_best(queries, settings.sub_batch), np.empty(LARGEST, np.float64), np.empty(len(queries.k), np.int64)
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
@@ -250,13 +315,20 @@ def find_partners(
         while seq < keys[key, NEXT_SEQ]:
             batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
             best = start_best(queries, objects.times, offset, batch, window_first, best)
-            high, width = seq + batch.size, SMALLEST
-            while high > batch.first_partner[0]:
-                low = max(batch.first_partner[0], high - width)
+            oldest, high, width = batch.first_partner[0], seq + batch.size, SMALLEST
+            if len(zones.segments) > 0:
+                oldest = max(oldest, zones.segments[0, STOP_SEQ])
+                fill_boxes(batch, buffers)
+            while high > oldest:
+                low = max(oldest, high - width)
                 partners, written = scan_range(
                     scoring, objects, offset, queries, key, batch, low, high, scores, best, partners, written, work
                 )  # fmt: skip
                 high, width = low, min(2 * width, LARGEST)
+            for segment in range(len(zones.segments)):
+                partners, written = scan_segment(
+                    scoring, zones, segment, queries, key, batch, buffers, best, partners, written, work
+                )  # fmt: skip
             partners = ensure_capacity(partners, written, best.found[:, : batch.size].sum())
             written = write_best(queries, key, batch, best, partners, written)
             keys[key, FIRST_ALIVE] = first_alive

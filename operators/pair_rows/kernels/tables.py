@@ -91,6 +91,8 @@ class Scoring(NamedTuple):
     """Bounds of scores with the partners of a zone map's boxes, x being ``a``; any function of this type where there are no zones."""
     bound_as_b: Callable[..., None]
     """As ``bound_as_a``, x being ``b``."""
+    pool: I64
+    """int64: ``Objects.pool``, which all of them read."""
 
 
 class Objects(NamedTuple):
@@ -102,6 +104,8 @@ class Objects(NamedTuple):
     """int64 (other attributes, size)."""
     times: I64
     """int64 (size,): microseconds; non-decreasing within a region."""
+    pool: I64
+    """int64: the texts and sets of the objects in the arena, at the offsets that ``integers`` holds for them (``expressions.compile``)."""
 
 
 class History(NamedTuple):
@@ -364,3 +368,8 @@ def history_of(keys: I64, key: int, times: I64) -> History:
     start = keys[key, REGION_START]
     first_stored = keys[key, FIRST_STORED]
     return History(first_stored, times[start : start + keys[key, NEXT_SEQ] - first_stored])
+
+
+def pairs_counted(work: I64) -> dict[str, int]:
+    """Return the counters of scored pairs and of those that zone maps made unnecessary."""
+    return {"scored": int(work[SCORED]), "skipped": int(work[INDEXED] - work[INDEXED_SCORED])}

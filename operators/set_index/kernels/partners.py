@@ -90,7 +90,7 @@ def find_partners(
                 if q > 0:
                     look_up(index, group, other, codes, lookup)  # starts a new clock for this query
                 probing = ProbingSet(function, len(codes), first[q], seq - 1, other, 1)
-                condition = PairCondition(objects.floats, objects.integers, offset, own_floats, own_integers, has_condition)
+                condition = PairCondition(objects.floats, objects.integers, offset, own_floats, own_integers, objects.pool, has_condition)
                 test = test_as_a if side == IS_A else test_as_b
                 count = probe(index, test, condition, probing, lookup, staircase, queries.k[q], found, 0, counters)
                 if queries.k[q] > 0:

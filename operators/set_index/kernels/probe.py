@@ -80,6 +80,8 @@ class PairCondition(NamedTuple):
     """float64 (float attributes,): attributes of the arrival."""
     own_integers: I64
     """int64 (other attributes,)."""
+    pool: I64
+    """int64: the pool of the arena."""
     exists: bool
     """False if every pair qualifies."""
 
@@ -117,7 +119,7 @@ def passes(test: Callable[..., None], condition: PairCondition, seq: int, lookup
     if not condition.exists:
         return True
     at = seq + condition.offset
-    test(condition.floats, condition.integers, at, at + 1, condition.own_floats, condition.own_integers, lookup.condition)
+    test(condition.floats, condition.integers, at, at + 1, condition.own_floats, condition.own_integers, condition.pool, lookup.condition)
     return bool(lookup.condition[0] == lookup.condition[0])
 
 

@@ -8,10 +8,8 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, maker
-from skyband.operators.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, STOP_SEQ, Zones
-
-SMALL_SEGMENT = GROUP
-"""Objects of a segment whose leaves are looked at without looking at groups first, at the most."""
+from skyband.operators.pair_rows.zone_maps.kernels.bounds import ZoneBuffers, new_zone_buffers
+from skyband.operators.pair_rows.zone_maps.kernels.tables import FIRST_SEQ, LEAF, STOP_SEQ, Zones
 
 SMALLEST, LARGEST, UNCOUNTED = 32, 1024, 512
 """Blocks double from the first size to the second; up to the third, scores are looked at without counting first."""
@@ -38,14 +36,8 @@ class Blocks(NamedTuple):
     """int64 (LEAF,): which of a stretch or of a leaf may be candidates."""
     distances: I64
     """int64 (at least LARGEST + 1, and the largest segment + 1): candidates by distance from the block's end."""
-    group_bounds: F64
-    """float64 (groups of the largest segment,): the bounds of one arrival with a segment's groups."""
-    leaf_bounds: F64
-    """float64 (SMALL_SEGMENT / LEAF,): likewise with the leaves of a group or of a small segment."""
-    float_boxes: F64
-    """float64 (S, 3 floats): the boxes of the arrivals."""
-    integer_boxes: I64
-    """int64 (S, 3 integers)."""
+    zone: ZoneBuffers
+    """Those of a search through zones."""
 
 
 @maker
@@ -54,17 +46,13 @@ def new_blocks(zones: Zones, sub_batch: int) -> Blocks:
     largest = LARGEST
     for segment in range(len(zones.segments)):
         largest = max(largest, zones.segments[segment, STOP_SEQ] - zones.segments[segment, FIRST_SEQ])
-    boxes = sub_batch if len(zones.segments) > 0 else 0
     return Blocks(
         np.empty(PLACE, np.int64),
         np.empty(LARGEST, np.float64),
         np.empty(LARGEST, np.float64),
         np.empty(LEAF, np.int64),
         np.empty(largest + 1, np.int64),
-        np.empty(largest // GROUP, np.float64),
-        np.empty(SMALL_SEGMENT // LEAF, np.float64),
-        np.empty((boxes, zones.leaf_floats.shape[0]), np.float64),
-        np.empty((boxes, zones.leaf_integers.shape[0]), np.int64),
+        new_zone_buffers(zones, sub_batch),
     )
 
 

@@ -29,9 +29,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_sub_batch,
     skyband_of,
 )
+from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones
 from skyband.operators.topk_pairs.kernels.blocks import new_blocks
 from skyband.operators.topk_pairs.kernels.partners import scan
-from skyband.operators.zone_maps.kernels.tables import Zones
 
 
 def drive_capped(
@@ -40,7 +40,7 @@ def drive_capped(
     bucket: Bucket, progress: Progress, advance: Advance, work: I64,
 ) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
     """Process all events of ``advance``; see ``drive``."""
-    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b)
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, bucket.objects.pool)
     keys, objects = bucket.keys, bucket.objects
     arena, end = bucket.skyband, bucket.skyband_end
     changes, lists = no_changes(), no_lists(queries)

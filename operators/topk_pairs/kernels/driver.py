@@ -41,9 +41,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_sub_batch,
     skyband_of,
 )
+from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones
 from skyband.operators.topk_pairs.kernels.blocks import LARGEST, new_blocks
 from skyband.operators.topk_pairs.kernels.partners import scan
-from skyband.operators.zone_maps.kernels.tables import Zones
 
 MOST_FOUND = 4
 """With more candidates per arrival a cutoff is too loose: without one there are more, but each costs less to find."""
@@ -63,7 +63,7 @@ def drive(
     skyband has no pair above it; neither has the one returned. The run then ends before
     the first sub-batch that leaves too few pairs in a list that is ``partial``, or that has more than ``MOST_FOUND`` candidates an arrival.
     """
-    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b)
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, bucket.objects.pool)
     keys, objects = bucket.keys, bucket.objects
     skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
     changes, lists = no_changes(), no_lists(queries)

@@ -9,42 +9,27 @@ from __future__ import annotations
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner
 from skyband.operators.pair_rows.kernels.tables import (
-    BOUNDS,
     INDEXED,
-    INDEXED_SCORED,
-    IS_B,
     IS_NEITHER,
-    SCORED,
     Candidates,
     Scoring,
     Skyband,
     SubBatch,
 )
+from skyband.operators.pair_rows.zone_maps.kernels.bounds import bound_groups, bound_leaves, score_leaf
+from skyband.operators.pair_rows.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, START, STOP_SEQ, Zones
 from skyband.operators.topk_pairs.kernels.blocks import (
     ARRIVAL,
     COUNT,
     NEWER_PAIRS,
     NEXT_GROUP,
     SEGMENT,
-    SMALL_SEGMENT,
     SORTED,
     Blocks,
     bound,
     newer_than,
     sort_found,
 )
-from skyband.operators.zone_maps.kernels.build import fill_box
-from skyband.operators.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, START, STOP_SEQ, Zones
-
-BOUNDS_OF_A_CALL = 32
-"""A call for bounds costs about as much as so many bounds do."""
-
-
-@inner
-def fill_boxes(batch: SubBatch, blocks: Blocks) -> None:
-    """Write the boxes of the arrivals."""
-    for i in range(batch.size):
-        fill_box(batch.floats[i], batch.integers[i], blocks.float_boxes[i], blocks.integer_boxes[i])
 
 
 @inner
@@ -82,42 +67,17 @@ def add_of_leaf(
 
 
 @inner
-def bound_zones(
-    scoring: Scoring, floats: F64, integers: I64, first: int, stop: int, arrival: int, batch: SubBatch, blocks: Blocks, out: F64, work: I64
-) -> None:
-    """Write the bounds of an arrival with the boxes first..stop - 1 to ``out``."""
-    bound_as_a, bound_as_b = scoring.bound_as_a, scoring.bound_as_b
-    float_box, integer_box = blocks.float_boxes[arrival], blocks.integer_boxes[arrival]
-    if batch.side[arrival] == IS_B:
-        bound_as_b(floats, integers, first, stop, float_box, integer_box, out)
-    else:
-        bound_as_a(floats, integers, first, stop, float_box, integer_box, out)
-    work[BOUNDS] += BOUNDS_OF_A_CALL + stop - first
-
-
-@inner
-def scan_leaves(
-    scoring: Scoring, zones: Zones, first: int, stop: int, limit: float, arrival: int, batch: SubBatch, skyband: Skyband, cutoff: float,
+def scan_group(
+    scoring: Scoring, zones: Zones, group: int, limit: float, arrival: int, batch: SubBatch, skyband: Skyband, cutoff: float,
     candidates: Candidates, blocks: Blocks, work: I64,
 ) -> None:  # fmt: skip
-    """Find the candidates of an arrival in the leaves first..stop - 1."""
-    score_as_a, score_as_b, is_b = scoring.score_as_a, scoring.score_as_b, batch.side[arrival] == IS_B
-    floats, integers, bounds, scores = batch.floats[arrival], batch.integers[arrival], blocks.leaf_bounds, blocks.scores[:LEAF]
-    bound_zones(scoring, zones.leaf_floats, zones.leaf_integers, first, stop, arrival, batch, blocks, bounds, work)
-    for leaf in range(first, stop):
-        if bounds[leaf - first] <= limit:
-            low, high = leaf * LEAF, (leaf + 1) * LEAF
-            if is_b:
-                score_as_b(zones.floats, zones.integers, low, high, floats, integers, scores)
-            else:
-                score_as_a(zones.floats, zones.integers, low, high, floats, integers, scores)
-            work[SCORED] += LEAF
-            work[INDEXED_SCORED] += LEAF
-            hits = 0
-            for j in range(LEAF):
-                hits += scores[j] <= limit
-            if hits > 0:
-                add_of_leaf(scores, limit, zones.seqs[low:high], arrival, batch, skyband, cutoff, candidates, blocks)
+    """Find the candidates of an arrival in a group of leaves."""
+    bounds = blocks.zone.leaf_bounds
+    bound_leaves(scoring, zones, group, arrival, batch, blocks.zone, work)
+    for leaf in range(GROUP // LEAF):
+        low = group * GROUP + leaf * LEAF
+        if bounds[leaf] <= limit and score_leaf(scoring, zones, low, arrival, batch, blocks.zone, limit, work) > 0:
+            add_of_leaf(blocks.zone.scores, limit, zones.seqs[low : low + LEAF], arrival, batch, skyband, cutoff, candidates, blocks)
 
 
 @inner
@@ -127,34 +87,26 @@ def scan_segment(
 ) -> bool:  # fmt: skip
     """Find the candidates in the segment at ``blocks.place``, of arrivals from the one there on: False if there may be no room.
 
-    The leaves of a small segment are looked at together; those of a large one by groups, after the bounds of the groups.
+    The leaves of a segment of one group are looked at at once, others after the bounds of their groups.
     """
-    place, bounds, room = blocks.place, blocks.group_bounds, len(candidates.score)
+    place, bounds, room = blocks.place, blocks.zone.group_bounds, len(candidates.score)
     segment = zones.segments[place[SEGMENT]]
-    objects = segment[STOP_SEQ] - segment[FIRST_SEQ]
-    first_group = segment[START] // GROUP
-    stop = first_group + objects // GROUP
+    objects, first = segment[STOP_SEQ] - segment[FIRST_SEQ], segment[START] // GROUP
+    groups = objects // GROUP
     for i in range(place[ARRIVAL], batch.size):
         if batch.first_partner[i] >= segment[STOP_SEQ]:
             return True
         if batch.side[i] == IS_NEITHER:
             continue
-        place[ARRIVAL] = i
-        if objects <= SMALL_SEGMENT:
-            if place[COUNT] + objects > room:
-                return False
-            first_leaf, stop_leaf = segment[START] // LEAF, (segment[START] + objects) // LEAF
-            scan_leaves(scoring, zones, first_leaf, stop_leaf, limit, i, batch, skyband, cutoff, candidates, blocks, work)
-        else:
-            bound_zones(scoring, zones.group_floats, zones.group_integers, first_group, stop, i, batch, blocks, bounds, work)
-            for group in range(first_group + place[NEXT_GROUP], stop):
-                if bounds[group - first_group] <= limit:
-                    if place[COUNT] + GROUP > room:
-                        place[NEXT_GROUP] = group - first_group
-                        return False
-                    first_leaf, stop_leaf = group * GROUP // LEAF, (group + 1) * GROUP // LEAF
-                    scan_leaves(scoring, zones, first_leaf, stop_leaf, limit, i, batch, skyband, cutoff, candidates, blocks, work)
-            place[NEXT_GROUP] = 0
+        if groups > 1:
+            bound_groups(scoring, zones, first, first + groups, i, batch, blocks.zone, work)
+        for group in range(place[NEXT_GROUP], groups):
+            if groups == 1 or bounds[group] <= limit:
+                if place[COUNT] + GROUP > room:
+                    place[ARRIVAL], place[NEXT_GROUP] = i, group
+                    return False
+                scan_group(scoring, zones, first + group, limit, i, batch, skyband, cutoff, candidates, blocks, work)
+        place[NEXT_GROUP] = 0
         work[INDEXED] += objects
     return True
 

@@ -25,6 +25,8 @@ from skyband.operators.pair_rows.kernels.tables import (
     own_scores,
     with_found,
 )
+from skyband.operators.pair_rows.zone_maps.kernels.bounds import fill_boxes
+from skyband.operators.pair_rows.zone_maps.kernels.tables import STOP_SEQ, Zones
 from skyband.operators.topk_pairs.kernels.blocks import (
     ARRIVAL,
     COUNT,
@@ -43,8 +45,7 @@ from skyband.operators.topk_pairs.kernels.blocks import (
     sort_found,
     start_blocks,
 )
-from skyband.operators.topk_pairs.kernels.leaves import fill_boxes, scan_segments
-from skyband.operators.zone_maps.kernels.tables import STOP_SEQ, Zones
+from skyband.operators.topk_pairs.kernels.leaves import scan_segments
 
 
 @inner
@@ -70,9 +71,9 @@ def scan_arrivals(scoring: Scoring, objects: Objects, offset: int, batch: SubBat
         if not neither and first < i:
             low, high = batch.first_seq + first + offset, batch.first_seq + i + offset
             if batch.side[i] == IS_B:
-                score_as_b(objects.floats, objects.integers, low, high, batch.floats[i], batch.integers[i], row[first:i])
+                score_as_b(objects.floats, objects.integers, low, high, batch.floats[i], batch.integers[i], scoring.pool, row[first:i])
             else:
-                score_as_a(objects.floats, objects.integers, low, high, batch.floats[i], batch.integers[i], row[first:i])
+                score_as_a(objects.floats, objects.integers, low, high, batch.floats[i], batch.integers[i], scoring.pool, row[first:i])
             work[SCORED] += i - first
             for j in range(first, i):
                 if row[j] < best or best != best:
@@ -135,15 +136,15 @@ def scan_block(
         work[SCORED] += upto - first
         if counted:
             if side[i] == IS_B:
-                good = count_as_b(floats, integers, start, stop, x_floats, x_integers, limit)
+                good = count_as_b(floats, integers, start, stop, x_floats, x_integers, scoring.pool, limit)
             else:
-                good = count_as_a(floats, integers, start, stop, x_floats, x_integers, limit)
+                good = count_as_a(floats, integers, start, stop, x_floats, x_integers, scoring.pool, limit)
             if good == 0:
                 continue
         if side[i] == IS_B:
-            score_as_b(floats, integers, start, stop, x_floats, x_integers, block)
+            score_as_b(floats, integers, start, stop, x_floats, x_integers, scoring.pool, block)
         else:
-            score_as_a(floats, integers, start, stop, x_floats, x_integers, block)
+            score_as_a(floats, integers, start, stop, x_floats, x_integers, scoring.pool, block)
         if not filled:
             fill_bars(skyband, cutoff, newer_pairs, low, high, blocks.bars)
             filled = True
@@ -204,7 +205,7 @@ def scan(
     oldest = int(batch.first_partner[0])
     if len(zones.segments) > 0:
         oldest = max(oldest, zones.segments[0, STOP_SEQ])
-        fill_boxes(batch, blocks)
+        fill_boxes(batch, blocks.zone)
     while not (
         scan_blocks(scoring, objects, offset, batch, skyband, cutoff, oldest, candidates, blocks, work)
         and scan_segments(scoring, zones, batch, skyband, cutoff, candidates, blocks, work)

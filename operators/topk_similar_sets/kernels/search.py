@@ -161,7 +161,7 @@ def search_from(
             return i, count, needed
         probing = ProbingSet(criteria.function, len(codes), batch.first_partner[i], batch.first_seq + i - 1, other, steps)
         condition = PairCondition(
-            objects.floats, objects.integers, position.offset, batch.floats[i], batch.integers[i], criteria.has_condition
+            objects.floats, objects.integers, position.offset, batch.floats[i], batch.integers[i], objects.pool, criteria.has_condition
         )  # fmt: skip
         test = test_as_a if batch.side[i] == IS_A else test_as_b
         count = search_one(test, condition, probing, batch, i, index, lookup, staircase, candidates, count, counters)

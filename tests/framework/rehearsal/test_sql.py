@@ -60,13 +60,16 @@ GOOD = [
     "cast(x as int)", "cast(y as bigint)", "cast(i as string)", "cast(big as int)", "cast(day as timestamp)",
     "cast('2013-01-01' as date)", "(i + j) / 2 > x", "`x` + X", "true", "x > 1 = true",
     "timestamp_seconds(i)", "timestamp_seconds(j)", "timestamp_millis(i)", "timestamp_micros(big)", "timestamp_micros(big div 1000)",
+    "sign(x)", "sign(i)", "signum(big)", "1 / sign(x)", "round(x)", "round(y)", "round(i / 2)", "round(big)", "1 / round(-0.4e0)",
+    "round(0.49999999999999994e0)", "radians(x)", "radians(y)", "radians(i)", "mod(i, j)", "ceiling(y)",
     "i div j", "j div i", "big div -7", "try_to_timestamp(d, 'dd.MM.yyyy HH:mm:ss')", "try_to_timestamp(e, 'yyyy/MM/dd')",
     "try_to_timestamp(e, 'yy/MM/dd')", "try_to_timestamp(e, 'yyyyMMdd')", "make_timestamp(2024, 2, i, 0, 0, 0)",
     "make_timestamp(2024, 2, 29, 23, 59, j)", "make_timestamp(2023, 2, 29, 0, 0, 0)",
     "make_timestamp(2024, cast(2 as bigint), cast(3 as bigint), 0, 0, i)",
 ]  # fmt: skip
 REFUSED = {
-    "round(x, 1)": "ROUND", "floor(x, 1)": "floor", "try_cast(big as int)": "cast", "s like 'a' escape '#'": "like", "s ilike 'a'": "ilike",
+    "round(x, 1)": "ROUND", "sin(x)": "SIN", "cos(x)": "COS", "tan(x)": "TAN", "atan2(x, y)": "ATAN2", "round(dec)": "round of decimal",
+    "floor(x, 1)": "floor", "try_cast(big as int)": "cast", "s like 'a' escape '#'": "like", "s ilike 'a'": "ilike",
     "i * 0.1": "point", "f + 1": "float", "dec > 1": "decimal(10,2)", "s > 1": "int and string", "s + 1": "string",
     "upper(x)": "upper", "date_trunc('hour', ts)": "date_trunc", "ts - ts": "timestamp", "s like t": "like", "s rlike '\\\\d'": "backslash",
     "to_timestamp(s)": "cast", "substring(s, 1, 2)": "SUBSTRING", "array_size(l)": "", "i in (1, 2e0, 3.5)": "in over", "ltrim(s)": "trim",

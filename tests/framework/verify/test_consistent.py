@@ -214,7 +214,7 @@ def test_rejected_rows_that_are_gone_or_made_up_are_found(jobs: Jobs, tmp_path: 
     assert any(said in text or (reason == "late" and "table heads" in text) for text in found), found
 
 
-@pytest.mark.parametrize(("kind", "name"), [damaged(q) for q in QUERIES if q != ("sets", "seen")])
+@pytest.mark.parametrize(("kind", "name"), [damaged(q) for q in QUERIES if q not in [("sets", "seen"), ("sets", "next")]])
 def test_another_cause_is_found(jobs: Jobs, tmp_path: Path, kind: str, name: str) -> None:
     """Every cause that occurs changed to every other of its sign: what the tables cannot know, the source does."""
     plan, before = copied(jobs.of(kind), tmp_path / "out"), consistent.changes_of(jobs.of(kind), name)

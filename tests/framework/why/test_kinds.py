@@ -70,7 +70,7 @@ def test_the_whole_story_is_told_of_any_item(tmp_path: Path, name: str) -> None:
         row = stream.rows.slice(0, 1).to_pylist()[0]
         item = item_of(plan, query, [",".join(str(row[prefix + c]) for c in columns)])
         lines = list(in_order(m for s in stays(plan, stream, item) for m in of_stay(stream, s)))
-        assert any("entered" in line or "told" in line for line in lines)
+        assert any("entered" in line or "reported" in line for line in lines)
         if query.item.lasting and not query.item.varies:
             assert sum("entered at rank" in line for line in lines) == sum("best rank" in line for line in lines)
         told = list(in_order(definition(Answers(plan, query, source, stored.table("rejected"), stored.until), item, None, None)))

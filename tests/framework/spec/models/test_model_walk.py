@@ -38,7 +38,7 @@ def test_mistakes_at_every_depth_are_found_at_once() -> None:
     data = yaml.safe_load(SENSORS)
     data["source"]["schema"]["pm25"] = {"typ": "double"}
     data["source"]["id"] = [1, "ts"]
-    data["scoring"]["closest"]["terms"].append({"weight": 0, "sum": "temp", "wieght": 2})
+    data["scoring"]["closest"]["terms"].append({"weight": "much", "sum": "temp", "wieght": 2})
     data["queries"]["twins"]["k"] = None
     data["queries"]["odd"] = {"type": "topk_pears", "k": "not looked at"}
     data["queries"]["none"] = {"k": 1}
@@ -50,7 +50,7 @@ def test_mistakes_at_every_depth_are_found_at_once() -> None:
         (("source", "schema", "pm25", "typ"), UNKNOWN),
         (("source", "id", 0), "string_type"),
         (("window",), MISSING),
-        (("scoring", "closest", "terms", 2, "weight"), "greater_than"),
+        (("scoring", "closest", "terms", 2, "weight"), "float_parsing"),
         (("scoring", "closest", "terms", 2, "wieght"), UNKNOWN),
         (("queries", "anomalies", "where"), EMPTY),
         (("queries", "twins", "k"), "int_type"),

@@ -12,8 +12,8 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.pair_rows.kernels.tables import Objects
-from skyband.operators.zone_maps.kernels.build import build
-from skyband.operators.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, SEGMENT_COLUMNS, START, STOP_SEQ, no_zones
+from skyband.operators.pair_rows.zone_maps.kernels.build import build
+from skyband.operators.pair_rows.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, SEGMENT_COLUMNS, START, STOP_SEQ, no_zones
 
 _TOGETHER = 4
 """Segments of one size that become one, when there are twice as many."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, NULL, AnyArray
 from skyband.operators.jit import inner, jit
-from skyband.operators.zone_maps.kernels.tables import GROUP, LEAF, NO_GREATEST, NO_LEAST, Zones
+from skyband.operators.pair_rows.zone_maps.kernels.tables import GROUP, LEAF, NO_GREATEST, NO_LEAST, Zones
 
 _FAR = 1e300
 """Values further out count as this far where the range of an attribute is looked at, so that ranges are finite."""
