@@ -12,7 +12,8 @@ SEMANTICS, ALGORITHMS = "docs/semantics", "docs/algorithms"
 PAGES = {
     SEMANTICS: ["explanation/semantics.md", "explanation/semantics-queries.md", "explanation/semantics-groups.md", "reference/tables.md"],
     ALGORITHMS: [
-        f"explanation/{name}.md" for name in ("algorithms", "algorithms-pairs", "algorithms-other-types", "algorithms-groups", "papers")
+        f"explanation/{name}.md"
+        for name in ("algorithms", "algorithms-pairs", "algorithms-other-types", "algorithms-groups", "algorithms-bounds", "papers")
     ],
 }
 """``docs/semantics 12`` in a comment is section 12 of one of these pages below docs/."""

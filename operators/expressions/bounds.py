@@ -1,4 +1,4 @@
-"""Bounds of scores over boxes of attributes (docs/algorithms, bounds): the source text of ``bound_block``.
+"""Bounds of scores over boxes of attributes (docs/algorithms D8): the source text of ``bound_block``.
 
 A *box* is three rows per attribute: the least value, the greatest, and 1 where there is a null (0 elsewhere). Rows 3 r to 3 r + 2 are those
 of attribute r, in ``fboxes`` (float64) for ``float_names`` and in ``iboxes`` (int64) for ``int_names``; a column is a zone. Without a value

@@ -1,4 +1,4 @@
-"""Intervals of values as straight-line code: what arithmetic and functions make of all values between two ends (docs/algorithms, bounds).
+"""Intervals of values as straight-line code: what arithmetic and functions make of all values between two ends (docs/algorithms D8).
 
 ``+ - * / sqrt``, conversions and comparisons of IEEE 754 are monotone in each argument, rounding included. So ends that are computed by the
 operation itself are exact. ``exp log pow`` come from the C library, which promises no monotonicity: their ends are widened (``down``).

@@ -1,4 +1,4 @@
-"""Typed tree -> the interval of its values: straight-line code over boxes, in the style of ``lower`` (docs/algorithms, bounds).
+"""Typed tree -> the interval of its values: straight-line code over boxes, in the style of ``lower`` (docs/algorithms D8).
 
 A node that these rules do not know may be anything, or null: sound, and of no use.
 """

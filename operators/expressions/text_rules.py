@@ -59,7 +59,7 @@ def type_of_set_function(name: str, x: Node, y: Node, span: Span, said: Callable
     for node in (x, y):
         if node.type != "tokens":
             what = node.name if isinstance(node, Attr) else "NAME"
-            hint = f"declare the set in the section 'tokens', such as  {what}: {{column: {what}}}"
+            hint = f"declare the set in the section 'tokens', such as {what}: {{column: {what}}}"
             report(f"{name} needs two sets of tokens, this is {said(node)}", node.span, hint=hint)
             return None
     assert isinstance(x, Attr) and isinstance(y, Attr)

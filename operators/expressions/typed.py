@@ -32,7 +32,8 @@ FUNCTIONS: Mapping[str, tuple[int, int]] = {
 """Function -> least and greatest number of arguments."""
 _MEANT: Mapping[str, str] = {
     "if": "where", "iff": "where", "iif": "where", "ifnull": "coalesce", "nvl": "coalesce", "power": "pow", "ln": "log", "ceiling": "ceil",
-    "greatest": "max", "least": "min", "signum": "sign", "fmod": "mod", "pmod": "mod",
+    "greatest": "max", "least": "min", "signum": "sign", "levenshtein": "edit_distance", "char_length": "length", "len": "length",
+    "lcase": "lower", "substr": "substring", "fmod": "mod", "pmod": "mod",
 }  # fmt: skip
 """A function of SQL by another name -> the function of the language."""
 _HINTS: Mapping[str, str] = {"round": "for two decimals write round(x * 100) / 100"}

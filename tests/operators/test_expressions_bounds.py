@@ -28,7 +28,8 @@ TAME = {
     "bool": [0, 1],
     "time": [1_700_000_000_000_000 + 60_000_000 * m for m in (0, 1, 4, 5, 60)],
 }
-DOMAINS = [POOLS, {**POOLS, **TINY}, {**POOLS, **TAME}]
+ROUND = {"float": [math.nan, *(15.0 * step for step in range(-12, 13)), 90.5, *(math.pi / 4 * step for step in range(-6, 7)), -1e7]}
+DOMAINS = [POOLS, {**POOLS, **TINY}, {**POOLS, **TAME}, {**POOLS, **ROUND}]
 _POOLS = [
     {name: np.array(domain[kind], np.float64 if kind == "float" else np.int64) for name, kind in SCHEMA.items()} for domain in DOMAINS
 ]

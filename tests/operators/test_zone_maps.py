@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators.base import NULL, Arrivals, State, Window
+from skyband.operators.base import NULL, Arrivals, Ragged, State, Window
 from skyband.operators.expressions import parse
 from skyband.operators.expressions.compile import compile_pair, matrix
 from skyband.operators.matches.operator import ScoredMatches
@@ -167,7 +167,7 @@ def first_scores(tree: Any, columns: dict[str, Any]) -> Any:
     out = np.full((rows, rows), np.nan)
     for i in range(1, rows):
         x, y = np.ascontiguousarray(floats[:, i]), np.ascontiguousarray(integers[:, i])
-        kernel.score_block(floats, integers, 0, i, x, y, out[i, :i])
+        kernel.score_block(floats, integers, 0, i, x, y, np.empty(0, np.int64), out[i, :i])
     return np.append(out[~np.isnan(out)], np.zeros(41))
 
 
@@ -213,6 +213,34 @@ def test_pairs_are_the_same_with_a_map(seed: int, monkeypatch: pytest.MonkeyPatc
     without, none = changes_of(op, columns, time, [0, rows], restore=False)
     assert with_map == without
     assert none == 0 <= skipped
+
+
+@pytest.mark.usefixtures("always")
+def test_maps_follow_texts_that_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maps hold places of texts in the pool, which is copied as objects leave the window."""
+    rng = np.random.default_rng(8)
+    rows, window, schema = 6_000, Window(1_500), {"x": "float", "name": "text"}
+    x, length = np.round(rng.random(rows) * 50), rng.integers(0, 6, rows)
+    start = np.append(0, np.cumsum(length))
+    letters = rng.integers(97, 100, int(start[-1]))
+    score = parse("abs(a.x - b.x) + edit_distance(a.name, b.name)", schema)
+    op = TopKPairs(score, "min", None, None, (PairQuery("q", 5, window),), 5, window)
+
+    def run() -> tuple[list[Any], int, int]:
+        logic: Any = op.build(None)
+        items, skipped = [], 0
+        for lo in range(0, rows, 500):
+            texts = Ragged(start[lo : lo + 501] - start[lo], letters[start[lo] : start[lo + 500]])
+            at = np.arange(lo, lo + 500)
+            found = logic.advance(Arrivals(np.zeros(500, np.int64), at, at, {"x": x[lo : lo + 500]}, {"~name": texts}), lo + 500)
+            items += zip(found.score.tolist(), found.items.tolist(), found.step.tolist(), strict=True)
+            skipped += logic.counters()["skipped"]
+        return items, skipped, logic.windows.pool.moves
+
+    with_maps, skipped, moves = run()
+    monkeypatch.setattr(maps, "LEAST_OBJECTS", 2**60)
+    assert run()[0] == with_maps
+    assert moves > 2 and skipped > 0
 
 
 @pytest.mark.usefixtures("always")

@@ -7,7 +7,7 @@ it is compared with the bar of its own object.
 from __future__ import annotations
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import inner
+from skyband.operators.jit import inner, inner_inlined
 from skyband.operators.pair_rows.kernels.tables import (
     INDEXED,
     IS_NEITHER,
@@ -66,7 +66,7 @@ def add_of_leaf(
     blocks.place[COUNT] = count
 
 
-@inner
+@inner_inlined
 def scan_group(
     scoring: Scoring, zones: Zones, group: int, limit: float, arrival: int, batch: SubBatch, skyband: Skyband, cutoff: float,
     candidates: Candidates, blocks: Blocks, work: I64,

@@ -58,6 +58,17 @@ PAIRS = [
 ]
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("text", PAIRS, ids=lambda text: re.search(r"job: (.*)", text)[1])
+def test_the_cases_of_the_page_about_pairs_pass_through_the_engine(text: str, tmp_path, spark: SparkSession) -> None:
+    spec = tmp_path / "job.yaml"
+    spec.write_text(text)
+    _, plan = load_tests(str(spec))
+    for test in carried(str(spec)):
+        assert compare_tables(plan, test, by_spark.tables_of(plan, test, spark)) == [], test.name
+
+
 @pytest.mark.parametrize("text", PAIRS, ids=lambda text: re.search(r"job: (.*)", text)[1])
 def test_the_cases_of_the_page_about_pairs_pass(text: str, tmp_path) -> None:
     spec = tmp_path / "job.yaml"

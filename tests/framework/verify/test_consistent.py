@@ -100,6 +100,7 @@ CHANGING_ALWAYS = [
     ("keyed", "parted"),
     ("skylines", "hourly"),
     ("sets", "angles"),
+    ("sets", "apart"),
     ("groups", "varied"),
     ("groups", "widest"),
 ]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import inner, maker
+from skyband.operators.jit import inner, inner_inlined, maker
 from skyband.operators.pair_rows.kernels.tables import BOUNDS, INDEXED_SCORED, IS_B, SCORED, Scoring, SubBatch
 from skyband.operators.pair_rows.zone_maps.kernels.build import fill_box
 from skyband.operators.pair_rows.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, STOP_SEQ, Zones
@@ -50,7 +50,7 @@ def fill_boxes(batch: SubBatch, buffers: ZoneBuffers) -> None:
         fill_box(batch.floats[i], batch.integers[i], buffers.float_boxes[i], buffers.integer_boxes[i])
 
 
-@inner
+@inner_inlined
 def bound_groups(
     scoring: Scoring, zones: Zones, first: int, stop: int, arrival: int, batch: SubBatch, buffers: ZoneBuffers, work: I64
 ) -> None:
@@ -64,7 +64,7 @@ def bound_groups(
     work[BOUNDS] += BOUNDS_OF_A_CALL + stop - first
 
 
-@inner
+@inner_inlined
 def bound_leaves(scoring: Scoring, zones: Zones, group: int, arrival: int, batch: SubBatch, buffers: ZoneBuffers, work: I64) -> None:
     """Write the bounds of an arrival with the leaves of a group to ``buffers.leaf_bounds``."""
     bound_as_a, bound_as_b = scoring.bound_as_a, scoring.bound_as_b
@@ -77,7 +77,7 @@ def bound_leaves(scoring: Scoring, zones: Zones, group: int, arrival: int, batch
     work[BOUNDS] += BOUNDS_OF_A_CALL + stop - first
 
 
-@inner
+@inner_inlined
 def score_leaf(
     scoring: Scoring, zones: Zones, low: int, arrival: int, batch: SubBatch, buffers: ZoneBuffers, limit: float, work: I64
 ) -> int:
