@@ -29,7 +29,7 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 Instant: TypeAlias = int
 
 Kind: TypeAlias = Literal["float", "int", "text", "bool", "time", "list", "tokens"]
-"""Kinds of the stream's columns. No operator reads a ``list``; the host turns it into sets of ``tokens`` (``Ragged``)."""
+"""Kinds of the stream's columns. No operator reads a ``list``; the host turns it into sets of ``tokens`` (``Ragged``) or vectors."""
 
 NULL: int = -(2**63)
 """A null in an int64 column (kinds int, text, bool, time); a null in a float64 column is NaN."""
@@ -113,14 +113,16 @@ class Column:
     """A column that an operator reads: ``float`` as float64, ``tokens`` and ``characters`` as ``Ragged``, every other kind as int64.
 
     Text is coded. A column of kind ``object`` (``object_column``) holds the number of the object that a row reports on, one of kind
-    ``units`` (``units_column``) a decimal as the whole number of its smallest units, one of kind ``characters`` the code points of texts.
+    ``units`` (``units_column``) a decimal as the whole number of its smallest units, one of kind ``characters`` the code points of texts,
+    one of kind ``vector`` float64 (rows, ``dimension``), a null row all NaN.
     The host computes ``expression``, over one object, from the columns ``reads`` of the stream.
     """
 
     name: str
-    kind: Kind | Literal["object", "units", "characters"]
+    kind: Kind | Literal["object", "units", "characters", "vector"]
     expression: Node | None = None
     reads: tuple[str, ...] = ()
+    dimension: int = 0
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -188,7 +190,8 @@ class Arrivals:
     """Accepted objects of one bucket, sorted by (key, seq); within a key, time never goes back and seq has no gaps.
 
     ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text is coded: equal texts have
-    equal codes, a text constant of the spec has the code that the plan assigned; codes have no order.
+    equal codes, a text constant of the spec has the code that the plan assigned; codes have no order. A column of kind ``vector`` is
+    float64 (n, dimension): each row finite, or all NaN for null.
     ``ragged[name]`` holds the columns of kind ``tokens``, the distinct codes of each row in no order, and those of kind ``characters``.
     ``named[name]``, for a column of kind ``object``, names the objects that the logic's last ``objects()`` did not return, each once.
     Codes of retained rows that an operator with ``keeps = "retained"`` stores in its own arrays stay valid across a restore.

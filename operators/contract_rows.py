@@ -139,8 +139,10 @@ def random_rows(operator: Operator, rng: np.random.Generator, rows: int, keys: i
     key = np.array([names.setdefault(k, len(names)) for k in key.tolist()], np.int64)
     deletes = DELETION_TARGET in kinds
     seq, target = _numbered(key, rng, float(rng.choice([0.1, 0.4])) if deletes else 0.0)
-    plain = {name: kind for name, kind in kinds.items() if name != DELETION_TARGET and kind not in RAGGED}
-    values = {name: _column(kind, rng, n, constants) for name, kind in plain.items()}
+    plain = {c.name: c for c in operator.columns if c.name != DELETION_TARGET and c.kind not in RAGGED}
+    values = {
+        name: _vectors(rng, n, c.dimension) if c.kind == "vector" else _column(c.kind, rng, n, constants) for name, c in plain.items()
+    }
     sets = {name: _sets(rng, n) if kind == "tokens" else _texts(rng, n) for name, kind in kinds.items() if kind in RAGGED}
     for c in operator.columns:
         if c.kind == "object":  # named by a column the operator reads too, or by one of its own
@@ -200,6 +202,13 @@ def _column(kind: str, rng: np.random.Generator, n: int, constants: int) -> AnyA
     y = y.astype(np.int64)
     y[null] = NULL
     return y
+
+
+def _vectors(rng: np.random.Generator, n: int, dimension: int) -> F64:
+    """Vectors of few different numbers, so that many are alike; about one row in twenty is null."""
+    x = rng.integers(-1, 3, (n, dimension)).astype(np.float64)
+    x[rng.random(n) < 0.05] = np.nan
+    return x
 
 
 def _sets(rng: np.random.Generator, n: int) -> list[I64]:

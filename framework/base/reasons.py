@@ -32,6 +32,8 @@ EMPTY_SET: Final = "empty_set:"
 """Prefix of the reason of a row with too few tokens; the name of the tokens follows."""
 LARGE_SET: Final = "large_set:"
 """Prefix of the reason of a row with too many tokens; the name of the tokens follows."""
+BAD_VECTOR: Final = "bad_vector:"
+"""Prefix of the reason of a row whose vector has a wrong dimension, or an element that is null or not finite; the column follows."""
 NULL_OBJECT: Final = "null_object:"
 """Prefix of the reason of a row without an object; the column that is null follows."""
 NO_UPDATE: Final = "no_update:"
@@ -44,7 +46,7 @@ def count_name(reason: str) -> str:
     """Return the name of the count of rows with ``reason``."""
     if reason.startswith((EMPTY_SET, LARGE_SET)):
         return "rejected_tokens"
-    if reason.startswith((NULL_OBJECT, NO_UPDATE)):
+    if reason.startswith((BAD_VECTOR, NULL_OBJECT, NO_UPDATE)):
         return reason.partition(":")[0]
     if reason.startswith(STOPS):
         return "stopping"
@@ -74,5 +76,5 @@ REASONS: Final = (
     ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY, f"{NULL_OBJECT}<column>"), "id, event time, key or object is null"),
     ReasonClass("tokens", (f"{EMPTY_SET}<name>", f"{LARGE_SET}<name>"), "too few or too many tokens"),
     ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
-    ReasonClass("other", (TIME_RANGE, INT_RANGE, f"{NO_UPDATE}<column>"), "another reason"),
+    ReasonClass("other", (TIME_RANGE, INT_RANGE, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>"), "another reason"),
 )

@@ -23,6 +23,7 @@ from skyband.framework.plan.model import (
     RunRule,
     SourceNode,
     TokenNode,
+    VectorNode,
 )
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.queries.registry import query_type
@@ -75,6 +76,7 @@ def compile_job(job: Job) -> Plan:
             unique=source.unique,
             deletes=deletes,
             tokens=_tokens(job, fields),
+            vectors=tuple(VectorNode(name, dimension) for name, dimension in job.vectors.items()),
             whole=_whole(fields, operators, deletes, source.event_time.column),
             reports=tuple(dict.fromkeys(d.reports for d in drafts if d.reports is not None)),
         ),

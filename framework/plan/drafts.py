@@ -10,6 +10,7 @@ from skyband.framework.plan.model import Field, LogicalQuery, ReportNode
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.spec.models.job import Job, Scoring, WindowSpec
 from skyband.operators.base import Calendar, Kind, Operator, Window
+from skyband.operators.expressions.vectors import AttributeKind, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class Context:
     job: Job
     fields: tuple[Field, ...]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+
+    @property
+    def pair_kinds(self) -> dict[str, AttributeKind]:
+        """Return what expressions over pairs may take columns for: as ``kinds``, and vectors."""
+        return {**self.kinds, **{name: Vector(dimension) for name, dimension in self.job.vectors.items()}}
 
     @property
     def deletes(self) -> bool:

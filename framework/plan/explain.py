@@ -73,6 +73,8 @@ def _intake(plan: Plan) -> list[str]:
         lines.append(
             f"         tokens {n.name}: of {n.column}, {made}{together}; reject rows with fewer than {n.least:,} or more than {n.most:,}"
         )
+    for v in intake.vectors:
+        lines.append(f"         vector {v.column}: reject rows without {counted(v.dimension, 'finite number')} in it, unless it is null")
     for r in intake.reports:
         none = " or ".join(r.objects) + (f" is null, or {r.updates} neither on nor off" if r.updates is not None else " is null")
         where = f" (of rows where {canonical(r.where)})" if r.where is not None else ""
@@ -157,7 +159,8 @@ def _window_size(plan: Plan, rate: float | None) -> str:
     if lean and not checked:
         return "; of its rows only those that results can still show are kept"
     shown = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c for o in plan.operators for c in o.reads)]
-    row = _ROW_BYTES + 16 * checked + (0 if lean else 8 * len(set(shown)))
+    vectors = {v.column: v.dimension * (4 if plan.intake.field(v.column).type == "array<float>" else 8) for v in plan.intake.vectors}
+    row = _ROW_BYTES + 16 * checked + (0 if lean else sum(vectors.get(c, 8) for c in set(shown)))
     rows = window_rows(plan.window, rate)
     if rows is None:
         return f"; {row} B {what}, the number of rows depends on the rate (--rate assumes one)"

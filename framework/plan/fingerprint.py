@@ -54,6 +54,7 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
             for i, t in enumerate(intake.transforms)
         },
         **({"tokens": {t.name: _tokens(t) for t in intake.tokens}} if intake.tokens else {}),
+        **({"vectors": {v.column: v.dimension for v in intake.vectors}} if intake.vectors else {}),
         "window": _window(plan.window),
         "queries": {q.name: _query(plan, q) for q in plan.queries},
         "states": {

@@ -121,6 +121,14 @@ class TokenNode:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorNode:
+    """A list column whose rows are vectors of ``dimension`` finite numbers, or null; other rows are rejected."""
+
+    column: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReportNode:
     """Rows that pass ``where`` report on the object that the columns ``objects`` name; those that name none are rejected.
 
@@ -153,6 +161,7 @@ class IntakeNode:
     tokens: tuple[TokenNode, ...] = ()
     whole: tuple[str, ...] = ()
     reports: tuple[ReportNode, ...] = ()
+    vectors: tuple[VectorNode, ...] = ()
 
     def rules_of(self, severity: Literal["warn", "reject", "fail"]) -> tuple[RowRule, ...]:
         """Return the rules of one severity, in the order of the spec."""

@@ -17,7 +17,7 @@ from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.streaming.rows import reports, tokens
+from skyband.framework.streaming.rows import reports, tokens, vectors
 from skyband.framework.tables.schemas import changes_name, now_name
 
 LOOKED: Final = 1_000
@@ -81,7 +81,7 @@ def with_reasons(plan: Plan, rows: pa.Table) -> pa.Table:
     for node in plan.intake.tokens:
         made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
         rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))
-    return reports.judged(rows, plan.intake.reports, plan.texts)
+    return reports.judged(vectors.judged(rows, plan.intake.vectors), plan.intake.reports, plan.texts)
 
 
 def _either(first: pa.ChunkedArray, second: pa.Array) -> pa.Array:

@@ -101,6 +101,10 @@ def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequ
         few, name = reason.startswith(reasons.EMPTY_SET), reason.partition(":")[2]
         more = f"; with tokens.{name}.short: skip queries ignore them instead" if few else ""
         return f"they have too {'few' if few else 'many'} tokens; see tokens.{name}{more}"
+    if reason.startswith(reasons.BAD_VECTOR):
+        column = reason.removeprefix(reasons.BAD_VECTOR)
+        size = next((f"{v.dimension:,} " for v in node.vectors if v.column == column), "")
+        return f"{column} is no vector of {size}finite numbers; see vectors.{column}"
     if reason.startswith(reasons.NULL_OBJECT):
         return f"{reason.removeprefix(reasons.NULL_OBJECT)}, which names the object that the row reports on, is null"
     if reason.startswith(reasons.NO_UPDATE):

@@ -9,6 +9,7 @@ The language (keywords and functions in any case)::
     abs min max sqrt log exp pow floor ceil round sign mod radians sin cos tan atan2 haversine where(condition, x, y) coalesce(x, y, ...)
     case when condition then x [when ...] [else y] end      case x when value then y ... end
     length lower substring edit_distance   jaccard cosine dice overlap (of sets of tokens)                         (``leaves``)
+    dot l2 cosine (of two vectors)
     a.x b.x (pairs)   x (single objects)   `any name`   1  2.5  'text'  true false null  5 minutes (microseconds ... weeks)
     timestamp '2015-01-31 12:00:00'   date '2015-01-31'                   (UTC unless the text says otherwise)
 
@@ -16,6 +17,8 @@ The language (keywords and functions in any case)::
 * ``time - time`` is a duration, exact in int64 microseconds against other durations, and its seconds where a number is needed.
 * Null and NaN are the same. Arithmetic and functions on null give null; conditions follow SQL's three-valued logic; ``where`` takes y
   unless the condition is true. A null score is NaN; a predicate holds only if it is true. Division by zero and overflow follow IEEE 754.
+* ``dot`` of two vectors adds the products, ``l2`` the squared differences (and takes the root), in order from the first dimension.
+  ``cosine`` is ``dot / (norm * norm)``, null if that product is 0; a norm is the root of ``dot`` of a vector with itself.
 * Equal bytes from Numba and NumPy: one IEEE operation per node, ``exp log pow sin cos tan atan2`` from the C library.
 """
 

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import Attr, Node, Span
 from skyband.operators.expressions.canonical import canonical, name, walk
 from skyband.operators.expressions.errors import ExpressionError
 from skyband.operators.expressions.parser import _Parser, _Stop, parsed
 from skyband.operators.expressions.tokens import Token
 from skyband.operators.expressions.typed import AGGREGATIONS, NUMBERS, Builder
+from skyband.operators.expressions.vectors import AttributeKind
 from skyband.operators.spelling import closest
 
 AGGREGATES: Final[Mapping[str, str]] = {
@@ -74,7 +74,7 @@ class AggregateExpression:
 
 
 def parse_aggregates(
-    text: str, schema: Mapping[str, Kind], want: Literal["score", "predicate"], scales: Mapping[str, int] | None = None
+    text: str, schema: Mapping[str, AttributeKind], want: Literal["score", "predicate"], scales: Mapping[str, int] | None = None
 ) -> AggregateExpression:
     """Parse and type ``text`` over aggregates of rows with the columns of ``schema``. Raises ``ExpressionErrors`` as ``parse`` does.
 

@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeAlias
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Where times begin."""
 
-Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null", "units", "tokens", "characters"]
+Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null", "units", "tokens", "characters", "vector"]
 """``units``: a decimal as the whole number of its smallest units, which only aggregates read. ``tokens``: a set. ``characters``: the code
-points of a text, which stand in no tree."""
+points of a text, which stand in no tree. A ``vector`` is only ever an attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,11 @@ class Literal_(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attr(Node):
-    """An attribute of an object: ``side`` is "a", "b", or "" in expressions over one object."""
+    """An attribute of an object: ``side`` is "a", "b", or "" in expressions over one object. ``dimension``: of a vector."""
 
     side: str
     name: str
+    dimension: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

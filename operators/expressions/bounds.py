@@ -16,7 +16,8 @@ from skyband.operators.expressions.ast import Attr, Node
 from skyband.operators.expressions.canonical import walk
 from skyband.operators.expressions.codegen import Program, numba_module, numpy_module
 from skyband.operators.expressions.intervals import Intervals
-from skyband.operators.expressions.lower import FALSE, NUMBA, NUMPY, TRUE, Spelling
+from skyband.operators.expressions.lower import FALSE, TRUE
+from skyband.operators.expressions.spellings import NUMBA, NUMPY, Spelling
 
 KINDS = ("bound", "row_bound")
 MOST = 300

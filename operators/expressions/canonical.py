@@ -86,7 +86,7 @@ def attributes(node: Node) -> tuple[Column, ...]:
     found: dict[str, Column] = {}
     for n in walk(node):
         if isinstance(n, Attr):
-            found.setdefault(n.name, Column(n.name, cast(Kind, n.type)))
+            found.setdefault(n.name, Column(n.name, cast(Kind, n.type), dimension=n.dimension))
     return tuple(found.values())
 
 

@@ -1,8 +1,8 @@
 """Typed expressions -> block kernels over column matrices.
 
 A kernel reads two matrices, one row per attribute: ``fcols`` (float64, null is NaN, rows ``float_names``) and ``icols`` (int64, null is
-``NULL``, rows ``int_names``; text as codes, booleans as 0 and 1). A matrix without rows may have any shape (0, n). All arrays are writable,
-aligned and C-contiguous, exactly as the signatures say.
+``NULL``, rows ``int_names``; text as codes, booleans as 0 and 1). A vector has a row per dimension and one for its norm. A matrix without
+rows may have any shape (0, n). All arrays are writable, aligned and C-contiguous, exactly as the signatures say.
 
 Kernels of pairs also read ``pool`` (int64). For an attribute of kind ``characters`` or ``tokens``, ``icols`` holds offsets in it, or
 ``NULL``: at the offset is the number of values, and behind it the code points of the text, or the ascending codes of the set. It may be
@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from skyband.operators import jit
 from skyband.operators.base import F64, I64, AnyArray, Column
-from skyband.operators.expressions import bounds, codegen
+from skyband.operators.expressions import bounds, codegen, vectors
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import text_constants
 from skyband.operators.expressions.leaves import read_columns
@@ -168,7 +168,7 @@ class RowKernel(_Kernel):
 
     def evaluate(self, columns: Mapping[str, AnyArray], length: int | None = None) -> F64:
         """Scores (n,) of the objects in ``columns`` (as ``Arrivals.columns``); ``length`` is needed if no attribute is read."""
-        n = len(columns[(self.float_names + self.int_names)[0]]) if length is None else length
+        n = len(next(iter(columns.values()))) if length is None else length
         fcols = matrix(columns, self.float_names, np.float64, n)
         icols = matrix(columns, self.int_names, np.int64, n)
         out = np.empty(n, np.float64)
@@ -181,10 +181,15 @@ class RowKernel(_Kernel):
 
 
 def matrix(columns: Mapping[str, AnyArray], names: tuple[str, ...], dtype: type[np.generic], length: int) -> AnyArray:
-    """The named columns as rows of one C-contiguous matrix (len(names), length)."""
+    """The named columns as rows of one C-contiguous matrix (len(names), length); a name may be a row of a vector (``vectors.rows``)."""
     out = np.empty((len(names), length), dtype)
+    wanted = set(names)
+    rows: dict[str, F64] = {}
+    for name, column in columns.items():
+        if column.ndim == 2 and vectors.element_name(name, 0) in wanted:
+            rows |= vectors.rows(name, column)
     for row, name in enumerate(names):
-        out[row] = columns[name]
+        out[row] = rows[name] if name in rows else columns[name]
     return out
 
 
@@ -201,8 +206,9 @@ def _configuration(
     missing = [t for t in constants if t not in texts]
     if missing:
         raise ValueError(f"text constants without a code: {', '.join(map(repr, missing))}")
-    floats = dict.fromkeys([*(c.name for c in used.values() if c.kind == "float"), *extra_floats])
-    ints = dict.fromkeys([*(c.name for c in used.values() if c.kind != "float"), *extra_ints])
+    wide = [n for c in used.values() if c.kind == "vector" for n in vectors.row_names(c.name, c.dimension)]
+    floats = dict.fromkeys([*(c.name for c in used.values() if c.kind == "float"), *wide, *extra_floats])
+    ints = dict.fromkeys([*(c.name for c in used.values() if c.kind not in ("float", "vector")), *extra_ints])
     return tuple((t, int(texts[t])) for t in constants), tuple(floats), tuple(ints)
 
 

@@ -82,7 +82,7 @@ def read_columns(node: Node) -> tuple[Column, ...]:
 
 def _column(read: Attr, node: Node) -> Column:
     if read.name[:1] not in (DERIVED, CHARACTERS) or read is node:
-        return Column(read.name, cast(Kind, read.type))
+        return Column(read.name, cast(Kind, read.type), dimension=read.dimension)
     sources = dict.fromkeys(n.name for n in walk(node) if isinstance(n, Attr))
     return Column(read.name, cast(Kind, read.type), of_one_object(node), tuple(sources))
 

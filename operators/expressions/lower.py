@@ -21,6 +21,9 @@ from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Type, Unary
 from skyband.operators.expressions.formulas import FORMULAS
 from skyband.operators.expressions.leaves import compared, evaluated, leaf, limit_of
+from skyband.operators.expressions.spellings import Spelling
+from skyband.operators.expressions.vector_functions import vector_function
+from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS
 from skyband.operators.set_index.functions import SIMILARITIES
 
 TRUE, FALSE = "1", "0"
@@ -53,51 +56,7 @@ class Truth:
 Value: TypeAlias = Real | Whole | Truth
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """How one of the two paths writes an operation: templates for ``str.format``."""
-
-    loop: bool
-    real: str
-    whole: str
-    test: str
-    inverse: str
-    select: str
-    as_float: str
-    wrapping: str
-    functions: Mapping[str, str]
-    nan: str = "nan"
-
-
 _FUNCTIONS_OF_SETS: tuple[str, ...] = SIMILARITIES
-_C = {f: f"c_{f}" for f in ("exp", "log", "pow", "sin", "cos", "tan", "asin", "atan2")}
-
-NUMBA = Spelling(
-    loop=True,
-    real="({!r})",
-    whole="({})",
-    test="np.int64({} {} {})",
-    inverse="1 - {}",
-    select="select({}, {}, {})",
-    as_float="np.float64({})",
-    # Numba tells LLVM that int64 never overflows; it would be free to give anything, even where a flag says null
-    wrapping="np.int64(np.uint64({}) {} np.uint64({}))",
-    functions={"abs": "abs", "sqrt": "math.sqrt", "floor": "np.floor", "ceil": "np.ceil", "mod": "c_fmod", **_C},
-)
-"""Scalars of one loop iteration. Flags are int64, because Numba's booleans keep LLVM from vectorising."""
-
-NUMPY = Spelling(
-    loop=False,
-    real="np.float64({!r})",
-    whole="np.int64({})",
-    test="({} {} {})",
-    inverse="~{}",
-    select="np.where({}, {}, {})",
-    as_float="np.asarray({}).astype(np.float64)",
-    wrapping="{} {} {}",
-    functions={"abs": "np.abs", "sqrt": "np.sqrt", "floor": "np.floor", "ceil": "np.ceil", "mod": "np.fmod", **_C},
-)
-"""Whole arrays (length 1 for what does not depend on the column side). Flags are boolean arrays."""
 
 
 @dataclass
@@ -173,10 +132,14 @@ class Statements:
 
 @dataclass
 class Lowering(Statements):
-    """``column(attr)`` gives the code of an attribute and whether it is of the column side; ``texts`` the codes of text constants."""
+    """``column(attr)`` gives the code of an attribute and whether it is of the column side; ``texts`` the codes of text constants.
+
+    ``sums(function, x, y)`` gives the same of a sum over the dimensions of two vectors, ``function`` being "dot" or "squares".
+    """
 
     column: Callable[[Attr], tuple[str, bool]]
     texts: Mapping[str, int]
+    sums: Callable[[str, Attr, Attr], tuple[str, bool]]
     _nodes: dict[int, Value] = field(default_factory=dict, init=False)
 
     # ------------------------------------------------------------------ values
@@ -234,14 +197,17 @@ class Lowering(Statements):
 
     def _attribute(self, node: Attr) -> Value:
         name = self._read(node)
-        if node.type == "float":
+        if node.type in ("float", "vector"):  # the first number of a vector stands for it: if one is null, all are
             return Real(name)
         if node.type == "bool":
             return Truth(self.test(name, "==", self.spelling.whole.format(1)), self.test(name, "==", self.spelling.whole.format(0)))
         return Whole(name, self.test(name, "!=", self.spelling.whole.format(NULL)))
 
     def _read(self, node: Attr) -> str:
-        code, varies = self.column(node)
+        return self.take(*self.column(node))
+
+    def take(self, code: str, varies: bool) -> str:
+        """The variable that holds ``code``, which reads the column side if it ``varies``."""
         name = self.emit(code)
         if varies:
             self._varying.add(name)
@@ -337,6 +303,8 @@ class Lowering(Statements):
     # ------------------------------------------------------------------ functions
 
     def _function(self, node: Call) -> Value:
+        if node.fn in VECTOR_FUNCTIONS:
+            return Real(vector_function(self, node.fn, *node.args))
         if node.fn == "where":
             return self._where(self._truth(node.args[0]).true, node.args[1], node.args[2], node.type)
         if node.type in ("time", "duration"):

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Literal
 
-from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import EPOCH, Node, Span
 from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors
 from skyband.operators.expressions.tokens import CASE_WORDS, Token, tokenize
 from skyband.operators.expressions.typed import AGGREGATIONS, COMPARISONS, MAX_DEPTH, Builder
+from skyband.operators.expressions.vectors import AttributeKind
 from skyband.operators.spelling import closest
 
 UNITS: Mapping[str, int] = {
@@ -324,7 +324,7 @@ class _Parser:
 
 def parse(
     text: str,
-    schema: Mapping[str, Kind],
+    schema: Mapping[str, AttributeKind],
     sides: Sequence[str] = ("a", "b"),
     want: Literal["score", "predicate"] | None = None,
 ) -> Node:

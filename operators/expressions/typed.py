@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from skyband.operators.base import TOKENS, Kind
+from skyband.operators.base import TOKENS
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Span, Type, Unary
 from skyband.operators.expressions.errors import ExpressionError
 from skyband.operators.expressions.leaves import SET_FUNCTIONS, TEXT_FUNCTIONS
 from skyband.operators.expressions.text_rules import type_of_set_function, type_of_text_function
+from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS, AttributeKind, Vector
 from skyband.operators.spelling import closest
 
 MAX_DEPTH = 100
@@ -26,6 +27,7 @@ FUNCTIONS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("sign", "ceil", "round", "sin", "cos", "tan", "radians"), (1, 1)), "mod": (2, 2), "atan2": (2, 2),
     "haversine": (4, 4), "coalesce": (2, 99),
     "length": (1, 1), "lower": (1, 1), "substring": (2, 3), "edit_distance": (2, 3), **dict.fromkeys(SET_FUNCTIONS, (2, 2)),
+    **dict.fromkeys(VECTOR_FUNCTIONS, (2, 2)),
 }  # fmt: skip
 """Function -> least and greatest number of arguments."""
 _MEANT: Mapping[str, str] = {
@@ -50,14 +52,14 @@ _INT_LIMIT = 2**63 - 1
 _WORDS: Mapping[Type, str] = {
     "float": "a number", "int": "a number", "text": "a text", "bool": "a condition",
     "time": "a time", "duration": "a duration", "null": "null", "units": "a number",
-    "tokens": "a set of tokens", "characters": "a text",
+    "tokens": "a set of tokens", "characters": "a text", "vector": "a vector",
 }  # fmt: skip
 
 
 class Builder:
     """Typed nodes over the attributes of ``schema``; ``report`` gets the errors."""
 
-    def __init__(self, schema: Mapping[str, Kind], sides: Sequence[str], report: Callable[[ExpressionError], None]):
+    def __init__(self, schema: Mapping[str, AttributeKind], sides: Sequence[str], report: Callable[[ExpressionError], None]):
         self.schema = schema
         self.sides = tuple(sides)
         self._report = report
@@ -130,8 +132,11 @@ class Builder:
         if kind == "list":
             if TOKENS + name in self.schema:
                 return self._keep(Attr(side=side or "", name=name, type="tokens", span=span))
-            self.error(f"{name} is a list: only sets of tokens are made of lists", span)
+            hint = f"a list of numbers that all rows have as many of is declared under vectors, such as vectors: {{{name}: 384}}"
+            self.error(f"{name} is a list: only sets of tokens and vectors are made of lists", span, hint=hint)
             return None
+        if isinstance(kind, Vector):
+            return self._keep(Attr(side=side or "", name=name, type="vector", dimension=kind.dimension, span=span))
         return self._keep(Attr(side=side or "", name=name, type=kind, span=span))
 
     def _unknown(self, prefix: str, name: str, span: Span) -> None:
@@ -194,7 +199,7 @@ class Builder:
             hint = "; an instant is written timestamp '2015-01-31 12:00:00'" if {x.type, y.type} == {"time", "text"} else ""
             self.error(f"{_WORDS[x.type]} and {_WORDS[y.type]} cannot be compared{hint}", span)
             return False
-        if not self._no_set(x):
+        if not all([self._no_set(x), self._no_vector(x, op)]):
             return False
         if x.type in ("text", "bool") and op not in ("=", "<>"):
             self.error(f"{'texts' if x.type == 'text' else 'conditions'} can only be compared with = and <>, not with {op}", span)
@@ -249,6 +254,8 @@ class Builder:
         kinds = {n.type for n in nodes}
         if name == "where":
             return self._branches(nodes[1], nodes[2], span, "where(...)") if self._condition(nodes[0], "where") else None
+        if name in VECTOR_FUNCTIONS and (name not in SET_FUNCTIONS or "vector" in kinds):
+            return "float" if self._vectors(name, nodes, span) else None
         if name in TEXT_FUNCTIONS:
             return type_of_text_function(name, nodes, span, lambda n: _WORDS[n.type], self.error)
         if name in SET_FUNCTIONS:
@@ -258,6 +265,18 @@ class Builder:
         if not all([self._number(n, name) for n in nodes]):  # a list: every argument is to be reported
             return None
         return "duration" if name in ("abs", "min", "max") and kinds == {"duration"} else "float"
+
+    def _vectors(self, name: str, nodes: tuple[Node, ...], span: Span) -> bool:
+        good = True
+        for n in nodes:
+            if not isinstance(n, Attr) or n.type != "vector":
+                self.error(f"{name} needs a vector, this is {_WORDS[n.type]}", n.span)
+                good = False
+        dimensions = [n.dimension for n in nodes if isinstance(n, Attr)]
+        if good and len(set(dimensions)) > 1:
+            self.error(f"{name} needs vectors of one dimension, these have {dimensions[0]} and {dimensions[1]}", span)
+            good = False
+        return good
 
     def case(self, whens: Sequence[tuple[Node | None, Node | None]], otherwise: Node | None, span: Span) -> Node | None:
         """``case when condition then x ... else otherwise end``: nested ``where``."""
@@ -286,6 +305,9 @@ class Builder:
         kinds = {x.type, y.type}
         if not all([self._no_set(x), self._no_set(y)]):
             return None
+        if "vector" in kinds:
+            self.error(f"{whose} cannot give a vector", span)
+            return None
         if len(kinds) == 1 and x.type not in ("int", "null"):
             return x.type
         if kinds <= {"float", "int", "null"} or kinds <= {"float", "int", "duration"}:
@@ -301,6 +323,13 @@ class Builder:
         if x.type not in NUMBERS:
             hint = "; subtract two times first" if x.type == "time" else ""
             self.error(f"{whose} needs a number, this is {_WORDS[x.type]}{hint}", x.span)
+            return False
+        return True
+
+    def _no_vector(self, x: Node, op: str) -> bool:
+        if x.type == "vector":
+            *most, last = VECTOR_FUNCTIONS
+            self.error(f"vectors cannot be compared with {op}; compare their {', '.join(most)} or {last}", x.span)
             return False
         return True
 

@@ -12,7 +12,9 @@ def missing(arrivals: Arrivals, column: Column) -> AnyArray:
     if column.kind in ("tokens", "characters"):
         return ~present(arrivals.ragged[column.name], column.kind == "tokens")
     values = arrivals.columns[column.name]
-    found: AnyArray = np.isnan(values) if column.kind == "float" else values == NULL
+    if column.kind == "vector":
+        values = values[:, 0]
+    found: AnyArray = values == NULL if values.dtype == np.int64 else np.isnan(values)
     return found
 
 

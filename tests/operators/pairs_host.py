@@ -11,6 +11,7 @@ import numpy as np
 
 from skyband.operators.base import NULL, Arrivals, Window
 from skyband.operators.expressions import parse
+from skyband.operators.expressions.vectors import Vector
 from skyband.operators.matches.operator import ScoredMatches
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
@@ -20,9 +21,21 @@ from tests.operators.host import blocks_of, in_order, play
 from tests.operators.host import cuts_of as cuts_of
 from tests.oracles import pairs as oracle
 
-SCHEMA: Any = {"x": "float", "y": "float", "g": "int", "side": "text"}
+SCHEMA: Any = {"x": "float", "y": "float", "g": "int", "side": "text", "e": Vector(3)}
 SHAPES = ("few", "few", "equal", "rising", "falling", "real", "walk", "infinite", "duplicates")
 Score = Callable[[dict[str, Any], dict[str, Any]], float]
+
+
+def _dot(x: Any, y: Any) -> float:
+    total = 0.0
+    for p, q in zip(x.tolist(), y.tolist(), strict=True):
+        total += p * q
+    return total
+
+
+def _cosine(x: Any, y: Any) -> float:
+    norms = math.sqrt(_dot(x, x)) * math.sqrt(_dot(y, y))
+    return math.nan if norms == 0 else _dot(x, y) / norms
 
 
 def _known(*values: Any) -> bool:
@@ -38,6 +51,9 @@ SCORES: dict[str, Score] = {
     "(a.x - b.x) / (a.y - b.y)": lambda a, b: (a["x"] - b["x"]) / (a["y"] - b["y"]),
     "-(a.x + b.x)": lambda a, b: -(a["x"] + b["x"]),
     "a.x * 0 + b.x * 0": lambda a, b: a["x"] * 0 + b["x"] * 0,
+    "cosine(a.e, b.e)": lambda a, b: _cosine(a["e"], b["e"]),
+    "l2(b.e, a.e) + a.x": lambda a, b: math.sqrt(_dot(b["e"] - a["e"], b["e"] - a["e"])) + a["x"],
+    "dot(a.e, b.e) / dot(b.e, b.e)": lambda a, b: np.float64(_dot(a["e"], b["e"])) / _dot(b["e"], b["e"]),
     "sqrt(a.x - b.y)": lambda a, b: np.sqrt(a["x"] - b["y"]),
 }
 WHERES: dict[str | None, Score] = {
@@ -92,7 +108,10 @@ def random_stream(rng: np.random.Generator, rows: int, keys: int, shape: str) ->
     side = rng.integers(0, 3, rows)
     for c in (g, side):
         c[rng.random(rows) < 0.05] = NULL
-    return Stream(time, key, seq, {"x": values(), "y": values(), "g": g, "side": side})
+    columns = {"x": values(), "y": values(), "g": g, "side": side}
+    e = rng.integers(-1, 3, (rows, 3)).astype(float) / rng.choice([1, 3])
+    e[rng.random(rows) < 0.05] = np.nan
+    return Stream(time, key, seq, {**columns, "e": e})
 
 
 def random_window(rng: np.random.Generator, largest: Window | None = None) -> Window:
@@ -157,6 +176,7 @@ JOBS: tuple[tuple[str, str | None], ...] = (
     ("-(a.x + b.x)", "a.g = 1 and b.g = 2 and a.x >= b.y"),
     ("a.x * 0 + b.x * 0", None),
     ("a.x * b.y", "a.side <> 'buy'"),
+    ("cosine(a.e, b.e)", None),
 )
 """A few of the combinations, so that not everything has to be compiled; ``everything`` in ``random_case`` draws from all."""
 

@@ -98,9 +98,9 @@ def shared(context: Context, entries: Sequence[QueryEntry], more: Callable[[Any]
     def key(m: QueryEntry) -> _Key:
         query = cast(ScoredQuery, m.query)
         scoring = context.scoring(str(query.scoring))
-        score = parse(scoring_text(scoring), context.kinds, ("a", "b"), "score")
+        score = parse(scoring_text(scoring), context.pair_kinds, ("a", "b"), "score")
         scores.setdefault(canonical(score), score)
-        where = parse(query.where, context.kinds, ("a", "b"), "predicate") if query.where is not None else None
+        where = parse(query.where, context.pair_kinds, ("a", "b"), "predicate") if query.where is not None else None
         if where is not None:
             wheres.setdefault(canonical(where), where)
         best = query.min_score if scoring.direction == "min" else query.max_score

@@ -91,7 +91,7 @@ def shared(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Shared]:
 
     def key(m: QueryEntry) -> _Key:
         query = cast(SetQuery, m.query)
-        where = parse(query.where, context.kinds, ("a", "b"), "predicate") if query.where is not None else None
+        where = parse(query.where, context.pair_kinds, ("a", "b"), "predicate") if query.where is not None else None
         if where is not None:
             wheres.setdefault(canonical(where), where)
         return _Key(str(query.tokens), query.similarity, canonical(where) if where is not None else None, sides_key(query.between))

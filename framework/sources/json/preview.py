@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,9 @@ def _of_json(value: Any, f: Field) -> Any:
         return _json_text(value)
     if f.type == "array<string>":
         return [None if v is None else v if isinstance(v, str) else _json_text(v) for v in value]
+    if f.type in ("array<float>", "array<double>"):
+        element = replace(f, type=f.type.removeprefix("array<").removesuffix(">"))
+        return [None if v is None else _of_json(v, element) for v in value]
     if isinstance(value, str) and f.type not in ("string", "boolean"):
         return value_of_text(value, f)
     if f.type in ("double", "float"):

@@ -18,7 +18,7 @@ _READ: Final[Mapping[str, tuple[str, ...]]] = {
     "string": ("string",), "enum": ("string",), "int": ("int", "bigint", "double"), "long": ("bigint",), "float": ("float", "double"),
     "double": ("double",), "boolean": ("boolean",), "int/date": ("date",), "long/timestamp-millis": ("timestamp",),
     "long/timestamp-micros": ("timestamp",), "array of string": ("array<string>",), "array of int": ("array<int>", "array<bigint>"),
-    "array of long": ("array<bigint>",),
+    "array of long": ("array<bigint>",), "array of float": ("array<float>", "array<double>"), "array of double": ("array<double>",),
 }  # fmt: skip
 """A field's type (with its logical type, if that counts) -> what a column of it may be declared as: nothing is lost by any."""
 _LOGICAL: Final = frozenset(name for name in _READ if "/" in name)

@@ -23,6 +23,7 @@ from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.checks.sink import check_sink
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.checks.tokens import check_tokens
+from skyband.framework.spec.checks.vectors import check_vectors
 from skyband.framework.spec.expressions.sql import SqlResult, check_sql
 from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
 from skyband.framework.spec.models.quality import RowCondition, RowExpectation, TableCheck
@@ -41,6 +42,7 @@ def check(doc: Document, job: Job) -> None:
     _run(scope)
     _window(scope)
     check_tokens(scope)
+    check_vectors(scope)
     check_queries(scope)
     _schedule(scope)
     check_sink(scope)

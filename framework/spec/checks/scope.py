@@ -14,6 +14,7 @@ from skyband.framework.spec.models.job import Job, kind_of, token_kinds
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import CHARACTERS_OF_A_TOKEN
 from skyband.operators.base import Kind
+from skyband.operators.expressions.vectors import AttributeKind, Vector
 
 PAIR_SIDES: Final = ("a", "b")
 """Sides of an expression over two rows."""
@@ -57,10 +58,10 @@ class Scope:
             self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_value(path), hint)
         return False
 
-    def key_column(self, path: Path, name: str) -> bool:
+    def key_column(self, path: Path, name: str, lists: bool = False) -> bool:
         """Like ``column``, for a name that is a key of a mapping."""
         if name in self.types and not self.doc.bad(path):
-            return not self._is_list(name, self.doc.where_key(path))
+            return lists or not self._is_list(name, self.doc.where_key(path))
         if self.doc.bad(path) or not self.columns_known:
             return name in self.types
         self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_key(path), did_you_mean(name, self.types))
@@ -71,7 +72,7 @@ class Scope:
         type_ = self.types[name]
         if type_ is None or kind_of(type_) != "list":
             return False
-        use = "use the list under 'tokens:', or derive a text or a number from it in a transform"
+        use = "use the list under 'tokens:' or 'vectors:', or derive a text or a number from it in a transform"
         self.doc.add("SKY-E126", f"'{name}' is a list ({type_})", where, use)
         return True
 
@@ -93,8 +94,8 @@ class Scope:
         sides: tuple[str, ...],
         want: Literal["score", "predicate"],
         at: Path | None = None,
-        more: Mapping[str, Kind] | None = None,
-        only: Mapping[str, Kind] | None = None,
+        more: Mapping[str, AttributeKind] | None = None,
+        only: Mapping[str, AttributeKind] | None = None,
         aggregates: bool = False,
     ) -> bool:
         """Check an expression and return True if it is valid.
@@ -111,7 +112,8 @@ class Scope:
         self.doc.work.take(len(text) // CHARACTERS_OF_A_TOKEN)
         if self.doc.too_much(at or path):
             return False
-        known = {**kinds, **self._token_kinds(), **(more or {})} if only is None else only
+        vectors = {c: Vector(d) for c, d in self.job.vectors.items() if c in kinds and sides == PAIR_SIDES}
+        known = {**kinds, **self._token_kinds(), **vectors, **(more or {})} if only is None else only
         mistakes = check_expression(text, known, sides, want, aggregates)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.job import Tokens, kind_of
+from skyband.framework.spec.models.job import VECTOR_TYPES, Tokens, kind_of
 from skyband.framework.spec.parsing.document import Path
 
 MAX_WORDS = 200
@@ -38,6 +38,9 @@ def _check_column(s: Scope, path: Path, tokens: Tokens) -> None:
     if kind not in ("text", "list"):
         hint = "derive a text from it first, such as cast(x as string)"
         s.doc.add("SKY-E126", f"tokens need a list or a text column, but '{tokens.column}' is {type_}", s.doc.where_value(at), hint)
+    if type_ in VECTOR_TYPES:
+        hint = "tokens are texts or whole numbers; 'vectors:' compares lists of other numbers"
+        s.doc.add("SKY-E126", f"tokens need a list of tokens, but '{tokens.column}' is {type_}", s.doc.where_value(at), hint)
     for field in ("separator", "words"):
         if kind == "list" and getattr(tokens, field) is not None and not s.doc.bad((*path, field)):
             said = f"'{field}' is for texts, but '{tokens.column}' is a list, whose elements are the tokens"

@@ -18,7 +18,7 @@ from skyband.framework.spec.models.job import (
     Term,
 )
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES
-from skyband.operators.base import Kind
+from skyband.operators.expressions.vectors import AttributeKind
 from skyband.operators.spelling import closest
 
 
@@ -33,7 +33,7 @@ class Mistake:
 
 
 def check_expression(
-    text: str, kinds: Mapping[str, Kind], sides: tuple[str, ...], want: Literal["score", "predicate"], aggregates: bool = False
+    text: str, kinds: Mapping[str, AttributeKind], sides: tuple[str, ...], want: Literal["score", "predicate"], aggregates: bool = False
 ) -> list[Mistake]:
     """Everything that is wrong with an expression, or with one over ``aggregates``; empty if it is good."""
     from skyband.operators.expressions.aggregates import parse_aggregates
@@ -55,7 +55,7 @@ def check_expression(
     return []
 
 
-def used_names(text: str, kinds: Mapping[str, Kind], want: Literal["score", "predicate"]) -> set[str]:
+def used_names(text: str, kinds: Mapping[str, AttributeKind], want: Literal["score", "predicate"]) -> set[str]:
     """The columns that an expression over single rows reads; none if it has mistakes."""
     from skyband.operators.expressions.canonical import attributes
     from skyband.operators.expressions.errors import ExpressionErrors
@@ -67,7 +67,7 @@ def used_names(text: str, kinds: Mapping[str, Kind], want: Literal["score", "pre
         return set()
 
 
-def _hint(suggestion: str | None, kinds: Mapping[str, Kind]) -> str | None:
+def _hint(suggestion: str | None, kinds: Mapping[str, AttributeKind]) -> str | None:
     if suggestion is None:
         return None
     name = suggestion.split(".")[-1]
@@ -125,7 +125,7 @@ class LocalScore(NamedTuple):
     of_one_sign: bool
 
 
-def local_score(text: str, kinds: Mapping[str, Kind]) -> LocalScore:
+def local_score(text: str, kinds: Mapping[str, AttributeKind]) -> LocalScore:
     """Return what is known of a valid expression over pairs. O(length)."""
     from skyband.operators.expressions.canonical import attributes
     from skyband.operators.expressions.monotone import loosely_monotone, sign

@@ -39,8 +39,12 @@ from skyband.operators.base import TOKENS, Kind
 TYPES: Final[dict[str, Kind]] = {
     "string": "text", "int": "int", "bigint": "int", "double": "float", "float": "float", "boolean": "bool", "timestamp": "time",
     "date": "time", "array<string>": "list", "array<int>": "list", "array<bigint>": "list",
+    "array<float>": "list", "array<double>": "list",
 }  # fmt: skip
 """Column types of a spec and their kinds in operators. ``decimal(p,s)`` is a float in operators."""
+
+VECTOR_TYPES: Final = ("array<float>", "array<double>")
+"""Column types that vectors are made of."""
 
 TYPE_ALIASES: Final[dict[str, str]] = {
     "integer": "int",
@@ -52,6 +56,7 @@ TYPE_ALIASES: Final[dict[str, str]] = {
 }
 
 MAX_TOKENS: Final = 1_000_000
+MAX_DIMENSION: Final = 4096
 
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
@@ -318,6 +323,9 @@ class Tokens(Model):
     )
 
 
+Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION), WHOLE]
+
+
 def _trigger(value: Any) -> Any:
     return "<once>" if isinstance(value, str) and value.strip().lower() == "once" else "<duration>"
 
@@ -357,6 +365,11 @@ class Job(Model):
     window: WindowSpec = Field(description="The largest window a query may use.")
     scoring: dict[Name, Scoring] = Field(default_factory=dict, description="Scoring functions by name.")
     tokens: dict[Name, Tokens] = Field(default_factory=dict, description="Sets of tokens by name, which set queries compare.")
+    vectors: dict[Name, Dimension] = Field(
+        default_factory=dict,
+        description="Vectors that expressions over pairs compare: list column (array<float>, array<double>) -> its dimension. Rows with "
+        "another number of elements, or with one that is null or not finite, are rejected.",
+    )
     # `models.walk` finds the model of a query by its `type`.
     queries: dict[Name, QueryModel] = Field(min_length=1, description="Queries by name. Every query has tables of its own.")
     sink: Sink = Field(description="Where the job writes its tables.")

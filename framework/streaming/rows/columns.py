@@ -47,6 +47,17 @@ def _own(column: pa.ChunkedArray) -> AnyArray:
     return np.require(column.to_numpy(), requirements=["C", "W"])
 
 
+def vectors(column: pa.ChunkedArray, dimension: int) -> npt.NDArray[np.float64]:
+    """Return lists of ``dimension`` numbers as float64 (n, dimension), a null list as NaN. O(n dimension)."""
+    out = np.full((len(column), dimension), np.nan)
+    at = 0
+    for chunk in column.chunks:
+        there = chunk.is_valid().to_numpy(zero_copy_only=False)
+        out[at : at + len(chunk)][there] = chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, dimension)
+        at += len(chunk)
+    return out
+
+
 def ragged(column: pa.ChunkedArray) -> Ragged:
     """Return a column of lists of codes, none null, as ``Ragged``."""
     whole = column.combine_chunks()
@@ -103,6 +114,8 @@ def operator_column(rows: pa.Table, wanted: Column, codes: TextCodes) -> AnyArra
     Raises pa.ArrowInvalid if the column cannot be read as its kind (a plan never asks for that).
     """
     column, kind = stream_column(rows, wanted), wanted.kind
+    if kind == "vector":
+        return vectors(column, wanted.dimension)
     if kind == "float":
         return floats(column)
     if kind == "text":

@@ -26,7 +26,7 @@ from skyband.framework.base.messages import (
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASON, STOPS, count_name
 from skyband.framework.base.types import STAMP
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming.rows import blocks, rejects, reports, tokens
+from skyband.framework.streaming.rows import blocks, rejects, reports, tokens, vectors
 from skyband.framework.streaming.rows.config import CAPPED, KEY_HASHES, WARNED, WATERMARK, HostConfig
 from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_it_is
 
@@ -105,7 +105,9 @@ class Pack:
         names = self.config.row_schema().names
         if CAPPED in table.column_names:
             names = [*names, CAPPED]
-        table = reports.judged(self._with_tokens(table), self.config.intake.reports, self.config.texts)
+        table = reports.judged(
+            vectors.judged(self._with_tokens(table), self.config.intake.vectors), self.config.intake.reports, self.config.texts
+        )
         reason = table[REASON]
         self._note_latest(table, counts)
         data = table.select(names)

@@ -137,13 +137,8 @@ def header_of(home: Path) -> list[str] | None:
 
 def type_of(ddl: str) -> str:
     """Return a column type of a spec as a type of DuckDB."""
-    known = {
-        "timestamp": "timestamptz",
-        "string": "varchar",
-        "float": "real",
-        "int": "integer",
-        "boolean": "boolean",
-        "array<string>": "varchar[]",
-    }
-    assert re.fullmatch(r"[a-z]+(\(\d+,\s*\d+\)|<string>)?", ddl), ddl
+    if ddl.startswith("array<"):
+        return f"{type_of(ddl.removeprefix('array<').removesuffix('>'))}[]"
+    known = {"timestamp": "timestamptz", "string": "varchar", "float": "real", "int": "integer", "boolean": "boolean"}
+    assert re.fullmatch(r"[a-z]+(\(\d+,\s*\d+\))?", ddl), ddl
     return known.get(ddl, ddl)

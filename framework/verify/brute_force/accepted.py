@@ -20,7 +20,7 @@ from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.bucket.deletions import DELETES
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.rows import rejects, reports, tokens
+from skyband.framework.streaming.rows import rejects, reports, tokens, vectors
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.verify.brute_force.expressions import holds
 from skyband.framework.verify.brute_force.objects import Accepted, values_of
@@ -35,6 +35,8 @@ def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -
     found = rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
     for node in plan.intake.tokens:
         found = found.filter(pc.is_null(tokens.reasons(node, tokens.sets(node, found[node.column], tokens.key_of("")))))
+    for vector in plan.intake.vectors:
+        found = found.filter(pc.is_null(vectors.reasons(vector, found[vector.column])))
     for reporting in plan.intake.reports:
         found = found.filter(pc.is_null(reports.reasons(reporting, found, plan.texts)))
     return found

@@ -11,6 +11,7 @@ is not null is a number.
 * ``exp``, ``log``, ``pow`` and trigonometric functions are the C library's, one number at a time: NumPy's own round otherwise.
 * ``mod`` has the sign of its first argument, ``round`` rounds halves away from zero. ``haversine`` is in metres on a sphere with the mean
   radius of the Earth; a latitude beyond a pole gives null.
+* ``dot`` and ``l2`` add over the dimensions in order, from 0.0; ``cosine`` is null where the product of the norms is 0.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 @dataclass(frozen=True, slots=True)
 class Values:
     """A column: ``value`` float64, int64 (whole numbers, instants, durations, texts as ``text_number``) or bool; ``valid``: not null.
+
+    Vectors are float64 (rows, dimension).
 
     Where a value is null, ``value`` holds anything.
     """
@@ -299,9 +302,24 @@ def _haversine(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
     return 2 * 6_371_008.8 * math.asin(min(1.0, math.sqrt(hav)))
 
 
+def _in_order(terms: Any) -> Any:
+    """Return the sums of rows of terms, added one after the other to 0.0."""
+    return np.add.accumulate(np.concatenate([np.zeros((len(terms), 1)), terms], axis=1), axis=1)[:, -1]
+
+
+def _dot(x: Any, y: Any) -> Any:
+    return _in_order(x * y)
+
+
+def _cosine(x: Any, y: Any) -> Any:
+    norms = np.sqrt(_dot(x, x)) * np.sqrt(_dot(y, y))
+    return np.where(norms == 0, math.nan, _dot(x, y) / norms)
+
+
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor, "min": _least, "max": _greatest, "log": _each(_log), "exp": _each(_exp),
     "pow": _each(_pow), "sign": _sign, "ceil": np.ceil, "round": _each(_round), "mod": _each(_mod), "radians": _each(math.radians),
     "sin": _each(_finite(math.sin)), "cos": _each(_finite(math.cos)), "tan": _each(_finite(math.tan)), "atan2": _each(math.atan2),
     "haversine": _each(_haversine),
+    "dot": _dot, "l2": lambda x, y: np.sqrt(_in_order((x - y) ** 2)), "cosine": _cosine,
 }  # fmt: skip

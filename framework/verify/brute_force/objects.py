@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -157,6 +158,10 @@ def values_of(column: pa.ChunkedArray, kind: str) -> Values:
     if kind == "float":
         floats = column.cast(pa.float64()).to_numpy()
         return Values(floats, valid & ~np.isnan(floats))
+    if kind == "vector":
+        lists = column.combine_chunks().to_pylist()
+        size = max((len(x) for x in lists if x is not None), default=0)
+        return Values(np.array([x or [math.nan] * size for x in lists], np.float64).reshape(len(lists), size), valid)
     if kind == "text":
         known = column.cast(pa.string()).combine_chunks().dictionary_encode()
         numbers = np.array([text_number(t) for t in known.dictionary.to_pylist()], np.int64)

@@ -80,7 +80,7 @@ MISTAKES = [
     ("table: seen_changes", "table: seen_skyband", "SKY-E122", "seen_skyband", "the only table of this query is seen_changes"),
     ("column: score}]", "column: cause}]", "SKY-E120", "cause", "columns:"),
     ("  seen: {", "  seen_now: {type: topk, scoring: x, k: 1}\n  seen: {", "SKY-E123", "seen", "rename"),
-    ("array<string>", "array<double>", "SKY-E113", "array<double>", None),
+    ("array<string>", "array<decimal>", "SKY-E113", "array<decimal>", None),
 ]
 
 
