@@ -45,7 +45,7 @@ class Facts(NamedTuple):
 _DIRECTIONS: Final = Trend.RISES | Trend.FALLS
 _UNKNOWN: Final = Facts(Trend.NONE, Sign.UNKNOWN)
 _RISING: Final = frozenset({"sqrt", "exp", "log", "floor", "ceil", "round", "sign", "radians"})
-_NOT_NEGATIVE: Final = frozenset({"sqrt", "exp"})
+_NOT_NEGATIVE: Final = frozenset({"sqrt", "exp", "haversine", "length", "edit_distance", "jaccard", "dice", "overlap"})
 _SIGN_STAYS: Final = frozenset({"floor", "ceil", "round", "sign", "radians"})
 
 
@@ -104,8 +104,6 @@ def _call(node: Call, parts: list[Facts]) -> Facts:
     match node.fn:
         case "abs":
             return _size(x)
-        case "haversine":
-            return Facts(Trend.NONE, Sign.NOT_NEGATIVE)
         case "min":
             return _negated(reduce(_greater, map(_negated, parts)))
         case "max":
@@ -116,7 +114,7 @@ def _call(node: Call, parts: list[Facts]) -> Facts:
             return parts[1 if condition.negated else 2]  # of values that are not null
         case "where" if x.trend is Trend.CONSTANT:
             return Facts(_either(parts[1].trend, parts[2].trend), parts[1].sign & parts[2].sign)
-    return _UNKNOWN
+    return Facts(Trend.NONE, Sign.NOT_NEGATIVE if node.fn in _NOT_NEGATIVE else Sign.UNKNOWN)
 
 
 def _sign_of(value: float) -> Sign:

@@ -92,8 +92,9 @@ def test_what_is_proven_holds(text: str) -> None:
         ("coalesce(b.x, 0) - coalesce(a.x, 0)", True, Sign.UNKNOWN),
         ("where(a.x is null, 5, a.x) * b.x", True, Sign.UNKNOWN),
         ("haversine(a.x, 0, b.x, 0)", False, Sign.NOT_NEGATIVE),
+        ("sqrt(edit_distance(a.s, b.s))", False, Sign.NOT_NEGATIVE),
     ],
 )
 def test_proofs(text: str, proven: bool, of_sign: Sign) -> None:
-    node = parse(text, SCHEMA, ("a", "b"), "score")
+    node = parse(text, {**SCHEMA, "s": "text"}, ("a", "b"), "score")
     assert (loosely_monotone(node), sign(node)) == (proven, of_sign)
