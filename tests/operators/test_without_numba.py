@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from skyband.operators.contract_rows import random_rows
 from skyband.operators.jit import HAVE_NUMBA
 from tests.operators import (
     host,
@@ -20,6 +21,7 @@ from tests.operators import (
     pairs_host,
     sets_host,
     test_capped_pairs,
+    test_contract,
     test_groups,
     test_skyline,
     test_threshold,
@@ -116,6 +118,17 @@ def matches(seed: int) -> Iterable[Any]:
     return pairs(sets_host, sets_host.random_matches_case, seed)
 
 
+def pairs_of_texts(seed: int) -> Iterable[Any]:
+    operators = [op for name, op in test_contract.OPERATORS.items() if "texts" in name]
+    operator = operators[seed % len(operators)]
+    rows = random_rows(operator, rng_of(seed), 60, 2)
+    logic, codes = operator.build(None), rows.first_codes()
+    half = int(np.searchsorted(rows.time, rows.time[len(rows) // 2]))
+    for at, until in ((np.arange(half), int(rows.time[half])), (np.arange(half, len(rows)), rows.end)):
+        found = logic.advance(rows.block(at, codes), until)
+        yield [x.tolist() for x in (found.query, found.key, found.at, found.step, found.pos, found.sign, found.score, found.items)]
+
+
 def loyalty(seed: int) -> Iterable[Any]:
     case = loyalty_host.random_case(seed, 30)
     run = loyalty_host.run(case, loyalty_host.random_cuts(case, rng_of(seed), 0.4), restore=True, few=seed % 3)
@@ -149,6 +162,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "topk_similar_sets": (topk_similar_sets, 500, 560),
     "similar_sets": (similar_sets, 500, 540),
     "matches": (matches, 500, 540),
+    "pairs_of_texts": (pairs_of_texts, 500, 560),
     "loyalty": (loyalty, 500, 530),
     "groups": (groups, 0, 45),
 }

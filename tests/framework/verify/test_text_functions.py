@@ -21,7 +21,7 @@ QUERIES = """\
   sides: {type: topk_pairs, scoring: close, k: 3, between: {column: side, a: a, b: b}, window: {time: 2 hours}}
   spread: {type: topk_pairs, scoring: names, k: 4, max_per_object: 1, min_score: 1}
   similar: {type: topk_pairs, scoring: alike, k: 5, window: {count: 30}}
-  hourly: {type: topk_pairs, scoring: common, k: 3, every: 1 hour, where: "substring(a.words, 1, 1) <> substring(b.words, 1, 1)"}
+  hourly: {type: topk_pairs, scoring: common, k: 3, every: 1 hour, where: "substring(a.words, 3, 1) <> substring(b.words, 3, 1)"}
   twins: {type: topk_similar_sets, tokens: words, k: 3, where: "edit_distance(a.words, b.words) > 1 and overlap(a.parts, b.parts) > 1"}
   seen: {type: matches, tokens: words, k: 2, where: "edit_distance(a.words, b.words, 4) is not null"}
   shortest: {type: topk, scoring: typed, k: 4, where: "lower(side) = 'a' or length(words) < 8"}
