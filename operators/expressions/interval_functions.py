@@ -68,13 +68,13 @@ def _wave(code: Arithmetic, fn: str, x: Reals) -> Reals:
     even = code.test(code.call("floor", half), "==", half)
     one = code.both(near, code.test(last, "==", code.emit(f"{first} + {code.real(1.0)}", first)))
     none = code.both(near, code.test(last, "==", first))
-    peak, trough = (even, code.test(code.call("floor", half), "!=", half)) if fn == "cos" else (
+    peak, lowest = (even, code.test(code.call("floor", half), "!=", half)) if fn == "cos" else (
         code.test(code.call("floor", half), "!=", half), even,
     )  # fmt: skip
     ends = code.call(fn, x.least), code.call(fn, x.greatest)
     bottom, top = code.down(code.real(-1.0)), code.up(code.real(1.0))
     least = code.select(code.any((none, code.both(one, peak))), code.down(code.less(*ends)), bottom)
-    greatest = code.select(code.any((none, code.both(one, trough))), code.up(code.more(*ends)), top)
+    greatest = code.select(code.any((none, code.both(one, lowest))), code.up(code.more(*ends)), top)
     return Reals(least, greatest, code.any((x.null, code.has_infinity(x))), x.some)
 
 

@@ -293,13 +293,13 @@ def _sign(x: Any) -> Any:
 
 
 def _haversine(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
-    """Twice the radius times the arcsine of the root of hav(latitudes) + cos cos hav(longitudes), with hav(x) = sin(x / 2) squared."""
+    """Twice the radius times the arcsine of the root of h(latitudes) + cos cos h(longitudes), where h(x) is the square of sin(x / 2)."""
     east = lon2 - lon1
     if max(abs(lat1), abs(lat2)) > 90 or not math.isfinite(east):
         return math.nan
     north, east = math.sin(math.radians(lat2 - lat1) / 2), math.sin(math.radians(east) / 2)
-    hav = north * north + math.cos(math.radians(lat1)) * math.cos(math.radians(lat2)) * (east * east)
-    return 2 * 6_371_008.8 * math.asin(min(1.0, math.sqrt(hav)))
+    haversed = north * north + math.cos(math.radians(lat1)) * math.cos(math.radians(lat2)) * (east * east)
+    return 2 * 6_371_008.8 * math.asin(min(1.0, math.sqrt(haversed)))
 
 
 def _in_order(terms: Any) -> Any:
