@@ -80,6 +80,19 @@ def read_columns(node: Node) -> tuple[Column, ...]:
     return tuple(found.values())
 
 
+def needed_columns(node: Node) -> frozenset[str]:
+    """Return the names of the columns of which a null makes ``node`` null, whatever the others hold. O(size of the tree)."""
+    read = leaf(node)
+    if read is not None:
+        return frozenset({read.name})
+    if isinstance(node, Call) and node.fn == "where":
+        branches = [needed_columns(x) for x in node.args[1:] if x.type != "null"]
+        return frozenset.intersection(*branches) if branches else frozenset()
+    if node.type == "bool":
+        return frozenset()
+    return frozenset(x.name for x in compared(node) or ()).union(*map(needed_columns, () if compared(node) else children(node)))
+
+
 def _column(read: Attr, node: Node) -> Column:
     if read.name[:1] not in (DERIVED, CHARACTERS) or read is node:
         return Column(read.name, cast(Kind, read.type), dimension=read.dimension)

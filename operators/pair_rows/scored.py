@@ -13,7 +13,7 @@ from skyband.operators.base import F64, AnyArray, Arrivals, Column, Window
 from skyband.operators.expressions.ast import Binary, Literal_, Node
 from skyband.operators.expressions.bounds import trivial
 from skyband.operators.expressions.compile import PairKernel, compile_pair
-from skyband.operators.expressions.leaves import read_columns
+from skyband.operators.expressions.leaves import needed_columns, read_columns
 from skyband.operators.pair_rows.nulls import missing
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery, PairsOfSides, all_of
 
@@ -55,10 +55,11 @@ class ScoredPairs(PairsOfSides):
         return out
 
     def unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Return which arrivals (n,) have a null in an attribute of the score."""
-        bad = np.zeros(len(arrivals), bool)
+        """Return which arrivals (n,) have a null in an attribute without which the score is null."""
+        bad, needed = np.zeros(len(arrivals), bool), needed_columns(self.scoring)
         for c in read_columns(self.scoring):
-            bad |= missing(arrivals, c)
+            if c.name in needed:
+                bad |= missing(arrivals, c)
         return bad
 
     @property

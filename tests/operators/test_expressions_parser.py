@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skyband.operators.base import Column
 from skyband.operators.expressions import ExpressionErrors, Span, attributes, canonical, parse, text_constants
 from skyband.operators.expressions.ast import Attr, Binary, In, IsNull, Literal_, Unary
+from skyband.operators.expressions.leaves import needed_columns
 from skyband.operators.expressions.typed import FUNCTIONS, MAX_DEPTH
 from tests.test_architecture import ROOT
 
@@ -400,6 +401,23 @@ def test_instants_and_times_together() -> None:
         parse("ts > '2015-01-01'", SCHEMA, ONE)
     # Columns of these names stay columns.
     assert parse("timestamp < 5 and date = 1", {"timestamp": "float", "date": "int"}, ONE).type == "bool"
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("x + n * 2", {"x", "n"}),
+        ("coalesce(x, n) + x", {"x"}),
+        ("coalesce(x, 0)", set()),
+        ("case when n > 1 then x + n when ok then abs(x) end", {"x"}),
+        ("where(ok, null, x)", {"x"}),
+        ("where(x is null, 1, n)", set()),
+        ("(ts - ts) / 2", {"ts"}),
+        ("haversine(x, 0, n, 0)", {"x", "n"}),
+    ],
+)
+def test_columns_without_which_a_score_is_null(text, needed) -> None:
+    assert needed_columns(parse(text, SCHEMA, ONE)) == needed
 
 
 def test_the_table_of_the_docs_has_every_function() -> None:
