@@ -197,7 +197,7 @@ def numba_module(kind: str, before: list[str], inside: list[str], after: list[st
         "import numpy as np",
         "",
         *[f"from {_OF_POOL[f]} import {f}" for f in of_pool],
-        *([f"from skyband.operators.expressions.vector_kernels import {', '.join(_VECTOR_NAMES)}"] if blocks is not None else []),
+        *([f"from skyband.operators.expressions.kernels.vectors import {', '.join(_VECTOR_NAMES)}"] if blocks is not None else []),
         "from skyband.operators.jit import c_function, jit",
         "from skyband.operators.select import selection",
         "",

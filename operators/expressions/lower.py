@@ -22,8 +22,7 @@ from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Li
 from skyband.operators.expressions.formulas import FORMULAS
 from skyband.operators.expressions.leaves import compared, evaluated, leaf, limit_of
 from skyband.operators.expressions.spellings import Spelling
-from skyband.operators.expressions.vector_functions import vector_function
-from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS
+from skyband.operators.expressions.vectors import VECTOR_FUNCTIONS, vector_function
 from skyband.operators.set_index.functions import SIMILARITIES
 
 TRUE, FALSE = "1", "0"

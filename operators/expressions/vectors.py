@@ -4,17 +4,20 @@ The dimensions are in ``PARTS`` parts. The row of a part has the norm of the dim
 still add to a dot product.
 
 A sum over dimensions adds in their order, from the first, each product and each addition one IEEE operation in float64: the kernels of
-``vector_kernels`` and the functions here give the same bytes.
+``kernels.vectors`` and the functions here give the same bytes.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
 from skyband.operators.base import F64, Kind
+from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.expressions.formulas import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +83,28 @@ def squares(x: F64, y: F64) -> F64:
         difference = p - q
         total = total + difference * difference
     return total
+
+
+class VectorCode(Code, Protocol):
+    """What the functions need of ``Lowering``."""
+
+    def column(self, attr: Attr, /) -> tuple[str, bool]:
+        """The code of an attribute, and whether it varies."""
+
+    def sums(self, function: str, x: Attr, y: Attr, /) -> tuple[str, bool]:
+        """The code of a sum over dimensions, and whether it varies."""
+
+    def take(self, code: str, varies: bool) -> str:
+        """The variable that holds ``code``."""
+
+
+def vector_function(code: VectorCode, function: str, x: Node, y: Node) -> str:
+    """Return the variable of a function of ``VECTOR_FUNCTIONS``; a cosine is null if the product of the norms is 0."""
+    assert isinstance(x, Attr) and isinstance(y, Attr)
+    total = code.take(*code.sums("squares" if function == "l2" else "dot", x, y))
+    if function != "cosine":
+        return total if function == "dot" else code.call("sqrt", total)
+    norm, other = (code.take(*code.column(Attr(type="float", side=v.side, name=norm_name(v.name)))) for v in (x, y))
+    product = code.emit(f"{norm} * {other}", norm, other)
+    quotient = code.emit(f"{total} / {product}", total, product)
+    return code.select(code.test(product, "==", code.real(0.0)), code.real(math.nan), quotient)

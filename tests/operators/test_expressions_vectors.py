@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skyband.framework.verify.brute_force.expressions import Values, score_of
 from skyband.operators.expressions import ExpressionErrors, attributes, canonical, compile_pair, matrix, parse
-from skyband.operators.expressions.vector_kernels import BLOCK
+from skyband.operators.expressions.kernels.vectors import BLOCK
 from skyband.operators.expressions.vectors import PARTS, STEP, Vector, norm_name, part_start, rows
 
 TEXTS = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.job import VECTOR_TYPES, Tokens, kind_of
+from skyband.framework.spec.models.job import Tokens, kind_of
+from skyband.framework.spec.models.vectors import VECTOR_TYPES
 from skyband.framework.spec.parsing.document import Path
 
 MAX_WORDS = 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.job import VECTOR_TYPES
+from skyband.framework.spec.models.vectors import VECTOR_TYPES
 from skyband.framework.spec.parsing.document import Path
 
 

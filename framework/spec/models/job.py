@@ -33,6 +33,7 @@ from skyband.framework.spec.models.examples import SpecTest
 from skyband.framework.spec.models.quality import Quality
 from skyband.framework.spec.models.schedule import Schedule
 from skyband.framework.spec.models.sink import Sink
+from skyband.framework.spec.models.vectors import Dimension
 from skyband.framework.spec.models.words import WORDS
 from skyband.operators.base import TOKENS, Kind
 
@@ -42,9 +43,6 @@ TYPES: Final[dict[str, Kind]] = {
     "array<float>": "list", "array<double>": "list",
 }  # fmt: skip
 """Column types of a spec and their kinds in operators. ``decimal(p,s)`` is a float in operators."""
-
-VECTOR_TYPES: Final = ("array<float>", "array<double>")
-"""Column types that vectors are made of."""
 
 TYPE_ALIASES: Final[dict[str, str]] = {
     "integer": "int",
@@ -56,7 +54,6 @@ TYPE_ALIASES: Final[dict[str, str]] = {
 }
 
 MAX_TOKENS: Final = 1_000_000
-MAX_DIMENSION: Final = 4096
 
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
@@ -321,9 +318,6 @@ class Tokens(Model):
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
         default=10_000, description="Reject rows with more distinct tokens."
     )
-
-
-Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION), WHOLE]
 
 
 def _trigger(value: Any) -> Any:
