@@ -52,10 +52,10 @@ def random_expression(rng: np.random.Generator, depth: int) -> str:
     if depth == 0 or rng.random() < 0.1:
         return str(rng.choice(["x0", "x1", "c0", "c1", "2", "0.5", "-1.0"]))
     one, other = random_expression(rng, depth - 1), random_expression(rng, depth - 1)
-    kind = rng.choice(["+", "-", "*", "/", "min", "max", "-x", "abs", "square", "sqrt", "floor"])
+    kind = rng.choice(["+", "-", "*", "/", "min", "max", "-x", "abs", "square", "sqrt", "floor", "ceil"])
     if kind in {"min", "max"}:
         return f"{kind}({one}, {other})"
-    if kind in {"abs", "sqrt", "floor"}:
+    if kind in {"abs", "sqrt", "floor", "ceil"}:
         return f"{kind}({one})"
     return {"-x": f"-({one})", "square": f"({one}) * ({one})"}.get(kind, f"({one}) {kind} ({other})")
 
