@@ -13,7 +13,7 @@ from skyband.operators.expressions.formulas import EARTH_RADIUS, FORMULAS, MOST_
 from skyband.operators.expressions.interval_arithmetic import Arithmetic, Reals
 
 _MARGIN: Final = 1e-6
-"""How far from a turning point, as a share of half a period, an angle must be to be told from it; rounding is off by less."""
+"""How far from a turning point, as a share of half a period, an angle must be to be distinguished from it; rounding is off by less."""
 _FARTHEST: Final = 1e6
 """Angles beyond it may be anywhere in a period."""
 

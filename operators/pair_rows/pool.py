@@ -24,7 +24,7 @@ class Pool:
     def append(self, arrivals: Arrivals, keys: I64, objects: Objects) -> dict[str, I64]:
         """Add the arrivals' texts and sets; return their offsets, or ``NULL``, by attribute. Amortised O(values).
 
-        May move what is there, and then writes the new offsets into ``objects``, the arena of the key table ``keys``.
+        May move the present ones, and then writes the new offsets into ``objects``, the arena of the key table ``keys``.
         """
         found = {name: arrivals.ragged[name] for name in self.rows}
         more = sum(len(r.start) - 1 + len(r.values) for r in found.values())

@@ -47,7 +47,8 @@ class MatchesType(QueryType):
             _positive_bounds(scope, path, query)
             check_set_pairs(scope, path, query)
         elif query.scoring is not None:
-            if "similarity" in query.model_fields_set and not doc.bad((*path, "similarity")):
+            default = type(query).model_fields["similarity"].default  # what `render` writes for queries with a score, too
+            if query.similarity != default and not doc.bad((*path, "similarity")):
                 said = "similarity compares sets of tokens, not scores"
                 doc.add("SKY-E117", said, doc.where_key((*path, "similarity")), "remove it, or use tokens instead of scoring")
             check_scored_pairs(scope, path, query)
