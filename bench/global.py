@@ -5,12 +5,11 @@
 in the window whose score is computed. CPU time; the window is full before the clock starts. K = 20.
 
 ``SKYBAND_BENCH_GLOBAL=all`` runs every function, dimension, distribution and window up to a million rows (an hour); without it the points
-that the documentation quotes. ``python -m bench.global`` after that draws ``build/bench/global.svg``.
+that the documentation quotes. ``build/bench/global.svg`` has the bars of a run.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.peer_programs import peer
+from bench.plot import bars
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
 from skyband.operators.pair_rows.queries import PairQuery
@@ -136,27 +136,21 @@ def advance(logic: Any, x: Any, lo: int, hi: int) -> None:
     logic.advance(block(x, lo, hi), hi * 1_000_000)
 
 
-def ours(x: Any, point: Point, events: int) -> tuple[float, float, float]:
-    """(CPU ns, wall ns) an event, and the share of pairs that were scored."""
-    logic = logic_of(point)
+def ours(x: Any, point: Point, events: int, zones: bool = True) -> tuple[float, float, float]:
+    """(CPU ns, wall ns) an event, and the share of pairs that were scored; the window is filled with zone maps in any case."""
+    logic, least = logic_of(point), maps.LEAST_OBJECTS
     for lo in range(0, point.n + BATCH, BATCH):
         advance(logic, x, lo, min(lo + BATCH, point.n + BATCH))
     logic.counters()
-    cpu, wall, first = time.process_time(), time.perf_counter(), point.n + BATCH
-    for lo in range(first, first + events, BATCH):
-        advance(logic, x, lo, min(lo + BATCH, first + events))
-    counted = logic.counters()
-    took = (time.process_time() - cpu) / events * 1e9, (time.perf_counter() - wall) / events * 1e9
-    return *took, counted["scored"] / (events * point.n)
-
-
-def scan(x: Any, point: Point, events: int) -> float:
-    """CPU ns an event of the same operator without zone maps."""
-    least, maps.LEAST_OBJECTS = maps.LEAST_OBJECTS, 2**60
+    maps.LEAST_OBJECTS = least if zones else 2**60
     try:
-        return ours(x, point, events)[0]
+        cpu, wall, first = time.process_time(), time.perf_counter(), point.n + BATCH
+        for lo in range(first, first + events, BATCH):
+            advance(logic, x, lo, min(lo + BATCH, first + events))
+        took = (time.process_time() - cpu) / events * 1e9, (time.perf_counter() - wall) / events * 1e9
     finally:
         maps.LEAST_OBJECTS = least
+    return *took, logic.counters()["scored"] / (events * point.n)
 
 
 def answers(x: Any, point: Point) -> str:
@@ -207,7 +201,7 @@ def measured(point: Point) -> dict[str, Any] | None:
     ours(x[: point.n + 2 * BATCH], point._replace(n=min(point.n, 8192)), BATCH)  # compiles
     cpu, wall, scored = ours(x, point, point.events)
     few = max(1000, point.events // 10) if point.n >= 100_000 else point.events
-    peers = {"scan": scan(x, point, few), **peers_of(x, point)}
+    peers = {"scan": ours(x, point, few, zones=False)[0], **peers_of(x, point)}
     params = {"fn": point.fn, "data": point.data, "d": point.d, "n": point.n, "k": K}
     return {
         "operator": "topk_pairs", "params": params, "cpu_ns_per_event": cpu, "wall_ns_per_event": wall, "scored": scored, "peers": peers,
@@ -215,25 +209,13 @@ def measured(point: Point) -> dict[str, Any] | None:
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """Measurements."""
+    """Measurements; then ``build/bench/global.svg`` has them."""
+    named: list[tuple[str, dict[str, float]]] = []
     for point in points():
         row = measured(point)
         if row is not None:
             yield row
-
-
-def main() -> None:
-    """Draw the measurements of the last run."""
-    from bench.plot import bars
-
-    out = Path(__file__).resolve().parents[1] / "build" / "bench"
-    rows = [json.loads(line) for line in (out / "global.jsonl").read_text(encoding="utf-8").splitlines()]
-    named = [
-        (f"{p['fn']}, {p['data']}, d = {p['d']}, N = {p['n']:,}", {"skyband": row["cpu_ns_per_event"], **row["peers"]})
-        for row in rows for p in [row["params"]]
-    ]  # fmt: skip
-    (out / "global.svg").write_text(bars(named, "CPU nanoseconds per row, logarithmic"), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+            bar = f"{point.fn}, {point.data}, d = {point.d}, N = {point.n:,}"
+            named.append((bar, {"skyband": row["cpu_ns_per_event"], **row["peers"]}))
+    drawing = Path(__file__).resolve().parents[1] / "build" / "bench" / "global.svg"
+    drawing.write_text(bars(named, "CPU nanoseconds per row, logarithmic"), encoding="utf-8")
