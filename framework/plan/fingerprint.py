@@ -24,7 +24,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode, TokenNode
 from skyband.framework.queries.registry import query_type
-from skyband.operators.base import Window
+from skyband.operators.base import Column, Window
 
 VERSION: Final = 3
 _SHOWN: Final = 20
@@ -212,6 +212,8 @@ def _plain(value: Any) -> Any:
         return canonical(value)
     if isinstance(value, Window):
         return _window(value)
+    if isinstance(value, Column):
+        return _column(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
     if isinstance(value, Mapping):
@@ -231,6 +233,12 @@ def _window(w: Window) -> dict[str, Any]:
         c = w.tumbling
         found |= {"tumbling": _duration(c.micros), "zone": c.zone, "offset": _duration(c.offset)}
     return found if w.session is None else found | {"session": _duration(w.session)}
+
+
+def _column(c: Column) -> dict[str, Any]:
+    """Name and kind, and what only columns have that former versions did not know."""
+    computed = {"expression": _plain(c.expression), "reads": list(c.reads)} if c.expression is not None else {}
+    return {"name": c.name, "kind": c.kind, **computed, **({"dimension": c.dimension} if c.dimension else {})}
 
 
 def _duration(micros: int) -> str:

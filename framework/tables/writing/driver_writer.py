@@ -193,7 +193,9 @@ class DriverWriter:
             if files:
                 self._commit(table, [*files, *self.files(table, data)], app_id, version, mode=mode)
             else:
-                write_deltalake(self._table(table), data, mode=mode, commit_properties=self._transaction(table, app_id, version))
+                write_deltalake(
+                    self._table(table), _without_comments(data), mode=mode, commit_properties=self._transaction(table, app_id, version)
+                )
         self._committed(table, app_id, version)
         return True
 
@@ -226,6 +228,11 @@ class DriverWriter:
         how = {"partition_by": [], **how}
         opened.create_write_transaction(actions, schema=opened.schema(), commit_properties=self._transaction(table, app_id, version), **how)
         opened.update_incremental()
+
+
+def _without_comments(data: pa.Table) -> pa.Table:
+    """Return ``data`` without the comments of its columns: delta-rs refuses others than those that a former version gave the table."""
+    return data.cast(pa.schema([f.remove_metadata() for f in data.schema]))
 
 
 @contextmanager

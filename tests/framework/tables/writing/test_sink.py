@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
@@ -179,3 +181,16 @@ def test_tables_are_written_several_at_a_time_and_an_error_waits_for_the_others(
     with pytest.raises(SkybandError, match="it cannot be written"):
         list(writer.each([("c", fail), ("d", late)]))
     assert done[2:] == ["d"]
+
+
+def test_a_table_keeps_the_comments_of_the_version_that_made_it(writer: Writer, tmp_path: Path) -> None:
+    """A version may say something else of a column: rows go on to be written."""
+
+    def spec(comment: str) -> TableSpec:
+        return TableSpec("rejected", pa.schema([pa.field("reason", pa.string(), True, {"comment": comment})]), comment)
+
+    writer.ensure(spec("why"))
+    later = spec("why a row is not in the results")
+    writer.ensure(later)
+    assert writer.append("rejected", pa.table({"reason": ["late"]}, later.schema), "job", 0)
+    assert writer.read("rejected").column("reason").to_pylist() == ["late"]
