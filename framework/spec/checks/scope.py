@@ -87,6 +87,12 @@ class Scope:
         named = self.doc.data.get("tokens")
         return token_kinds(map(str, named) if isinstance(named, dict) else self.job.tokens)
 
+    def names(self, sides: tuple[str, ...]) -> dict[str, AttributeKind]:
+        """Return the kinds of the columns, sets and vectors that an expression with ``sides`` may read."""
+        kinds = self.kinds()
+        vectors = {c: Vector(d) for c, d in self.job.vectors.items() if c in kinds and sides == PAIR_SIDES}
+        return {**kinds, **self._token_kinds(), **vectors}
+
     def expression(
         self,
         path: Path,
@@ -105,15 +111,14 @@ class Scope:
         """
         if self.doc.bad_below(path) or not self.columns_known or self.doc.work.gone:
             return False
-        kinds = self.kinds()
+        self.kinds()
         # A column of unknown type would cause false errors.
         if any(c in text and re.search(rf"\b{re.escape(c)}\b", text) for c in self._unknown_types):
             return False
         self.doc.work.take(len(text) // CHARACTERS_OF_A_TOKEN)
         if self.doc.too_much(at or path):
             return False
-        vectors = {c: Vector(d) for c, d in self.job.vectors.items() if c in kinds and sides == PAIR_SIDES}
-        known = {**kinds, **self._token_kinds(), **vectors, **(more or {})} if only is None else only
+        known = {**self.names(sides), **(more or {})} if only is None else only
         mistakes = check_expression(text, known, sides, want, aggregates)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:

@@ -51,7 +51,7 @@ def _of_expression(s: Scope, at: Path, text: str, declared: bool) -> LocalScore 
     field: Path = (*at, _EXPRESSION)
     if not s.expression(field, text, PAIR_SIDES, "score"):
         return None
-    found = local_score(text, s.kinds())
+    found = local_score(text, s.names(PAIR_SIDES))
     whole = "to score by several columns at once, use 'expression' in place of 'combine'"
     if len(found.columns) != 1:
         read = one_of([f"'{c}'" for c in found.columns]).replace(" or ", " and ") if found.columns else "no column"

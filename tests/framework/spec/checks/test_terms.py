@@ -78,6 +78,17 @@ def test_mistakes_of_terms(terms: str, code: str, marked: str, said: str) -> Non
     assert error.hint or code != "SKY-E117"
 
 
+@pytest.mark.parametrize("function", ["dot(a.e, b.e)", "jaccard(a.words, b.words)"])
+def test_a_term_reads_a_vector_or_a_set(function: str) -> None:
+    vector = '- derive: {e: {sql: "array(temp, humidity)", type: array<double>}}'
+    text = spec(f"[{{expression: '{function}', monotone: true}}]").replace("- derive: {hours:", f"{vector}\n  - derive: {{hours:")
+    text += "vectors: {e: 2}\ntokens: {words: {column: building}}\n"
+    job, errors = validate_text(text, ENV)
+    assert job is not None, errors
+    _, errors = validate_text(text.replace(", monotone: true", ""), ENV)
+    assert ["not proven" in e.message for e in errors] == [True]
+
+
 @pytest.mark.parametrize(
     "combine, terms, warned",
     [
