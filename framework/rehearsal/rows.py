@@ -125,6 +125,8 @@ def in_spark(value: Any, type_: str) -> Any:
     if type_ == "float":
         with np.errstate(over="ignore"):  # values that are too large become infinite, as in Spark
             return float(np.float32(value))
+    if type_.startswith("array<"):
+        return [in_spark(x, type_.removeprefix("array<").removesuffix(">")) for x in value]
     return value
 
 

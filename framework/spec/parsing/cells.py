@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from typing import Any, Final
@@ -17,11 +18,18 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _DOUBLE_DIGITS: Final = 15
 """Numbers of so many digits that differ have different nearest doubles. YAML reads numbers as doubles."""
 
+_ELEMENTS: Final[Mapping[str, tuple[Kind, str]]] = {
+    "array<string>": ("text", "texts in quotes"), "array<int>": ("int", "whole numbers"), "array<bigint>": ("int", "whole numbers"),
+    "array<float>": ("float", "numbers"), "array<double>": ("float", "numbers"),
+}  # fmt: skip
+"""Type of a list -> the kind of its elements, and their name."""
+
 
 def cell(value: Any, kind: Kind, type_: str = "") -> Any:
     """Return the value as the column holds it; instants and dates as microseconds since 1970. Raises ValueError for invalid ones.
 
-    The message goes on after the column's name. ``type_``: the column's type, if decimals are to keep all their digits.
+    The message goes on after the column's name. ``type_``: the column's type, if decimals are to keep all their digits, and lists are to
+    be checked.
     """
     if value is None:
         return None
@@ -51,7 +59,17 @@ def cell(value: Any, kind: Kind, type_: str = "") -> Any:
             return instant(value)
     if not isinstance(value, list):
         raise ValueError("takes a list, such as [a, b]")
-    return value
+    of = _ELEMENTS.get(type_)
+    return value if of is None else [_element(x, *of) for x in value]
+
+
+def _element(value: Any, kind: Kind, what: str) -> Any:
+    """Return an element of a list as the column holds it. Raises ValueError."""
+    try:
+        return cell(value, kind)
+    except ValueError as e:
+        shown = repr(value) if isinstance(value, str) else spelled(value)
+        raise ValueError(f"takes a list of {what}, and {shown} is none") from e
 
 
 def _decimal(value: Any, type_: str, precision: int, places: int) -> Decimal:

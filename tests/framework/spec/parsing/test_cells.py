@@ -6,10 +6,12 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.spec.parsing.assemble import read_text
 from skyband.framework.spec.parsing.cells import cell, instant, spelled
 
@@ -112,3 +114,24 @@ def test_a_number_beyond_the_doubles_is_a_mistake() -> None:
         cell(10**5000, "float", "decimal(3,2)")
     with pytest.raises(ValueError, match="too large"):
         cell(10**400, "float")
+
+
+@pytest.mark.parametrize(
+    "value, type_, said",
+    [
+        (["a", 1], "array<float>", "takes a list of numbers, and 'a' is none"), ([1.5], "array<bigint>", "whole numbers, and 1.5 is none"),
+        ([[1]], "array<double>", "and [1] is none"), ([True], "array<float>", "and true is none"), ([1], "array<string>", "texts in"),
+        ([2**63], "array<bigint>", "whole numbers"),
+    ],
+)  # fmt: skip
+def test_lists_hold_elements_of_their_type(value: object, type_: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        cell(value, "list", type_)
+    assert cell([None], "list", type_) == [None]
+
+
+def test_elements_of_lists_fit_their_type() -> None:
+    assert in_spark(cell([1, 0.1, None, 1e39], "list", "array<float>"), "array<float>") == [1.0, float(np.float32(0.1)), None, float("inf")]
+    assert in_spark(cell(["a", None], "list", "array<string>"), "array<string>") == ["a", None]
+    with pytest.raises(ValueError, match="32 bits"):
+        in_spark(cell([2**31], "list", "array<int>"), "array<int>")
