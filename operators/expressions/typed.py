@@ -132,7 +132,7 @@ class Builder:
         if kind == "list":
             if TOKENS + name in self.schema:
                 return self._keep(Attr(side=side or "", name=name, type="tokens", span=span))
-            hint = f"a list of numbers that all rows have as many of is declared under vectors, such as vectors: {{{name}: 384}}"
+            hint = f"declare equally many numbers by vectors: {{{name}: 384}}, or a set by tokens: {{NAME: {{column: {name}}}}}"
             self.error(f"{name} is a list: only sets of tokens and vectors are made of lists", span, hint=hint)
             return None
         if isinstance(kind, Vector):
