@@ -78,7 +78,11 @@ def _expressions(s: Scope, rows: QueryRows, cells: Cells, query: ScoredRows) -> 
     if problems:
         return problems
     scoring = s.job.scoring.get(query.scoring or "")
-    used = used_names(scoring.expression, kinds, "score") if isinstance(scoring, ExpressionScoring) else set()
+    used = set()
+    if isinstance(scoring, ExpressionScoring):
+        if check_expression(scoring.expression, kinds, ("",), "score"):
+            return []  # reported at the expression: what it uses is not known
+        used = used_names(scoring.expression, kinds, "score")
     for text in [*texts, *([query.where] if query.where is not None else [])]:
         used |= used_names(text, kinds, "predicate")
     for name in rows.parameters:

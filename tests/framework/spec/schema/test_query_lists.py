@@ -161,6 +161,12 @@ def test_one_mistake(mistakes: Callable[..., list[tuple[str, str]]], query: str,
         assert re.sub(r"line 1, column \d+: (?=the column)", "", found[0][1]) == f"table.csv: {message}"
 
 
+def test_a_parameter_that_the_table_lacks_is_told_where_it_is_used(mistakes: Callable[..., list[tuple[str, str]]]) -> None:
+    """The other columns of the table are not blamed."""
+    query = CENTRED.replace("k: 1", "k: 1, where: 'x > lowest'")
+    assert mistakes(query, "name,Centre\na,1\n")[0] == ("SKY-E130", "unknown attribute centre")
+
+
 @pytest.mark.parametrize(
     ("query", "table", "place"),
     [
