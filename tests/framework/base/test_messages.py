@@ -61,21 +61,22 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
         getattr(reasons, n)
         for n in ("PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE", "INT_RANGE", "BAD_FILE")
     }
-    begun = {"rule:<name>", "empty_set:<name>", "large_set:<name>", "null_object:<column>", "no_update:<column>"}
+    begun = {"rule:<name>", "empty_set:<name>", "large_set:<name>", "null_object:<column>", "bad_vector:<column>", "no_update:<column>"}
     assert len(spelled) == len(set(spelled)) and set(spelled) == constants | begun
-    assert [count_name(r) for r in ("rule:a,b", "late", "empty_set:w", "large_set:w", "null_object:x", "no_update:x")] == [
+    assert [count_name(r) for r in ("rule:a,b", "late", "empty_set:w", "large_set:w", "null_object:x", "bad_vector:x", "no_update:x")] == [
         "rejected_rule",
         "late",
         "rejected_tokens",
         "rejected_tokens",
         "null_object",
+        "bad_vector",
         "no_update",
     ]
     assert {count_name(r) for r in spelled} == {n for c in REASONS for n in c.counts}
     comments = {f.name: f.metadata[b"comment"].decode() for s in (fixed_schema("rejected"), fixed_schema("runs")) for f in s}
     assert comments["reason"] == (
         "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, null_object:<column>, empty_set:<name>, "
-        "large_set:<name>, bad_file, time_range, int_range, no_update:<column>"
+        "large_set:<name>, bad_file, time_range, int_range, bad_vector:<column>, no_update:<column>"
     )
     assert {n: c for n, c in comments.items() if n.startswith("rejected_")} == {
         "rejected_parse": "rejected: not parsable",
