@@ -162,11 +162,13 @@ def test_wrong_configurations_are_refused() -> None:
 def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
     """A leaf counts no references: an array it got from a counting kernel would leak, one it gave to such a kernel be freed too early."""
     functions: dict[str, tuple[str, ast.FunctionDef]] = {}
-    for path in sorted(p for room in ("pair_rows", "topk_pairs") for p in (ROOT / "operators" / room / "kernels").glob("*.py")):
+    for path in sorted(
+        p for room in ("pair_rows", "pair_rows/zone_maps", "topk_pairs") for p in (ROOT / "operators" / room / "kernels").glob("*.py")
+    ):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):
                 decorators = [ast.unparse(d) for d in node.decorator_list]
-                functions[node.name] = ("leaf" if decorators in (["inner"], ["jit(_nrt=False)"]) else "counting", node)
+                functions[node.name] = ("leaf" if decorators in (["inner"], ["inner_inlined"], ["jit(_nrt=False)"]) else "counting", node)
     assert {"part", "replay", "merge"} <= {name for name, (kind, _) in functions.items() if kind == "leaf"}
     for kind, node in functions.values():
         called = {c.func.id for c in ast.walk(node) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)} & set(functions)
