@@ -11,9 +11,6 @@ that the documentation quotes. ``build/bench/global.svg`` has the bars of a run.
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.peer_programs import peer
+from bench.pair_peers import Task, checksum, times
 from bench.plot import bars
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
@@ -31,8 +28,6 @@ from skyband.operators.topk_pairs.operator import TopKPairs
 
 K = 20
 COLUMNS = ("params", "cpu_ns_per_event", "scored", "peers")
-CHECKED = 200
-"""Rows after which all answers are compared."""
 SECONDS = 1.0
 """CPU seconds of each peer, about."""
 PEERS = ("supreme", "scase", "ta")
@@ -153,44 +148,17 @@ def ours(x: Any, point: Point, events: int, zones: bool = True) -> tuple[float, 
     return *took, logic.counters()["scored"] / (events * point.n)
 
 
-def answers(x: Any, point: Point) -> str:
-    """The peers' checksum (their README) over our answers after each of the rows n..n + ``CHECKED``."""
-    logic, total, mask = logic_of(point), 0x243F6A8885A308D3, (1 << 64) - 1
-    advance(logic, x, 0, point.n)
-    smaller = 1.0 if FUNCTIONS[point.fn].direction == "min" else -1.0
-    for i in range(CHECKED):
-        advance(logic, x, point.n + i, point.n + i + 1)
-        best = logic.snapshot(0, K, Window(point.n))
-        words = [len(best)]
-        for at in range(len(best)) if i % 16 == 0 else (0, -1):
-            older, newer = (best.items[at] + 1).tolist()  # the peers count from 1
-            words += [int((smaller * best.score[at : at + 1 or None]).view(np.uint64)[0]), older << 32 | newer]
-        for word in words:
-            total = (total ^ word) * 0x9E3779B97F4A7C15 & mask
-            total ^= total >> 29
-    return f"{total:016x}"
-
-
 def peers_of(x: Any, point: Point) -> dict[str, float]:
     """CPU ns an event of the C++ peers; none if they are not built. Raises AssertionError if answers are not ours."""
-    binary = peer("pairs")
-    if binary is None or point.fn not in OF_PEERS:
+    if point.fn not in OF_PEERS:
         return {}
-    found: dict[str, float] = {}
-    expected = answers(x, point)
-    with tempfile.TemporaryDirectory() as place:
-        data = Path(place) / "rows"
-        x.astype("<f8").tofile(data)
-        for algo in PEERS:
-            command = [str(binary), "--data", str(data), "--d", str(point.d), "--n", str(point.n), "--k", str(K), "--fn", point.fn]
-            command += ["--algo", algo, "--events", "2000", "--seconds", str(SECONDS)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            number = re.search(r"(?:cpu_ns_per_event|ns_per_event)=([0-9.]+)", done.stdout)
-            if number:
-                found[algo] = float(number[1])
-            answered = re.search(r"checksum200=([0-9a-f]+)", done.stdout)
-            assert answered is None or algo == "supreme" or answered[1] == expected, f"{algo} and we disagree: {point}"
-    return found
+    task = Task(point.fn, point.n, K, FUNCTIONS[point.fn].direction == "min")
+
+    def answers() -> str:
+        logic = logic_of(point)
+        return checksum(task, lambda lo, hi: advance(logic, x, lo, hi), lambda: logic.snapshot(0, K, Window(point.n)))
+
+    return times(x, task, PEERS, answers, SECONDS)
 
 
 def measured(point: Point) -> dict[str, Any] | None:

@@ -6,18 +6,15 @@ checksum over the answers to the first ``CHECKED`` rows is compared. CPU time of
 
 from __future__ import annotations
 
-import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench import scase_numba
-from bench.peer_programs import peer
+from bench.pair_peers import CHECKED as CHECKED
+from bench.pair_peers import Task, checksum, times
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
 from skyband.operators.pair_rows.queries import PairQuery
@@ -31,8 +28,6 @@ FUNCTIONS: dict[str, tuple[str, Any, int]] = {
     "max_product": (" * ".join(DISTANCES), "max", scase_numba.MAX_PRODUCT),
 }
 PEERS = ("supreme", "scase", "scase-prefilter", "ta")
-CHECKED = 200
-"""Rows after which all answers are compared (``supreme`` gives none)."""
 
 
 def block(x: Any, lo: int, hi: int) -> Arrivals:
@@ -49,21 +44,14 @@ def logic_of(fn: str, n: int) -> Any:
 
 
 def answers(x: Any, fn: str, n: int) -> str:
-    """Return the peers' checksum (their README) over our answers after each of the rows n..n + ``CHECKED``."""
-    logic, total, mask = logic_of(fn, n), 0x243F6A8885A308D3, (1 << 64) - 1
-    logic.advance(block(x, 0, n), n)
-    smaller = 1.0 if FUNCTIONS[fn][1] == "min" else -1.0
-    for i in range(CHECKED):
-        logic.advance(block(x, n + i, n + i + 1), n + i + 1)
-        best = logic.snapshot(0, K, Window(n))
-        words = [len(best)]
-        for at in range(len(best)) if i % 16 == 0 else (0, -1):
-            older, newer = (best.items[at] + 1).tolist()  # the peers count from 1
-            words += [int((smaller * best.score[at : at + 1 or None]).view(np.uint64)[0]), older << 32 | newer]
-        for word in words:
-            total = (total ^ word) * 0x9E3779B97F4A7C15 & mask
-            total ^= total >> 29
-    return f"{total:016x}"
+    """Return the peers' checksum over our answers."""
+    logic = logic_of(fn, n)
+    return checksum(task_of(fn, n), lambda lo, hi: logic.advance(block(x, lo, hi), hi), lambda: logic.snapshot(0, K, Window(n)))
+
+
+def task_of(fn: str, n: int) -> Task:
+    """Return what the peers are to compute."""
+    return Task(fn, n, K, FUNCTIONS[fn][1] == "min")
 
 
 def ours(x: Any, fn: str, n: int, events: int, batch: int) -> tuple[float, float, int]:
@@ -96,25 +84,8 @@ def scase(x: Any, fn: str, n: int, events: int) -> float:
 
 
 def anchors(x: Any, fn: str, n: int, seconds: float = 1.0) -> dict[str, float]:
-    """CPU ns an event of the C++ peers, as they print it; nothing if they are not built. Raises AssertionError if answers are not ours."""
-    binary = peer("pairs")
-    if binary is None:
-        return {}
-    found: dict[str, float] = {}
-    expected = answers(x, fn, n)
-    with tempfile.TemporaryDirectory() as place:
-        data = Path(place) / "ind.bin"
-        x.astype("<f8").tofile(data)
-        for algo in PEERS:
-            command = [str(binary), "--data", str(data), "--d", str(D), "--n", str(n), "--k", str(K), "--fn", fn, "--algo", algo]
-            done = subprocess.run([*command, "--events", "2000", "--seconds", str(seconds)], capture_output=True, text=True, check=True)
-            number = re.search(r"(?:cpu_ns_per_event|ns_per_event)=([0-9.]+)", done.stdout)
-            if number:
-                found[algo] = float(number[1])
-            answered = re.search(r"checksum200=([0-9a-f]+)", done.stdout)
-            if answered and algo != "supreme":
-                assert answered[1] == expected, f"{algo} and we disagree: {fn} n={n}"
-    return found
+    """CPU ns an event of the C++ peers; nothing if they are not built. Raises AssertionError if answers are not ours."""
+    return times(x, task_of(fn, n), PEERS, lambda: answers(x, fn, n), seconds)
 
 
 def measured(fn: str, n: int, events: int, seconds: float = 1.0) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Functions of numbers that code generation spells out as a few operations; null (NaN) gives null."""
+"""The functions of numbers that generated code computes by several operations each. Null (NaN) gives null."""
 
 from __future__ import annotations
 

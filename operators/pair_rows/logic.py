@@ -9,7 +9,6 @@ from typing import Protocol
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.expressions.compile import PairKernel
 from skyband.operators.pair_rows.kernels.skyband import stairs
 from skyband.operators.pair_rows.kernels.tables import (
     AT,
@@ -38,14 +37,14 @@ from skyband.operators.pair_rows.kernels.tables import (
     Skyband,
     pairs_counted,
 )
-from skyband.operators.pair_rows.queries import Between, PairQuery
-from skyband.operators.pair_rows.windows import Windows
+from skyband.operators.pair_rows.queries import PairQuery
+from skyband.operators.pair_rows.windows import Windows, WindowsConfiguration
 from skyband.operators.windows import check_window, count_of, micros_of
 
 LONG_AGO: int = -(2**62)
 
 
-class PairConfiguration(Protocol):
+class PairConfiguration(WindowsConfiguration, Protocol):
     """The part of an operator's configuration that the logic reads."""
 
     @property
@@ -56,25 +55,6 @@ class PairConfiguration(Protocol):
     @property
     def keep_k(self) -> int:
         """Return K, the pairs kept for any window."""
-        ...
-
-    @property
-    def window(self) -> Window:
-        """Return the largest window."""
-        ...
-
-    @property
-    def between(self) -> Between | None:
-        """Return the two sides, if there are any."""
-        ...
-
-    @property
-    def kernel(self) -> PairKernel:
-        """Return the kernel that decides which pairs are candidates."""
-        ...
-
-    def side_codes(self) -> tuple[int, int]:
-        """Return the codes of the side column for a and for b."""
         ...
 
     def worst_score(self, q: PairQuery) -> float:
@@ -112,12 +92,10 @@ class PairRowsLogic(ABC):
 
     def __init__(self, configuration: PairConfiguration, state: State | None) -> None:
         self.configuration = configuration
-        between, window = configuration.between, configuration.window
+        window = configuration.window
         self.windows = Windows(window, configuration.kernel)
-        side_row, codes = (-1, (0, 0)) if between is None else (self.windows.int_names.index(between.column), configuration.side_codes())
-        self.settings = Settings(
-            configuration.keep_k, count_of(window), micros_of(window), sub_batch(configuration.keep_k), side_row, *codes
-        )
+        k = configuration.keep_k
+        self.settings = Settings(k, count_of(window), micros_of(window), sub_batch(k), *self.windows.sides(configuration))
         self.queries, shown = self._query_tables()
         self.work = np.zeros(COUNTERS, np.int64)
         self.arrived = self.unusable = self.eligible = 0

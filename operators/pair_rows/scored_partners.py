@@ -55,7 +55,7 @@ class ScoredPartnerSearch(PartnerSearch):
         self.work = np.zeros(COUNTERS, np.int64)
 
     def _find(self, arrivals: Arrivals, advance: Advance) -> tuple[Partners, int]:
-        self.zones.follow(self.windows.pool.moves)
+        self.zones.drop_if_moved(self.windows.pool.moves)
         found = [*self._parts(advance)]
         fields, score = np.concatenate([p.fields for p in found]), np.concatenate([p.score for p in found])
         if self.queries.k.min() == 0 or len(found) > 1:

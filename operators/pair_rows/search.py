@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray, Arrivals, Instant, Window
-from skyband.operators.expressions.compile import PairKernel
 from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, QUERY, PartnerQueries, Partners
 from skyband.operators.pair_rows.kernels.tables import Advance, Settings
-from skyband.operators.pair_rows.queries import Between
-from skyband.operators.pair_rows.windows import Windows
+from skyband.operators.pair_rows.windows import Windows, WindowsConfiguration
 from skyband.operators.windows import count_of, micros_of
 
 
@@ -43,38 +41,14 @@ class PartnerQuery(NamedTuple):
     """The largest internal score."""
 
 
-class SearchConfiguration(Protocol):
-    """The part of an operator's configuration that a search reads."""
-
-    @property
-    def window(self) -> Window:
-        """Return the largest window."""
-        ...
-
-    @property
-    def between(self) -> Between | None:
-        """Return the two sides, if there are any."""
-        ...
-
-    @property
-    def kernel(self) -> PairKernel:
-        """Return the kernel that decides which pairs are candidates."""
-        ...
-
-    def side_codes(self) -> tuple[int, int]:
-        """Return the codes of the side column for a and for b."""
-        ...
-
-
 class PartnerSearch(ABC):
     """The windows of one bucket, with the queries that search them; a subclass finds the partners."""
 
-    def __init__(self, configuration: SearchConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0) -> None:
+    def __init__(self, configuration: WindowsConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0) -> None:
         """Search for ``queries``; ``sub_batch``: the most arrivals of a key that are taken together."""
         between, window = configuration.between, configuration.window
         self.windows = Windows(window, configuration.kernel)
-        side_row, codes = (-1, (0, 0)) if between is None else (self.windows.int_names.index(between.column), configuration.side_codes())
-        self.settings = Settings(0, count_of(window), micros_of(window), sub_batch, side_row, *codes)
+        self.settings = Settings(0, count_of(window), micros_of(window), sub_batch, *self.windows.sides(configuration))
         self.between = between
         ends = [q.window.within(window) for q in queries]
         self.queries = PartnerQueries(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from skyband.operators.base import I64, AnyArray, Arrivals, Instant, Window
@@ -17,12 +19,36 @@ from skyband.operators.pair_rows.kernels.tables import (
     Objects,
 )
 from skyband.operators.pair_rows.pool import Pool
+from skyband.operators.pair_rows.queries import Between
 from skyband.operators.windows import count_of, micros_of
 
 
 def no_objects(floats: int, integers: int) -> Objects:
     """Return an arena without room, of so many attributes."""
     return Objects(np.empty((floats, 0)), np.empty((integers, 0), np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class WindowsConfiguration(Protocol):
+    """The part of an operator's configuration that says what its windows hold."""
+
+    @property
+    def window(self) -> Window:
+        """Return the largest window."""
+        ...
+
+    @property
+    def between(self) -> Between | None:
+        """Return the two sides, if there are any."""
+        ...
+
+    @property
+    def kernel(self) -> PairKernel:
+        """Return the kernel that decides which pairs are candidates."""
+        ...
+
+    def side_codes(self) -> tuple[int, int]:
+        """Return the codes of the side column for a and for b."""
+        ...
 
 
 class Windows:
@@ -34,6 +60,11 @@ class Windows:
         self.keys = np.zeros((0, KEY_COLUMNS), np.int64)
         self.objects, self.end = no_objects(len(self.float_names), len(self.int_names)), 0
         self.pool = Pool(self.int_names)
+
+    def sides(self, configuration: WindowsConfiguration) -> tuple[int, int, int]:
+        """Return ``side_row``, ``code_a`` and ``code_b`` of ``Settings``."""
+        between = configuration.between
+        return (-1, 0, 0) if between is None else (self.int_names.index(between.column), *configuration.side_codes())
 
     def grow(self, keys: int) -> int:
         """Make the key table hold ``keys`` keys; return how many are new."""

@@ -71,6 +71,6 @@ class CappedPairsLogic(PairsLogic, CappedLogic):
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        self.zones.follow(self.windows.pool.moves)
+        self.zones.drop_if_moved(self.windows.pool.moves)
         run = ZonedDriver(driver(), self.zones)
         return run(self.settings, self.limits, self.queries, bucket, self.progress, advance, self.work)[:4]

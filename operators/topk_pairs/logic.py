@@ -61,7 +61,7 @@ class PairsLogic(PairRowsLogic):
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
         inputs = (self.queries, bucket, self.progress, advance, self.work)
-        self.zones.follow(self.windows.pool.moves)
+        self.zones.drop_if_moved(self.windows.pool.moves)
         parts = segments(self.settings, self.queries, bucket, advance)
         if not parts:
             return long_runs.run(ZonedDriver(driver(), self.zones), self.settings, *inputs)

@@ -25,12 +25,12 @@ class ZonedDriver:
         """``maps``: of the scoring expression; calls change them."""
         self.driver, self.maps = driver, maps
 
-    def _with(self, zones: Zones | None) -> Callable[..., DriverResult]:
+    def _driver_with(self, zones: Zones | None) -> Callable[..., DriverResult]:
         """Return the driver with its scoring."""
-        return partial(self.driver, *self.maps.configuration.functions(zones is not None), zones or self._none)
+        return partial(self.driver, *self.maps.configuration.functions(zones is not None), zones or self._no_zones)
 
     @property
-    def _none(self) -> Zones:
+    def _no_zones(self) -> Zones:
         kernel = self.maps.configuration.kernel
         return no_zones(len(kernel.float_names), len(kernel.int_names))
 
@@ -40,11 +40,11 @@ class ZonedDriver:
         """Process all events of ``advance``."""
         worth = self.maps.worth(settings, bucket.keys, advance)
         if not worth.any():
-            return self._with(None)(settings, more, queries, bucket, progress, advance, work)
+            return self._driver_with(None)(settings, more, queries, bucket, progress, advance, work)
         rows, seq = [], 0
         if not worth.all():
             rest = Advance(advance.keys[~worth], advance.first_new[~worth], advance.since, advance.until)
-            found = self._with(None)(settings, more, queries, bucket, progress, rest, work)
+            found = self._driver_with(None)(settings, more, queries, bucket, progress, rest, work)
             bucket = bucket._replace(skyband=found[2], skyband_end=found[3])
             rows.append(_written(found))
         for key, first_new in zip(advance.keys[worth], advance.first_new[worth], strict=True):
@@ -65,7 +65,7 @@ class ZonedDriver:
             until = advance.until if upto == stop else instant_after(bucket, upto, key)
             bucket.keys[key, NEXT_SEQ] = upto
             before, mine = work.copy(), Advance(advance.keys, np.array([at]), since, until)
-            found = self._with(zones)(settings, more, queries, bucket, progress, mine, work)
+            found = self._driver_with(zones)(settings, more, queries, bucket, progress, mine, work)
             self.maps.judge(key, upto, work - before)
             bucket = bucket._replace(skyband=found[2], skyband_end=found[3])
             rows.append(_written(found))

@@ -123,3 +123,18 @@ class Keeper:
             assert want <= set(have)
             self.rows = pick(self.rows, np.array([p in want for p in have], bool))
         return self.rows
+
+
+def check_kept_pairs(case: Any, logic: Any, asked: Any, loosest: Any, snapshot: Any) -> None:
+    """Snapshots of every query, and all pairs kept, are those by definition (``snapshot``) as of the end.
+
+    ``asked``: the queries as the oracle takes them; ``loosest``: one for all that is kept.
+    """
+    for key in range(int(case.stream.key.max()) + 1):
+        stream = case.key_stream(key)
+        n = len(stream.times)
+        for i, q in enumerate(case.op.queries):
+            got = logic.snapshot(key, 10**9, q.window, i)
+            assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == snapshot(stream, asked[i], case.end - 1, n)
+        band = [r[1:] for r in band_of(logic) if r[0] == key]
+        assert sorted(band) == sorted(snapshot(stream, loosest, case.end - 1, n))

@@ -17,9 +17,9 @@ from skyband.operators.matches.operator import ScoredMatches
 from skyband.operators.pair_rows import scored_partners
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
+from tests.operators.host import check_kept_pairs
 from tests.operators.pairs_host import (
     Case,
-    band_of,
     cuts_of,
     drive,
     random_bounded_case,
@@ -54,14 +54,7 @@ def check_state(case: Case, logic: Any) -> None:
     loosest = oracle.Query(
         10**9, op.window.count, op.window.micros, min(q.min_score for q in asked), max(q.max_score for q in asked)
     )  # fmt: skip
-    for key in range(int(case.stream.key.max()) + 1):
-        stream = case.key_stream(key)
-        n = len(stream.times)
-        for i, q in enumerate(op.queries):
-            got = logic.snapshot(key, 10**9, q.window, i)
-            assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == oracle.snapshot(stream, asked[i], case.end - 1, n)
-        band = [r[1:] for r in band_of(logic) if r[0] == key]
-        assert sorted(band) == sorted(oracle.snapshot(stream, loosest, case.end - 1, n))
+    check_kept_pairs(case, logic, asked, loosest, oracle.snapshot)
 
 
 @pytest.mark.parametrize("kind", CASES)

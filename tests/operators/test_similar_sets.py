@@ -13,7 +13,7 @@ from skyband.operators.base import Arrivals, Window
 from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery
 from skyband.operators.similar_sets.operator import SimilarSets
-from tests.operators.host import band_of
+from tests.operators.host import check_kept_pairs
 from tests.operators.pairs_host import text_of
 from tests.operators.sets_host import Case, cuts_of, drive, ragged, random_matches_case, random_pairs_case
 from tests.oracles import sets as oracle
@@ -38,17 +38,8 @@ def check_state(case: Case, logic: Any) -> None:
         return
     bounds = [case.query(q).bound or 0.0 for q in op.queries]
     loosest = max(bounds) if op.similarity == "hamming" else min(bounds)
-    for key in range(int(case.stream.key.max()) + 1):
-        stream = case.key_stream(key)
-        n = len(stream.times)
-        for i, q in enumerate(op.queries):
-            got = logic.snapshot(key, 10**9, q.window, i)
-            assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == oracle.snapshot(
-                stream, case.query(q), case.end - 1, n
-            )
-        largest = oracle.Query(10**9, op.window.count, op.window.micros, loosest)
-        band = [r[1:] for r in band_of(logic) if r[0] == key]
-        assert sorted(band) == sorted(oracle.snapshot(stream, largest, case.end - 1, n))
+    largest = oracle.Query(10**9, op.window.count, op.window.micros, loosest)
+    check_kept_pairs(case, logic, [case.query(q) for q in op.queries], largest, oracle.snapshot)
 
 
 CASES = {"pairs": random_pairs_case, "matches": random_matches_case}

@@ -12,7 +12,7 @@ from skyband.framework.queries.set_pairs import compile as sets
 from skyband.operators.base import Operator
 
 _WHY_SETS = "lists of the sets that hold a token; an arrival looks for its own, and what was reported is not kept"
-_WHY_SCORED = "an arrival is scored with every older row of the window, and what was reported is not kept"
+_WHY_SCORED = "an arrival is scored with the older rows of the window, and what was reported is not kept"
 
 
 def compile_matches(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:

@@ -10,7 +10,7 @@ from skyband.framework.queries.scored_pairs.compile import Shared, shared
 from skyband.framework.queries.threshold_pairs.model import ThresholdPairs as ThresholdPairsModel
 from skyband.operators.base import Operator
 
-_WHY = "an arrival is scored with every older row of the window; only pairs within the bounds are kept"
+_WHY = "an arrival is scored with the older rows of the window; only pairs within the bounds are kept"
 
 
 def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:

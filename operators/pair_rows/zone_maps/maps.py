@@ -43,39 +43,43 @@ FIRST_PAUSE, LONGEST_PAUSE = 8 * GROUP, 64 * GROUP
 
 @dataclass
 class _OfKey:
-    """The map of a key, if it has one; whether it has paid; the seq from which one is tried; the pause after the next that does not pay."""
+    """What is known of a key."""
 
     map: ZoneMap | None = None
+    """Its map, if it has one."""
     kept: bool = False
+    """Whether the map has paid."""
     resume: int = 0
+    """The seq from which a map is tried."""
     pause: int = FIRST_PAUSE
+    """Arrivals without a map after the next one that does not pay."""
 
 
 class ZoneMaps:
     """The zone maps of a bucket's keys for one scoring expression. Not part of any state: they are built from the windows' objects."""
 
-    def __init__(self, configuration: ScoredPairs) -> None:
+    def __init__(self, configuration: ScoredPairs, moves: int = 0) -> None:
+        """``moves``: how often texts and sets have moved (``drop_if_moved``)."""
         self.configuration = configuration
         self.keys: dict[int, _OfKey] = {}
-        self._moves = 0
+        self._moves = moves
 
     def new(self) -> ZoneMaps:
         """Return no maps, for the same expression."""
-        return ZoneMaps(self.configuration)
+        return ZoneMaps(self.configuration, self._moves)
 
-    def follow(self, moves: int) -> None:
+    def drop_if_moved(self, moves: int) -> None:
         """Drop the maps if texts and sets have moved, whose offsets they hold; ``moves``: how often they have, once in many arrivals."""
         if moves != self._moves:
             self._moves, self.keys = moves, {}
 
     def worth(self, settings: Settings, keys: I64, advance: Advance) -> AnyArray:
         """Return a mask (m,) of the keys of ``advance`` whose arrivals meet enough objects; ``keys``: the key table."""
-        if not self.configuration.has_bounds:
-            return np.zeros(len(advance.keys), bool)
         table = keys[advance.keys]
         objects = np.minimum(table[:, NEXT_SEQ] - table[:, FIRST_ALIVE], settings.window_count)
         worth: AnyArray = (objects >= LEAST_OBJECTS) & (objects * (table[:, NEXT_SEQ] - advance.first_new) >= LEAST_PAIRS)
-        return worth
+        # Last, as it takes milliseconds the first time, and most windows are small.
+        return worth if not worth.any() or self.configuration.has_bounds else np.zeros_like(worth)
 
     def next_slice(self, settings: Settings, bucket: Bucket, key: int, at: int, stop: int) -> tuple[Zones | None, int]:
         """Return the zones for a key's next arrivals, from seq ``at`` on, and the seq behind the last of them, up to ``stop``."""

@@ -13,7 +13,7 @@ import numpy as np
 from skyband.operators.base import F64, I64
 from skyband.operators.pair_rows.kernels.tables import Objects
 from skyband.operators.pair_rows.zone_maps.kernels.build import build
-from skyband.operators.pair_rows.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, SEGMENT_COLUMNS, START, STOP_SEQ, no_zones
+from skyband.operators.pair_rows.zone_maps.kernels.tables import GROUP, SEGMENT_COLUMNS, no_zones
 
 _TOGETHER = 4
 """Segments of one size that become one, when there are twice as many."""
@@ -111,8 +111,3 @@ class ZoneMap:
         used = np.zeros(groups, bool)
         used[: len(self._used)] = self._used
         self._used = used
-
-    def leaves(self, segment: int) -> slice:
-        """Return where the boxes of the leaves of ``zones.segments[segment]`` are."""
-        first, stop, start = self.zones.segments[segment, [FIRST_SEQ, STOP_SEQ, START]].tolist()
-        return slice(start // LEAF, (start + stop - first) // LEAF)

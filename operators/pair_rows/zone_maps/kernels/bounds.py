@@ -51,30 +51,35 @@ def fill_boxes(batch: SubBatch, buffers: ZoneBuffers) -> None:
 
 
 @inner_inlined
+def bound_boxes(
+    scoring: Scoring, floats: F64, integers: I64, first: int, stop: int, arrival: int, batch: SubBatch, buffers: ZoneBuffers, out: F64,
+    work: I64,
+) -> None:  # fmt: skip
+    """Write the bounds of an arrival with the boxes first..stop - 1, ``floats`` and ``integers``, to ``out``."""
+    bound_as_a, bound_as_b = scoring.bound_as_a, scoring.bound_as_b
+    float_box, integer_box = buffers.float_boxes[arrival], buffers.integer_boxes[arrival]
+    if batch.side[arrival] == IS_B:
+        bound_as_b(floats, integers, first, stop, float_box, integer_box, scoring.pool, out)
+    else:
+        bound_as_a(floats, integers, first, stop, float_box, integer_box, scoring.pool, out)
+    work[BOUNDS] += BOUNDS_OF_A_CALL + stop - first
+
+
+@inner_inlined
 def bound_groups(
     scoring: Scoring, zones: Zones, first: int, stop: int, arrival: int, batch: SubBatch, buffers: ZoneBuffers, work: I64
 ) -> None:
     """Write the bounds of an arrival with the groups first..stop - 1 to ``buffers.group_bounds``."""
-    bound_as_a, bound_as_b = scoring.bound_as_a, scoring.bound_as_b
-    floats, integers = buffers.float_boxes[arrival], buffers.integer_boxes[arrival]
-    if batch.side[arrival] == IS_B:
-        bound_as_b(zones.group_floats, zones.group_integers, first, stop, floats, integers, scoring.pool, buffers.group_bounds)
-    else:
-        bound_as_a(zones.group_floats, zones.group_integers, first, stop, floats, integers, scoring.pool, buffers.group_bounds)
-    work[BOUNDS] += BOUNDS_OF_A_CALL + stop - first
+    bound_boxes(
+        scoring, zones.group_floats, zones.group_integers, first, stop, arrival, batch, buffers, buffers.group_bounds, work
+    )  # fmt: skip
 
 
 @inner_inlined
 def bound_leaves(scoring: Scoring, zones: Zones, group: int, arrival: int, batch: SubBatch, buffers: ZoneBuffers, work: I64) -> None:
     """Write the bounds of an arrival with the leaves of a group to ``buffers.leaf_bounds``."""
-    bound_as_a, bound_as_b = scoring.bound_as_a, scoring.bound_as_b
-    floats, integers = buffers.float_boxes[arrival], buffers.integer_boxes[arrival]
     first, stop = group * GROUP // LEAF, (group + 1) * GROUP // LEAF
-    if batch.side[arrival] == IS_B:
-        bound_as_b(zones.leaf_floats, zones.leaf_integers, first, stop, floats, integers, scoring.pool, buffers.leaf_bounds)
-    else:
-        bound_as_a(zones.leaf_floats, zones.leaf_integers, first, stop, floats, integers, scoring.pool, buffers.leaf_bounds)
-    work[BOUNDS] += BOUNDS_OF_A_CALL + stop - first
+    bound_boxes(scoring, zones.leaf_floats, zones.leaf_integers, first, stop, arrival, batch, buffers, buffers.leaf_bounds, work)
 
 
 @inner_inlined
@@ -82,8 +87,9 @@ def score_leaf(
     scoring: Scoring, zones: Zones, low: int, arrival: int, batch: SubBatch, buffers: ZoneBuffers, limit: float, work: I64
 ) -> int:
     """Write the scores of an arrival with the leaf at position ``low`` to ``buffers.scores``; return how many are at most ``limit``."""
-    score_as_a, score_as_b, scores, hits = scoring.score_as_a, scoring.score_as_b, buffers.scores, 0
+    score_as_a, score_as_b = scoring.score_as_a, scoring.score_as_b
     floats, integers, pool = batch.floats[arrival], batch.integers[arrival], scoring.pool
+    scores, hits = buffers.scores, 0
     if batch.side[arrival] == IS_B:
         score_as_b(zones.floats, zones.integers, low, low + LEAF, floats, integers, pool, scores)
     else:
