@@ -91,10 +91,10 @@ def _job(text: str) -> object:
 def test_explain_says_what_a_state_is_asked_for(plan: Plan) -> None:
     text = explain(plan)
     for said in (
-        "threshold_pairs, N = 10 rows", "operator  ThresholdPairs: an arrival is scored with every older row of the window; only pairs",
+        "threshold_pairs, N = 10 rows", "operator  ThresholdPairs: an arrival is scored with the older rows of the window; only pairs",
         "score     abs(a.x - b.x) (min first)", "answers   near: window 10 rows, score <= 2, changes after every event",
         "answers   lately: window 5 rows, score <= 1, changes every 1 hour", "score >= 3, score <= 4",
-        "operator  ScoredMatches: an arrival is scored with every older row", "score     b.x - a.x (max first)",
+        "operator  ScoredMatches: an arrival is scored with the older rows", "score     b.x - a.x (max first)",
         "between   side: 'l' and 'r'", "answers   best: k = 2, window 10 rows, score >= 0, reported once, at an arrival",
         "shared by 2 queries: same type, scoring and direction (or tokens and similarity), where and between",
         "similarity jaccard of words", "pairs     those within the bounds; all would be 45 at N = 10 rows",
