@@ -31,9 +31,13 @@ from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.checks.columns import column_types, derived
 from skyband.framework.spec.checks.table_columns import carried, written
-from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of, token_kinds
+from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.quality import RowCondition
 from skyband.framework.spec.models.sink import topics
+from skyband.framework.spec.models.source import Source, SourceColumn
+from skyband.framework.spec.models.tokens import token_kinds
+from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep, WhereStep
 from skyband.framework.spec.models.words import WORDS
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.plan.drafts import Context
 from skyband.framework.spec.expressions.scoring import scoring_text
-from skyband.framework.spec.models.job import LinearScoring
+from skyband.framework.spec.models.scoring import LinearScoring
 from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import Node
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
-from skyband.framework.spec.models.job import GlobalScoring, LinearScoring
+from skyband.framework.spec.models.scoring import GlobalScoring, LinearScoring
 from skyband.framework.spec.parsing.document import Path
 
 

@@ -11,7 +11,7 @@ from skyband.framework.queries.checks import naming_columns
 from skyband.framework.queries.group_rows.carry import OF_NUMBERS, TYPES, carried
 from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.job import kind_of
+from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.parsing.document import Path
 
 

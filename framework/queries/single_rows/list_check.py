@@ -10,7 +10,7 @@ from skyband.framework.queries.single_rows.list_rows import QueryRows, interpret
 from skyband.framework.queries.single_rows.model import ScoredRows
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.expressions.scoring import check_expression, used_names
-from skyband.framework.spec.models.job import ExpressionScoring
+from skyband.framework.spec.models.scoring import ExpressionScoring
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Kind, Window
 from skyband.operators.windows import UNBOUNDED

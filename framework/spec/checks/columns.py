@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.sql import check_sql
-from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, SourceColumn
+from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.source import SourceColumn
+from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep
 
 UNKNOWN_TYPE = "the type of the derived column"
 

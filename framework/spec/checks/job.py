@@ -25,8 +25,10 @@ from skyband.framework.spec.checks.table_columns import missing_tables, table_co
 from skyband.framework.spec.checks.tokens import check_tokens
 from skyband.framework.spec.checks.vectors import check_vectors
 from skyband.framework.spec.expressions.sql import SqlResult, check_sql
-from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
+from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.quality import RowCondition, RowExpectation, TableCheck
+from skyband.framework.spec.models.source import SourceColumn
+from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep, WhereStep
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES
 

@@ -17,7 +17,7 @@ from skyband.framework.spec.checks.terms import check_terms
 from skyband.framework.spec.checks.windows import check_window
 from skyband.framework.spec.expressions.scoring import is_linear, scoring_text
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
-from skyband.framework.spec.models.job import ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring
+from skyband.framework.spec.models.scoring import ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Kind
 

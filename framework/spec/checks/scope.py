@@ -10,7 +10,9 @@ from skyband.framework.base.errors import Where, did_you_mean, one_of
 from skyband.framework.base.table_names import JOB_TABLES, query_tables
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.scoring import check_expression
-from skyband.framework.spec.models.job import Job, kind_of, token_kinds
+from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.tokens import token_kinds
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import CHARACTERS_OF_A_TOKEN
 from skyband.operators.base import Kind

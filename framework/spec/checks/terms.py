@@ -7,7 +7,7 @@ from typing import Final
 from skyband.framework.base.errors import one_of
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.expressions.scoring import LocalScore, local_function, local_score, term_columns
-from skyband.framework.spec.models.job import TERM_FUNCTIONS, GlobalScoring, Term
+from skyband.framework.spec.models.scoring import TERM_FUNCTIONS, GlobalScoring, Term
 from skyband.framework.spec.parsing.document import Path
 
 _EXPRESSION: Final = "expression"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.job import Tokens, kind_of
+from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.tokens import Tokens
 from skyband.framework.spec.models.vectors import VECTOR_TYPES
 from skyband.framework.spec.parsing.document import Path
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
-from skyband.framework.spec.models.job import (
+from skyband.framework.spec.models.scoring import (
     TERM_FUNCTIONS,
     ExpressionScoring,
     FunctionScoring,

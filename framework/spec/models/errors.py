@@ -15,8 +15,9 @@ from pydantic import BaseModel
 from skyband.framework.base.errors import Where, one_of
 from skyband.framework.base.units import DURATION_HINT
 from skyband.framework.queries.models import QueryWindow
-from skyband.framework.spec.models import job as models
 from skyband.framework.spec.models.annotations import fields_of, homes
+from skyband.framework.spec.models.column_types import TYPES
+from skyband.framework.spec.models.job import Job, WindowSpec
 from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, query_type_names, walk
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.positions import Place
@@ -28,11 +29,11 @@ _TYPES_ELSEWHERE: Final[dict[str, str]] = {
 }  # fmt: skip
 
 
-def read_job(doc: Document) -> models.Job | None:
+def read_job(doc: Document) -> Job | None:
     """Return the job of ``doc`` with stand-ins for wrong values, or None if there is none. Errors are added to ``doc``."""
     if doc.bad(()):
         return None
-    lost = {name for name in fields_of(models.Job) if (name,) in doc.poisoned}
+    lost = {name for name in fields_of(Job) if (name,) in doc.poisoned}
     job, problems = walk({name: value for name, value in doc.data.items() if name not in lost})
     _report([_Reported(doc, p) for p in problems if p.kind != EMPTY])
     _report([_Reported(doc, p) for p in problems if p.kind == EMPTY])
@@ -146,8 +147,8 @@ def _unknown_field(t: _Reported, guess: str | None) -> None:
     if t.value is None and any(c in t.name for c in "()+-*/<>=. ,'\""):
         hint = "if this is part of the value before it, quote that value"
     elif guess is None:
-        home = next((place for place, m in homes(models.Job) if t.name in fields_of(m) and m is not t.problem.model), None)
-        if home is None and t.problem.model is models.WindowSpec and t.name in fields_of(QueryWindow):
+        home = next((place for place, m in homes(Job) if t.name in fields_of(m) and m is not t.problem.model), None)
+        if home is None and t.problem.model is WindowSpec and t.name in fields_of(QueryWindow):
             home = "the window of a query"
         hint = f"'{t.name}' belongs under {home}" if home else hint
     t.say("SKY-E110", f"unknown field '{t.name}' in {path_name(t.path[:-1])}", hint, t.doc.where_key(t.path))
@@ -230,8 +231,8 @@ def _batches(t: _Reported) -> None:
 
 def _column_type(t: _Reported) -> None:
     value = str(t.value).lower()
-    guess = _TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
-    hint = f"did you mean {guess!r}?" if guess else f"types: {one_of([*models.TYPES, 'decimal(p,s)'])}"
+    guess = _TYPES_ELSEWHERE.get(value) or closest(value, TYPES)
+    hint = f"did you mean {guess!r}?" if guess else f"types: {one_of([*TYPES, 'decimal(p,s)'])}"
     t.say("SKY-E113", f"{t.shown} is not a column type", hint)
 
 

@@ -9,7 +9,8 @@ import pytest
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.queries.topk_pairs.model import TopKPairs
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.models.job import GlobalScoring, SourceColumn
+from skyband.framework.spec.models.scoring import GlobalScoring
+from skyband.framework.spec.models.source import SourceColumn
 from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
 
 

@@ -15,7 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from skyband.framework.base import units
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.models import job as models
+from skyband.framework.spec.models.column_types import ColumnType
+from skyband.framework.spec.models.scoring import Keep
 from skyband.framework.spec.parsing.assemble import read_text
 from skyband.framework.spec.schema.json_schema import fragment_schema, job_schema
 from skyband.framework.spec.schema.values import for_editors
@@ -28,8 +29,8 @@ TYPES = {
     "size": units.Size,
     "percent": units.Percent,
     "batches": units.Batches,
-    "column type": models.ColumnType,
-    "whole number": models.Keep.model_fields["k"].rebuild_annotation(),
+    "column type": ColumnType,
+    "whole number": Keep.model_fields["k"].rebuild_annotation(),
     "name": units.Name,
 }
 PIECES = [

@@ -1,0 +1,80 @@
+"""The ``source`` of a spec: where rows come from, and which columns identify, order and group them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, PlainValidator, Tag
+from pydantic_core import PydanticCustomError
+
+from skyband.framework.base.units import Duration, Name, Option, Text
+from skyband.framework.sources.registry import SOURCES
+from skyband.framework.spec.models.base import Model, short_or_long
+from skyband.framework.spec.models.column_types import ColumnType
+
+
+class SourceColumn(Model):
+    """A column of the source under another name."""
+
+    type: ColumnType = Field(description="Type of the column.")
+    source_name: str | None = Field(
+        default=None, alias="from", description="The column's name in the source, if it differs; a.b is member b of object a."
+    )
+
+
+ColumnSpec = Annotated[Annotated[ColumnType, Tag("<short>")] | Annotated[SourceColumn, Tag("<long>")], Discriminator(short_or_long)]
+
+
+class EventTime(Model):
+    """The time of a row, and how long to wait for rows that arrive out of order."""
+
+    column: Name = Field(description="A timestamp column with the time of the event, in UTC.")
+    watermark: Duration = Field(
+        default=0, description="How long to wait for rows that arrive out of order; rows that arrive later are rejected as late.",
+        json_schema_extra={"default": "0 seconds"},
+    )  # fmt: skip
+    tie_break: tuple[Name, ...] = Field(default=(), description="Columns that order rows of equal time, before the id.")
+
+
+def _source_format(value: Any) -> str:
+    formats = list(SOURCES.all())
+    if isinstance(value, str) and value in formats:
+        return value
+    *most, last = (f"'{name}'" for name in formats)
+    raise PydanticCustomError("literal_error", "not a source format", {"expected": f"{', '.join(most)} or {last}"})
+
+
+def _source_formats(schema: dict[str, Any]) -> None:
+    schema |= {"enum": list(SOURCES.all()), "type": "string"}
+
+
+SourceFormatName = Annotated[str, PlainValidator(_source_format)]
+
+
+class Source(Model):
+    """Where rows come from, and which columns identify, order and group them."""
+
+    format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
+    path: Text | None = Field(
+        default=None,
+        description="A directory, a file, a pattern or a table, relative to the spec's directory. ${NAME} inserts an environment variable.",
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Options of the format. CSV files have a header unless {header: false}; a quote inside quotes is doubled "
+        "unless escape is set.",
+    )
+    columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
+    id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
+    event_time: EventTime = Field(description="When a row happened.")
+    partition_by: tuple[Name, ...] = Field(default=(), description="Key columns: every combination of their values is a separate stream.")
+    unique: Literal["checked", "assumed"] = Field(
+        default="checked", description="checked: reject rows whose id is already in the window; assumed: skip this check."
+    )
+    on_bad_file: Literal["stop", "reject"] = Field(
+        default="stop", description="For a file that cannot be read: stop the run, or reject the file as one row of table rejected."
+    )
+    on_drift: Literal["stop", "warn"] = Field(
+        default="stop", description="For a column that is missing or has another type than in the first run: stop the run, or warn."
+    )
