@@ -124,18 +124,29 @@ FRONTIER: Final = "frontier"
 """The frontier in microseconds."""
 GREATEST: Final = "greatest"
 """Of backlog rows read under caps: the latest event time that the watermark would have seen without caps, in microseconds."""
-_MAXIMA: Final = frozenset({NEWEST, FRONTIER, GREATEST})
-"""Counts that a batch aggregates by maximum; all others are summed."""
+NEWEST_OF: Final = "newest:"
+"""Begins the name of the newest event time of one of several sources, in microseconds: at most the cap of its file."""
+GREATEST_OF: Final = "greatest:"
+"""Begins the name of the same time without caps, where there are caps."""
+REACHED: Final = "reached"
+"""The latest instant to which rows of several sources move the watermark, in microseconds."""
+_MAXIMA: Final = frozenset({NEWEST, FRONTIER, GREATEST, REACHED})
+"""Counts that a batch aggregates by maximum, beside those of single sources; all others are summed."""
 
 TIMES: Final = ("load", "decode", "order", "operator", "state")
 """The phases that tasks time, in microseconds."""
 SENT: Final = "sent"
 """Rows that go to a bucket: no reason rejected them on reading."""
 _TIME, _UNUSABLE, _REQUESTED, _NULL, _WARNED = "us_", "unusable:", "asked:", "null:", "warned:"
-_COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER, GREATEST, SENT}).union(
+_COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER, GREATEST, REACHED, SENT}).union(
     *(c.counts for c in REASONS)
 )
 """Counts that have a column in ``runs``, alone or summed, or that ``runs`` does not show."""
+
+
+def is_maximum(name: str) -> bool:
+    """Return whether a count is aggregated by maximum."""
+    return name in _MAXIMA or name.startswith((NEWEST_OF, GREATEST_OF))
 
 
 def time_count(what: str) -> str:
@@ -180,7 +191,7 @@ class Tally(dict[str, int]):
     def add(self, data: bytes) -> None:
         """Add the counts of a message."""
         for name, n in json.loads(data).items():
-            self[name] = max(self[name], n) if name in _MAXIMA else self[name] + n
+            self[name] = max(self[name], n) if is_maximum(name) else self[name] + n
 
     def message(self) -> bytes:
         """Return the data of a ``COUNTS`` message."""

@@ -17,6 +17,8 @@ STOPS: Final = "stops:"
 """Prefix of the reason of a row that stops the run: names of the broken rules of severity ``fail`` follow, comma-separated."""
 
 PARSE: Final = "parse"
+NO_MATCH: Final = "no_match:"
+"""Prefix of the reason of a row that has no row in a look-up with ``missing: reject``; the name of the look-up follows."""
 RULE: Final = "rule:"
 """Prefix of the reason of a row that breaks rules; their names follow, comma-separated."""
 LATE: Final = "late"
@@ -46,7 +48,7 @@ def count_name(reason: str) -> str:
     """Return the name of the count of rows with ``reason``."""
     if reason.startswith((EMPTY_SET, LARGE_SET)):
         return "rejected_tokens"
-    if reason.startswith((BAD_VECTOR, NULL_OBJECT, NO_UPDATE)):
+    if reason.startswith((BAD_VECTOR, NULL_OBJECT, NO_UPDATE, NO_MATCH)):
         return reason.partition(":")[0]
     if reason.startswith(STOPS):
         return "stopping"
@@ -76,5 +78,5 @@ REASONS: Final = (
     ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY, f"{NULL_OBJECT}<column>"), "id, event time, key or object is null"),
     ReasonClass("tokens", (f"{EMPTY_SET}<name>", f"{LARGE_SET}<name>"), "too few or too many tokens"),
     ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
-    ReasonClass("other", (TIME_RANGE, INT_RANGE, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>"), "another reason"),
+    ReasonClass("other", (TIME_RANGE, INT_RANGE, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>", f"{NO_MATCH}<name>"), "another reason"),
 )

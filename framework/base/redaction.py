@@ -4,7 +4,7 @@ Uses the standard library only. ``conceal`` registers a value, and ``redact_valu
 ``${NAME}``. Each output channel redacts in one place: errors when they are rendered, commands with ``errors.redacted``, Spark's log line
 by line. The job file conceals by structure instead (``plan.fingerprint``).
 
-A path that begins ``source.path`` or ``sink.path`` stays readable on the caller's own terminal (``redact_for_terminal``, called by
+A path that begins the path of source, look-up or sink stays readable on the caller's own terminal (``redact_for_terminal``, called by
 ``errors.redacted_for_terminal``), so that it can be copied and opened. Everywhere else it is redacted like any other value.
 
 Values of one or two characters are concealed by structure only: in a text they look like any other digit or letter.

@@ -8,6 +8,7 @@ from typing import Any
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import append_only
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
+from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import (
     KEEP,
     Check,
@@ -26,13 +27,15 @@ from skyband.framework.plan.model import (
     VectorNode,
 )
 from skyband.framework.plan.row_nodes import predicate, texts_of
+from skyband.framework.plan.several_sources import clocks, of_source, parts
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.registry import source_format
-from skyband.framework.spec.checks.columns import column_types, derived
+from skyband.framework.spec.checks.columns import column_types, derived, looked_up, lookup_columns
 from skyband.framework.spec.checks.table_columns import carried, written
 from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.lookups import Lookup, Validity
 from skyband.framework.spec.models.quality import RowCondition
 from skyband.framework.spec.models.sink import topics
 from skyband.framework.spec.models.source import Source, SourceColumn
@@ -53,7 +56,7 @@ def compile_job(job: Job) -> Plan:
     fields = _fields(job)
     context = Context(job, fields, {**{f.name: f.kind for f in fields}, **token_kinds(job.tokens)})
     window = job_window(job.window)
-    members = [QueryEntry(i, name, q, query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
+    members = [QueryEntry(i, name, of_source(q), query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
     drafts = _drafts(context, members)
     deletes = predicate(context, job.deletes)
     # Sorted: queries may change places in the spec.
@@ -74,7 +77,7 @@ def compile_job(job: Job) -> Plan:
             rules=_rules(job, fields),
             id=source.id,
             event_time=source.event_time.column,
-            delay_micros=source.event_time.watermark,
+            delay_micros=max([c.delay_micros for c in clocks(job)], default=source.event_time.watermark),
             tie_break=source.event_time.tie_break,
             partition_by=source.partition_by,
             unique=source.unique,
@@ -83,6 +86,8 @@ def compile_job(job: Job) -> Plan:
             vectors=tuple(VectorNode(name, dimension) for name, dimension in job.vectors.items()),
             whole=_whole(fields, operators, deletes, source.event_time.column),
             reports=tuple(dict.fromkeys(d.reports for d in drafts if d.reports is not None)),
+            lookups=tuple(_lookup(name, lookup) for name, lookup in job.lookups.items()),
+            sources=clocks(job),
         ),
         window=window,
         operators=tuple(operators),
@@ -100,6 +105,7 @@ def compile_job(job: Job) -> Plan:
         run_rules=tuple(RunRule(r.severity, r.max_delay, r.min_rows, r.per) for r in job.quality.runs),
         check_every=job.quality.check_every,
         kafka=_kafka(job),
+        lookups=tuple(_lookup_source(lookup) for lookup in job.lookups.values()),
     )
 
 
@@ -155,6 +161,7 @@ def _fields(job: Job) -> tuple[Field, ...]:
     for name, spec in job.source.columns.items():
         origin = spec.source_name if isinstance(spec, SourceColumn) and spec.source_name else name
         fields.append(Field(name, types[name], kind_of(types[name]), origin))
+    fields += [Field(name, types[name], kind_of(types[name])) for _, name, _ in looked_up(job)]
     fields += [Field(name, types[name], kind_of(types[name])) for _, name, _, _ in derived(job)]
     return tuple(fields)
 
@@ -193,6 +200,21 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         on_bad_file=source.on_bad_file,
         on_drift=source.on_drift,
         relative=job.relative_source,
+        parts=parts(job),
+    )
+
+
+def _lookup(name: str, lookup: Lookup) -> LookupNode:
+    valid = (lookup.as_of.start, lookup.as_of.end) if isinstance(lookup.as_of, Validity) else None
+    return LookupNode(name, tuple(lookup.on.items()), tuple(lookup.taken.items()), valid, lookup.missing)
+
+
+def _lookup_source(lookup: Lookup) -> SourceNode:
+    return SourceNode(
+        format=lookup.format,
+        path=lookup.path,
+        options=tuple(source_format(lookup.format).options(lookup.options).items()),
+        fields=tuple(Field(name, type_, kind_of(type_), origin) for name, (origin, type_) in lookup_columns(lookup).items()),
     )
 
 

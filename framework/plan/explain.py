@@ -7,7 +7,7 @@ from typing import Final
 from skyband.framework.base.counts import counted
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES
 from skyband.framework.base.units import format_duration
-from skyband.framework.plan.explain_parts import format_bytes, format_window, window_rows
+from skyband.framework.plan.explain_parts import format_bytes, format_window, lookup_text, window_rows
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.plan.reader import why_spark_reads
@@ -34,9 +34,9 @@ def explain(plan: Plan, rate: float | None = None) -> str:
 def _source(plan: Plan) -> list[str]:
     source = plan.source
     options = f", options {', '.join(k for k, _ in source.options)} (values not shown)" if source.options else ""
-    lines = [f"source   {source.format}{options}", f"         columns {', '.join(f'{f.name} {f.type}' for f in source.fields)}"]
+    lines = [f"source   {source.shown}{options}", f"         columns {', '.join(f'{f.name} {f.type}' for f in source.fields)}"]
     format_ = source_format(source.format)
-    lines += [f"         {line}" for line in format_.explain(source)]
+    lines += [f"         {line}" for line in (*format_.explain(source), *_clocks(plan))]
     lines += _reader(plan)
     limits = [f"at most {counted(source.max_files_per_batch, 'file')}"] if source.max_files_per_batch else []
     limits += [f"at most {source.max_bytes_per_batch}"] if source.max_bytes_per_batch else []
@@ -49,6 +49,15 @@ def _source(plan: Plan) -> list[str]:
     return lines
 
 
+def _clocks(plan: Plan) -> list[str]:
+    """Return how each of several sources moves the common watermark."""
+    made = []
+    for clock in plan.intake.sources:
+        waits = "the others wait for it" if clock.idle_micros is None else f"idle if {format_duration(clock.idle_micros)} behind the others"
+        made.append(f"{clock.name}: watermark {format_duration(clock.delay_micros)}; {waits}")
+    return made
+
+
 def _reader(plan: Plan) -> list[str]:
     """Who reads files of a format that both can read."""
     if source_format(plan.source.format).arrow_rules() is None:
@@ -59,7 +68,7 @@ def _reader(plan: Plan) -> list[str]:
 
 def _intake(plan: Plan) -> list[str]:
     intake = plan.intake
-    lines = ["  |", "intake   parse"]
+    lines = ["  |", "intake   parse", *(f"         {lookup_text(node, intake.event_time)}" for node in intake.lookups)]
     for t in intake.transforms:
         if isinstance(t, Derive):
             lines.append(f"         derive {t.name} {intake.field(t.name).type} = {t.sql}")

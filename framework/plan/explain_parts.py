@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from skyband.framework.base.counts import counted
+from skyband.framework.base.reasons import NO_MATCH
 from skyband.framework.base.units import format_duration
+from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.operators.base import Calendar, Window
 from skyband.operators.expressions.ast import Node
@@ -83,3 +85,12 @@ def state_size(plan: Plan, node: OperatorNode, rate: float | None, size: float, 
         return [f"    skyband   {at}"]
     known = f"about {size:,.0f} {formula}, N = {counted(round(rows), 'row')}{per_key(plan)}{assuming(node.window, rate)}"
     return [f"    skyband   {known}; {format_bytes(size * item_bytes)}"]
+
+
+def lookup_text(node: LookupNode, event_time: str) -> str:
+    """Return what rows take of a look-up's table, and what becomes of those without a match."""
+    taken = ", ".join(new if new == column else f"{new} = {column}" for new, column in node.take)
+    key = " and ".join(f"{own} = {column}" for own, column in node.on)
+    when = "" if node.valid is None else f", valid at {event_time} (from {node.valid[0]} to {node.valid[1]})"
+    missing = "null" if node.missing == "null" else f"rejected as {NO_MATCH}{node.name}"
+    return f"look up in {node.name} where {key}{when}: {taken}; without a match {missing}"

@@ -15,7 +15,7 @@ def facts(plan: Plan, rate: float | None = None) -> dict[str, Any]:
     """Return the stream, shared states, queries and tables of a plan; ``text`` is the same for people. O(plan)."""
     return {
         "job": plan.job,
-        "source": {"format": plan.source.format, "columns": {f.name: f.type for f in plan.source.fields}},
+        "source": {"format": plan.source.shown, "columns": {f.name: f.type for f in plan.source.fields}},
         "id": list(plan.intake.id),
         "event_time": plan.intake.event_time,
         "partition_by": list(plan.intake.partition_by),

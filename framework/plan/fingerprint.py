@@ -22,7 +22,9 @@ from typing import Any, Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.units import format_duration
-from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode, TokenNode
+from skyband.framework.plan.lookups import LookupNode
+from skyband.framework.plan.model import Derive, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode, TokenNode
+from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.queries.registry import query_type
 from skyband.operators.base import Column, Window
 
@@ -47,6 +49,12 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
             "unique": intake.unique,
             "deletes": _plain(intake.deletes),
         },
+        **({"lookups": {n.name: _lookup(n, intake) for n in intake.lookups}} if intake.lookups else {}),
+        **(
+            {"sources": {name: _part(part, clock) for (name, part), clock in zip(plan.source.parts, intake.sources, strict=True)}}
+            if plan.source.parts
+            else {}
+        ),
         "transform": {
             f"[{i}].derive.{t.name}" if isinstance(t, Derive) else f"[{i}].where": _hash(
                 f"{t.sql} as {intake.field(t.name).type}" if isinstance(t, Derive) else t.sql
@@ -94,10 +102,16 @@ def _parts(plan: Plan) -> set[tuple[str, ...]]:
             case ("scoring" | "window" as part, *_):
                 named |= {q.name for q in plan.queries}
                 parts.add((part,))
+            case ("sources", name, *_):
+                parts.add(("sources", str(name)))
             case ("source", "schema", column, *_):
                 parts.add(("source", "schema", str(column)))
             case ("source", part, *_):
                 parts.add(("source", str(part)))
+            case ("lookups", _, "format" | "path" | "options", *_):
+                pass
+            case ("lookups", name, *_):
+                parts.add(("lookups", str(name)))
             case ("deletes", *_):
                 parts |= {("source", "deletes"), ("texts",)}
             case (top, *_):
@@ -189,6 +203,23 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
             own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"}}
     durations = query_type(q.type).durations
     return {k: _duration(v) if k in durations and isinstance(v, int) else v for k, v in own.items()}
+
+
+def _lookup(node: LookupNode, intake: IntakeNode) -> dict[str, Any]:
+    """What decides which columns rows take. Where the table is may change: what a batch has read of it is kept (``job.lookups``)."""
+    take = {new: f"{intake.field(new).type} from {column}" for new, column in node.take}
+    return {"on": dict(node.on), "take": take, "as_of": None if node.valid is None else list(node.valid), "missing": node.missing}
+
+
+def _part(source: SourceNode, clock: SourceClock) -> dict[str, Any]:
+    """Return what shapes the state of one of several sources."""
+    return {
+        "format": source.format,
+        "path": _hash(source.path) if source.path is not None else None,
+        "schema": {f.name: f.type if f.source_name == f.name else f"{f.type} from {f.source_name}" for f in source.fields},
+        "watermark": _duration(clock.delay_micros),
+        "idle_after": None if clock.idle_micros is None else _duration(clock.idle_micros),
+    }
 
 
 def _tokens(node: TokenNode) -> dict[str, Any]:

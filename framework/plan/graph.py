@@ -39,7 +39,7 @@ class Edge:
 def edges(plan: Plan) -> list[Edge]:
     """The whole chart: every node is in an edge. Labels hold names and types only: nothing of expressions, paths or options. O(queries)."""
     intake = Node("intake", "step", (", ".join(_intake(plan)),))
-    found = [Edge(Node("source", "store", (plan.source.format,)), intake), Edge(intake, Node("rejected", "store", ("rejected",)), True)]
+    found = [Edge(Node("source", "store", (plan.source.shown,)), intake), Edge(intake, Node("rejected", "store", ("rejected",)), True)]
     states = [Node(f"state{n}", "step", (f"state {node.name}",)) for n, node in enumerate(plan.operators)]
     found += [Edge(intake, state) for state in states]
     for n, q in enumerate(plan.queries):
@@ -75,7 +75,7 @@ def dot(plan: Plan) -> str:
 
 
 def _intake(plan: Plan) -> list[str]:
-    many = {"transform": len(plan.intake.transforms), "rule": len(plan.intake.rules)}
+    many = {"look-up": len(plan.intake.lookups), "transform": len(plan.intake.transforms), "rule": len(plan.intake.rules)}
     return ["parse", *(counted(n, what) for what, n in many.items() if n), "order"]
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.base.items import ItemShape
+from skyband.framework.plan.lookups import LookupNode
+from skyband.framework.plan.source_nodes import SourceClock
 from skyband.operators.base import TOKENS, Column, Kind, Operator, Window, object_columns
 from skyband.operators.expressions.ast import Node
 
@@ -25,7 +27,7 @@ class Field:
     """A column of the stream.
 
     ``type`` is a Spark DDL type in lower case (string, int, bigint, double, float, boolean, timestamp, date, decimal(p,s));
-    ``source_name`` is its name in the source, or None for a derived column.
+    ``source_name`` is its name in the source, or None for a column of a look-up and for a derived one.
     """
 
     name: str
@@ -40,6 +42,8 @@ class SourceNode:
 
     ``written``: the path as the spec writes it, if something of it came from the environment. ``relative``: the path as seen from the
     spec's directory, if it is given so. ``plain``: the reader of the source looks at its JSON files itself (``sources.json.plain``).
+    ``number``: of the source among those of the query in Spark's checkpoint. ``parts``: the sources that this one consists of (format
+    ``several``), by name; then ``fields`` are those of any of them.
     """
 
     format: str
@@ -53,6 +57,18 @@ class SourceNode:
     on_drift: Literal["stop", "warn"] = "stop"
     relative: str | None = None
     plain: bool = False
+    number: int = 0
+    parts: tuple[tuple[str, SourceNode], ...] = ()
+
+    @property
+    def each(self) -> tuple[tuple[str, SourceNode], ...]:
+        """Return the sources that are read, by name: its parts, or itself without a name."""
+        return self.parts or (("", self),)
+
+    @property
+    def shown(self) -> str:
+        """Return the format, or each of several sources with its format."""
+        return ", ".join(f"{name} ({part.format})" for name, part in self.parts) or self.format
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +158,11 @@ class ReportNode:
 
 @dataclass(frozen=True, slots=True)
 class IntakeNode:
-    """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, then derived).
+    """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, those of look-ups, then derived).
 
     ``deletes``: rows for which it is true delete the object with their id. ``whole``: columns of 64-bit whole numbers, instants and dates
     that are read as int64, in which one value stands for null: rows that hold it are rejected (``reasons.INT_RANGE``).
+    ``sources``: those of a stream of several sources; ``delay_micros`` is then the longest of their delays.
     """
 
     fields: tuple[Field, ...]
@@ -162,6 +179,8 @@ class IntakeNode:
     whole: tuple[str, ...] = ()
     reports: tuple[ReportNode, ...] = ()
     vectors: tuple[VectorNode, ...] = ()
+    lookups: tuple[LookupNode, ...] = ()
+    sources: tuple[SourceClock, ...] = ()
 
     def rules_of(self, severity: Literal["warn", "reject", "fail"]) -> tuple[RowRule, ...]:
         """Return the rules of one severity, in the order of the spec."""
@@ -317,7 +336,7 @@ class Plan:
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
     ``schedule``: when Airflow runs it, in words. ``max_rejected``: percent of a run's rows. ``max_unusable``: percent of the rows that a
     query asks for (None: less than all). ``check_every``: batches of a continuous run after which its tables are checked. ``keep_micros``:
-    how long rows of ``runs``, and names of taken files that are gone, are kept.
+    how long rows of ``runs``, and names of taken files that are gone, are kept. ``lookups``: where the tables of ``intake.lookups`` are.
     """
 
     job: str
@@ -339,3 +358,4 @@ class Plan:
     run_rules: tuple[RunRule, ...] = ()
     check_every: int | None = None
     kafka: KafkaNode | None = None
+    lookups: tuple[SourceNode, ...] = ()

@@ -26,6 +26,8 @@ def why_spark_reads(source: SourceNode, intake: IntakeNode) -> str | None:
     other = next((name for name, value in source.options if not rules.option(name.lower(), value)), None)
     if other is not None:
         return f"option {other}"
+    if intake.lookups:
+        return "a look-up"
     if intake.transforms:
         return "a filter" if isinstance(intake.transforms[0], Filter) else "a derived column"
     if intake.rules:

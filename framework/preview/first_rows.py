@@ -28,7 +28,7 @@ def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None
     known = format_.preview_options
     unknown = [name for name, _ in source.options if name.lower() not in (known or ())]
     if known is None or unknown:
-        what = f"source.options.{unknown[0]}" if unknown else f"the format {source.format}"
+        what = f"source.options.{unknown[0]}" if unknown else f"the format {source.shown}"
         raise SkybandError("SKY-E531", f"{what} is read by Spark alone", hint="skyband preview --engine shows its rows")
     gone = preflight.missing(source)
     if gone is not None:

@@ -12,6 +12,8 @@ import pyarrow as pa
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import FILTERED, REASON
+from skyband.framework.lookups.in_memory import read_tables
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rehearsal import Rehearsal
@@ -71,9 +73,12 @@ def _without_spark(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
     return found, of_intake(plan, found)
 
 
-def of_intake(plan: Plan, found: FirstRows) -> pa.Table:
-    """Return the rows with all columns and the intake's reasons. SkybandError SKY-E531 for SQL that is not evaluated without Spark."""
-    return Rows(plan.intake).table(found.rows, found.reasons, found.texts)
+def of_intake(plan: Plan, found: FirstRows, tables: Tables | None = None) -> pa.Table:
+    """Return the rows with all columns and the intake's reasons. ``tables``: those of look-ups; else they are read as they are now.
+
+    Raises SkybandError SKY-E531 for SQL that is not evaluated without Spark, and as ``read_tables``.
+    """
+    return Rows(plan.intake, read_tables(plan) if tables is None else tables).table(found.rows, found.reasons, found.texts)
 
 
 def with_reasons(plan: Plan, rows: pa.Table) -> pa.Table:

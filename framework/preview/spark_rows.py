@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.lookups.by_spark import read_tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
@@ -23,7 +25,9 @@ def rows_by_spark(plan: Plan, most: int, spark: SparkSession) -> tuple[FirstRows
 
     SkybandError SKY-E206 if there are none, SKY-E201 if they cannot be read; SKY-E301 as runs raise it.
     """
-    source = replace(plan.source, max_files_per_batch=1)  # in the order in which a job takes them
+    # In the order in which a job takes them.
+    one_by_one = tuple((name, replace(part, max_files_per_batch=1)) for name, part in plan.source.parts)
+    source = replace(plan.source, max_files_per_batch=1, parts=one_by_one)
     kind = source_format(source.format)
     header = kind.columns(spark, source)
     parts: list[pa.Table] = []
@@ -35,7 +39,8 @@ def rows_by_spark(plan: Plan, most: int, spark: SparkSession) -> tuple[FirstRows
 
     with tempfile.TemporaryDirectory(prefix="skyband-preview-") as checkpoint:
         try:
-            frame = intake(kind.stream(spark, source, header), plan.intake)
+            lookups = read_tables(spark, plan)
+            frame = reduce(DataFrame.unionByName, (intake(f, plan.intake, lookups) for f in kind.frames(spark, source, header)))
             query = frame.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
             while not query.awaitTermination(1):
                 if sum(p.num_rows for p in parts) >= most:

@@ -91,6 +91,10 @@ def _share(part: int, whole: int) -> str:
 
 def _where_from(plan: Plan, column: str) -> str:
     found = plan.intake.field(column)
+    looked_up = next((node for node in plan.intake.lookups if column in node.taken), None)
+    if looked_up is not None:
+        keys = ", ".join(own for own, _ in looked_up.on)
+        return f"does the table of look-up {looked_up.name} have rows for the values of {keys}, and {column} in them?"
     if found.source_name is None:
         return f"what does its expression in `transform` come to? SQL gives null for {column} where something cannot be computed"
     name = "that name" if found.source_name == column else f"the name {found.source_name} (`from` of source.schema.{column})"

@@ -15,7 +15,21 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.base.messages import COUNTS, FRONTIER, HOST, NEWEST, PENDING, RUNS, STOPPING, Skyband, Tally, parse_kind
+from skyband.framework.base.messages import (
+    COUNTS,
+    FRONTIER,
+    HOST,
+    NEWEST,
+    NEWEST_OF,
+    PENDING,
+    RUNS,
+    STOPPING,
+    Skyband,
+    Tally,
+    is_maximum,
+    parse_kind,
+)
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.memory import MemoryWriter
 from skyband.framework.rehearsal.rows import Rows
@@ -24,17 +38,19 @@ from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.rows.source_clocks import frontier
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing.sink import Sink
 
 _NAME: Final = "rehearsal"
+_NO_TABLES: Final[Tables] = {}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rehearsal:
-    """Runs one job from its first row on."""
+    """Runs one job from its first row on. ``lookups``: the tables of its look-ups."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, lookups: Tables = _NO_TABLES) -> None:
         self.plan = replace(plan, buckets=1)
         self.counts = Tally()
         self._writer = MemoryWriter()
@@ -46,7 +62,10 @@ class Rehearsal:
         self._batch = -1
         self._newest: int | None = None
         self._frontier: int | None = None
+        self._newest_of: dict[str, int] = {}
+        """The newest event time of each of several sources."""
         self._rows: Rows | None = None
+        self._lookups = lookups
 
     def drop(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> None:
         """Process source rows (see ``Rows.table``) as one batch, and the rows that the watermark then passes.
@@ -54,7 +73,7 @@ class Rehearsal:
         Raises SkybandError as ``take`` does, and SKY-E531 if the job has SQL that only Spark can evaluate.
         """
         if self._rows is None:
-            self._rows = Rows(self.plan.intake)
+            self._rows = Rows(self.plan.intake, self._lookups)
         self.take(self._rows.table(rows, reasons, texts))
 
     def take(self, table: pa.Table) -> None:
@@ -62,7 +81,7 @@ class Rehearsal:
 
         Raises SkybandError SKY-E502 if a row breaks a rule of severity ``fail``; then no row is processed.
         """
-        pack = Pack(self._bucket.config)
+        pack = Pack(self._bucket.config, newest=lambda: self._newest_of)
         made = [m for b in pack(iter(table.to_batches())) for m in b.to_pylist()]
         packed = [(_HOST if m["node"] == HOST else m["kind"], m["data"]) for m in made]
         stopping = [b for kind, b in packed if kind == STOPPING]
@@ -74,7 +93,12 @@ class Rehearsal:
             raise stopped_by_rule(self.plan, self._batch + 1, pa.concat_tables(map(blocks.bytes_table, stopping)), counts[STOPPING])
         data = [b for kind, b in packed if kind == _HOST]
         self._commit([*(p for p in packed if p[0] != _HOST), *self._bucket.run(data, self._watermark, flush=True)])
-        if pack.latest is not None:
+        if sources := self.plan.intake.sources:
+            for name, count in self.counts.items():
+                if name.startswith(NEWEST_OF):
+                    self._newest_of[name.removeprefix(NEWEST_OF)] = count
+            self._watermark = max(self._watermark, (frontier(sources, self._newest_of) or 0) // 1000)
+        elif pack.latest is not None:
             self._watermark = max(self._watermark, pack.latest // 1000 - self.plan.intake.delay_ms)
         self._commit(self._bucket.run([], self._watermark, flush=True))
 
@@ -115,7 +139,7 @@ class Rehearsal:
             elif not isinstance(parse_kind(kind), Skyband):
                 parts[kind].append(blocks.bytes_table(data))
         for name, n in counts.items():
-            self.counts[name] += n if name not in (NEWEST, FRONTIER) else 0
+            self.counts[name] = max(self.counts.get(name, n), n) if is_maximum(name) else self.counts[name] + n
         self._newest = max((n for n in (self._newest, counts.get(NEWEST)) if n is not None), default=None)
         self._frontier = max((n for n in (self._frontier, counts.get(FRONTIER)) if n is not None), default=None)
         row = {"batch_id": self._batch, "batch_time": datetime.now(UTC), "frontier": self._frontier, "newest": self._newest}

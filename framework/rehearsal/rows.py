@@ -1,4 +1,4 @@
-"""Apply transforms and row rules to source rows without Spark, row by row, with the results of ``streaming.rows.intake``.
+"""Apply look-ups, transforms and row rules to source rows without Spark, row by row, with the results of ``streaming.rows.intake``.
 
 Every row gets all columns and, if it is not to be processed, the reason; reasons have the intake's precedence.
 """
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skyband.framework.base.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, RULE, STOPS, TIME_RANGE
 from skyband.framework.base.types import arrow_type
+from skyband.framework.lookups.join import Join, Tables
 from skyband.framework.plan.model import Derive, IntakeNode
 from skyband.framework.rehearsal.sql import condition, expression
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
@@ -20,6 +21,7 @@ from skyband.framework.streaming.rows.config import ID_HASHES, KEY_HASHES, WARNE
 from skyband.operators.base import NEVER, NULL
 
 Row = dict[str, Any]
+_NONE: Final[Tables] = {}
 
 _DAY: Final = 86_400_000_000
 _FIRST, _LAST = 0, 253_402_128_000_000_000
@@ -29,12 +31,14 @@ _FIRST, _LAST = 0, 253_402_128_000_000_000
 class Rows:
     """The intake of one job. Ids and keys are numbered instead of hashed: equal values have equal numbers.
 
-    The constructor raises SkybandError SKY-E531 for SQL that only Spark can evaluate.
+    ``tables``: those of its look-ups. The constructor raises SkybandError SKY-E531 for SQL that only Spark can evaluate.
     """
 
-    def __init__(self, node: IntakeNode) -> None:
+    def __init__(self, node: IntakeNode, tables: Tables = _NONE) -> None:
         self.node = node
-        types = {f.name: f.type for f in node.fields if f.source_name is not None}
+        self.join = Join(node.lookups, tables, node.event_time)
+        taken = {name for lookup in node.lookups for name in lookup.taken}
+        types = {f.name: f.type for f in node.fields if f.source_name is not None or f.name in taken}
         self.steps: list[tuple[str | None, Callable[[Row], Any]]] = []
         for t in node.transforms:
             if isinstance(t, Derive):
@@ -74,6 +78,7 @@ class Rows:
         """Return (all columns, reason, broken rules of severity ``warn``) of a row."""
         for f in self.node.fields:
             row.setdefault(f.name, None)
+        unmatched = self.join.add(row)
         keep = True
         for name, value in self.steps:
             found = value(row)
@@ -81,7 +86,7 @@ class Rows:
                 keep = keep and found is True
             else:
                 row[name] = found
-        return row, parsed or self._reason(row, keep), ",".join(self._broken(row, "warn")) or None
+        return row, parsed or unmatched or self._reason(row, keep), ",".join(self._broken(row, "warn")) or None
 
     def _broken(self, row: Row, severity: str) -> list[str]:
         return [rule.name for rule, holds in self.rules if rule.severity == severity and holds(row) is False]

@@ -77,7 +77,7 @@ def plan_section(plan: Plan) -> Section:
     bounds += [format_duration(plan.window.micros) if plan.window.micros is not None else ""]
     steps = [f"{counted(len(plan.intake.transforms), 'transform')}", f"{counted(len(plan.intake.rules), 'rule')}"]
     nodes: charts.Values = [
-        {"stage": "source", "name": plan.source.format, "said": f"{counted(len(plan.source.fields), 'column')}"},
+        {"stage": "source", "name": plan.source.shown, "said": f"{counted(len(plan.source.fields), 'column')}"},
         {"stage": "intake", "name": "parse, check, order", "said": ", ".join(steps)},
         {
             "stage": "window",

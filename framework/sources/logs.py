@@ -42,6 +42,11 @@ def local_path(url: str) -> str | None:
     return unquote(parts.path) if parts.scheme in ("", "file") else None
 
 
+def source_numbers(checkpoint: Path) -> list[int]:
+    """Return the numbers of the sources of which a checkpoint has a log."""
+    return sorted(n for p in (checkpoint / "sources").glob("[0-9]*") if (n := number(p.name)) is not None)
+
+
 def last_batch(log: Path) -> int:
     """The highest batch in a log of Spark's (``offsets``, ``commits``), -1 if there is none."""
     return max((n for p in log.glob("[0-9]*") if (n := number(p.name)) is not None), default=-1)
@@ -166,12 +171,13 @@ def taken(log: Path, after: int = -1) -> list[Taken]:
     return list(found.values())
 
 
-def forget_plan(checkpoint: Path, planned: int, upto: int) -> None:
-    """Takes back a batch of which nothing has been written: what it would take is found again. ``upto``: the last number that stays.
+def forget_plan(checkpoint: Path, planned: int, upto: int, source: int = 0) -> None:
+    """Takes back a batch of which nothing has been written: what it would take is found again. ``upto``: the last number that stays
+    in the log of ``source``.
 
     Raises SkybandError SKY-E303 if the log of files has been merged since: then nothing can be taken back.
     """
-    log = checkpoint / "sources" / "0"
+    log = checkpoint / "sources" / str(source)
     above = [p for p in log.glob("[0-9]*") if (n := number(p.name.partition(".")[0])) is not None and n > upto]
     if any(p.name.endswith(".compact") for p in above):
         raise unusable(checkpoint, f"batch {planned} cannot be taken back")

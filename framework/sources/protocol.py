@@ -223,6 +223,17 @@ class SourceFormat:
         """
         raise NotImplementedError
 
+    def frames(
+        self,
+        spark: SparkSession,
+        source: SourceNode,
+        columns: list[str] | None,
+        without: Sequence[str] = (),
+        caps: WatermarkCaps | None = None,
+    ) -> list[DataFrame]:
+        """Return the frames that make up the stream, with the same columns: one, unless the stream has several sources."""
+        return [self.stream(spark, source, columns, without, caps)]
+
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> Watch | None:
         """Return the watch over the source's files; None for a source that has no files or watches them itself.
 
@@ -240,6 +251,19 @@ class SourceFormat:
         Raises SkybandError SKY-E301 with the reason if they cannot be read again.
         """
         raise SkybandError("SKY-E301", f"a {source.format} source is not read again", hint="only the replay can be verified")
+
+    def again_in_parts(
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path, cuts: Sequence[int]
+    ) -> list[tuple[int, DataFrame]]:
+        """Return what ``again`` does in parts: (number of cuts before them, rows). At least one part.
+
+        ``cuts``: numbers in the source's log of files, ascending; a file belongs behind those that are less than its own.
+        Raises SkybandError SKY-E301 as ``again``, or if rows of the source have no such numbers and there are cuts.
+        """
+        if cuts:
+            said = f"look-up tables have changed, and it is not recorded which rows of {source.shown} came before that"
+            raise SkybandError("SKY-E301", said, hint="only the replay can be verified")
+        return [(0, self.again(spark, source, columns, checkpoint))]
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """Return Spark's error ``said`` in the user's words if it is about the content of the source at ``path``, else None."""

@@ -14,6 +14,7 @@ from skyband.framework.sources.orc.format import OrcFormat
 from skyband.framework.sources.parquet.format import ParquetFormat
 from skyband.framework.sources.protocol import SourceFormat
 from skyband.framework.sources.rate.format import RateFormat
+from skyband.framework.sources.several.format import SEVERAL, SeveralSources
 
 
 def _built_in() -> Mapping[str, SourceFormat]:
@@ -39,4 +40,7 @@ SOURCES: Final[Registry[SourceFormat]] = Registry(
 
 def source_format(name: str) -> SourceFormat:
     """Return the format called ``name``. Raises KeyError if there is none; the check of a spec refuses such names."""
-    return SOURCES.all()[name]
+    return _SEVERAL if name == SEVERAL else SOURCES.all()[name]
+
+
+_SEVERAL: Final = SeveralSources(source_format, lambda: SOURCES.all().values())

@@ -20,10 +20,15 @@ _NOTE: Final = (
     "Generated from the models that check a spec, by `python -m skyband.framework.spec.reference`. A field in bold is required.\n"
 )
 _PAGES: Final = {
-    "spec.md": "# Spec fields: job, source, quality, window, sink, schedule\n\n"
-    "Every field of a spec except [scoring and tokens](spec-scoring.md) and [queries](spec-queries.md).\n"
+    "spec.md": "# Spec fields: job, quality, window, sink, schedule\n\n"
+    "Every field of a spec except [source and lookups](spec-source.md), [scoring and tokens](spec-scoring.md) and\n"
+    "[queries](spec-queries.md).\n"
     "[Write a spec](../how-to/write-a-spec.md) shows the fields in use.\n\n"
     "```sh\nskyband render specs/flights.yaml    # a spec with all defaults\n```\n",
+    "spec-source.md": "# Spec fields: source and lookups\n\n"
+    "Where the rows of a job come from, and the tables whose columns they take. [Read files](../how-to/read-files.md) and\n"
+    "[Look up columns](../how-to/lookups.md) show the fields in use.\n\n"
+    "```sh\nskyband explain specs/flights.yaml\n```\n",
     "spec-scoring.md": "# Spec fields: scoring and tokens\n\n"
     "The entries of `scoring` and `tokens`, which [queries](spec-queries.md) name. "
     "[Expressions](expressions.md) has the\nlanguage of scores.\n\n```sh\nskyband explain specs/itineraries.yaml\n```\n",
@@ -36,6 +41,7 @@ _PAGES: Final = {
     "[Spec fields: queries](spec-queries.md)\nhas the others.\n\n"
     "```sh\nskyband explain specs/groups_flights.yaml\n```\n",
 }
+_SOURCE: Final = ("Source", "OneOfSources", "SourceColumn", "EventTime", "Lookup", "Validity")
 _SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens")
 _QUERIES: Final = ("QueryWindow", "Between", "QueriesFrom")
 _SECTIONS: Final = {"Job": "The top level"}
@@ -62,6 +68,8 @@ def reference_pages() -> dict[str, str]:
 
 def _page(name: str, model: Schema) -> str:
     """Return the file name of the page with the section of a model."""
+    if name in _SOURCE:
+        return "spec-source.md"
     if name in _SCORING:
         return "spec-scoring.md"
     if {"object", "group"} & set(model["properties"]):

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skyband.framework.plan.model import Plan
+from skyband.framework.lookups.table import nodes
+from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.rehearsal.rows import arrow_column
 from skyband.framework.spec.models.examples import SpecTest
-from skyband.framework.spec_tests.loading import input_batches
+from skyband.framework.spec_tests.loading import input_batches, lookup_rows
 from skyband.framework.spec_tests.tables import REJECTED, Tables, tables_of_query
 from skyband.framework.tables.delta.delta_read import exists, open_table, read
 
@@ -28,13 +29,25 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
         landing, sink = Path(directory, "in"), Path(directory, "out")
         landing.mkdir()
         source = replace(plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None)
-        own = replace(plan, source=source, sink=str(sink), variables=(), check_every=None, kafka=None)
+        lookups = _lookups(plan, test, Path(directory, "lookups"))
+        own = replace(plan, source=source, lookups=lookups, sink=str(sink), variables=(), check_every=None, kafka=None)
         for n, batch in enumerate(batches):
             _write(landing / f"{n:06}.parquet", own, batch.rows)
             finish = test.finish and n + 1 == len(batches)
             Runner(spark, own, writer_for(own.sink, spark), lambda _: None).run(once=True, finish=finish)
         names = [*(n for q in plan.queries for n in tables_of_query(q)), REJECTED]
         return {n: read(open_table(sink, n)) for n in names if exists(sink, n)}
+
+
+def _lookups(plan: Plan, test: SpecTest, directory: Path) -> tuple[SourceNode, ...]:
+    """Write the tables of look-ups, and return where they are."""
+    made = []
+    for node, source in nodes(plan):
+        path = directory / node.name
+        path.mkdir(parents=True)
+        pq.write_table(lookup_rows(test, node, source), path / "table.parquet", coerce_timestamps="us")
+        made.append(replace(source, format="parquet", path=str(path), options=()))
+    return tuple(made)
 
 
 def _write(path: Path, plan: Plan, rows: list[dict[str, Any]]) -> None:

@@ -10,15 +10,22 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
+
 from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.lookups.join import Tables
+from skyband.framework.lookups.table import checked, nodes
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.model import Plan
-from skyband.framework.rehearsal.rows import in_spark
+from skyband.framework.plan.lookups import LookupNode
+from skyband.framework.plan.model import Field, Plan, SourceNode
+from skyband.framework.rehearsal.rows import arrow_column, in_spark
 from skyband.framework.spec.load import Validated, validated_file
 from skyband.framework.spec.models.examples import RESTART, SpecTest
 from skyband.framework.spec.parsing.cells import cell
 
 _PATH_FIELDS: Final = (("source", "path"), ("source", "options"), ("sink", "path"))
+_OF_LOOKUPS: Final = ("path", "options")
+"""Fields of look-ups that tests do not use either."""
 _NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -51,7 +58,8 @@ def load_tests(path: str) -> tuple[Validated, Plan]:
     if found.job is None:
         raise SpecErrors(validated_file(path).errors or found.errors)
     for at, text in found.job.variables:
-        if at[:2] not in _PATH_FIELDS and any(name not in os.environ for name in _NAMED.findall(text)):
+        unused = at[:2] in _PATH_FIELDS or (at[0] == "lookups" and at[2] in _OF_LOOKUPS)
+        if not unused and any(name not in os.environ for name in _NAMED.findall(text)):
             raise SpecErrors(validated_file(path).errors)
     return found, compile_job(found.job)
 
@@ -71,12 +79,31 @@ def input_batches(plan: Plan, test: SpecTest) -> list[InputBatch]:
         if isinstance(given, str):
             made.append(InputBatch([], given == RESTART))
             continue
-        row = {}
-        for name, value in given.items():
-            f = fields[name]
-            try:
-                row[name] = in_spark(cell(value, f.kind, f.type), f.type)
-            except (ValueError, ArithmeticError) as e:
-                raise SkybandError("SKY-E530", f"test {test.name!r}: column {name} {e}") from e
-        made[-1].rows.append(row)
+        made[-1].rows.append(_row(test, fields, given))
     return made
+
+
+def lookup_tables(plan: Plan, test: SpecTest) -> Tables:
+    """Return the tables of the look-ups in ``test``.
+
+    Raises SkybandError SKY-E530 for an unfit value, SKY-E320 if a table has two rows for one key.
+    """
+    return {node.name: checked(node, source, lookup_rows(test, node, source)) for node, source in nodes(plan)}
+
+
+def lookup_rows(test: SpecTest, node: LookupNode, source: SourceNode) -> pa.Table:
+    """Return the rows of a look-up's table in ``test``, with the columns of its schema. SkybandError SKY-E530 for an unfit value."""
+    fields = {f.name: f for f in source.fields}
+    rows = [_row(test, fields, given) for given in test.lookups.get(node.name, ())]
+    return pa.table({f.name: arrow_column([row.get(f.name) for row in rows], f.type) for f in source.fields})
+
+
+def _row(test: SpecTest, fields: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
+    row = {}
+    for name, value in given.items():
+        f = fields[name]
+        try:
+            row[name] = in_spark(cell(value, f.kind, f.type), f.type)
+        except (ValueError, ArithmeticError) as e:
+            raise SkybandError("SKY-E530", f"test {test.name!r}: column {name} {e}") from e
+    return row

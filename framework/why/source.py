@@ -10,15 +10,17 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import REASON
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.preview.judged import of_intake, with_reasons
-from skyband.framework.sources.files.format import files_to_read
+from skyband.framework.sources.files.format import by_cuts, files_to_read
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify.brute_force.accepted import source_rows
@@ -40,19 +42,29 @@ def _without_spark(plan: Plan, layout: Layout) -> pa.Table | None:
     if not source_format(plan.source.format).of_files or pruned(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
-    paths = [local_path(url) for url in files_to_read(plan.source, layout.checkpoint) if url not in aside]
-    if not paths or any(p is None or not Path(p).exists() for p in paths):
+    urls = [url for url in files_to_read(plan.source, layout.checkpoint) if url not in aside]
+    if not urls or any((path := local_path(url)) is None or not Path(path).exists() for url in urls):
         return None
-    return rows_of(plan, [str(p) for p in paths])
+    kept = LookupVersions(plan, layout)
+    versions = kept.known() if plan.lookups else []
+    found = []
+    for i, part in by_cuts(layout.checkpoint, urls, [v.after for v in versions[1:]]):
+        found.append(rows_of(plan, [str(local_path(url)) for url in part], kept.tables(versions[i]) if versions else {}))
+        if found[-1] is None:
+            return None
+    return pa.concat_tables(t for t in found if t is not None)
 
 
-def rows_of(plan: Plan, paths: list[str]) -> pa.Table | None:
-    """Return every row of the files that the intake passes; None if Spark may read one differently, or if there are too many. O(rows)."""
+def rows_of(plan: Plan, paths: list[str], tables: Tables) -> pa.Table | None:
+    """Return every row of the files that the intake passes; None if Spark may read one differently, or if there are too many. O(rows).
+
+    ``tables``: those of the look-ups.
+    """
     try:
         found = first_rows(plan.source, MOST + 1, paths)
         if found.doubtful or len(found.rows) > MOST:
             return None
-        rows = with_reasons(plan, of_intake(plan, found))
+        rows = with_reasons(plan, of_intake(plan, found, tables))
     except SkybandError as e:
         if e.code in ("SKY-E531", "SKY-E201", "SKY-E206"):
             return None

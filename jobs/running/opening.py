@@ -101,7 +101,7 @@ def summary(plan: Plan) -> str:
     """Return one line that says what is about to run."""
     where = f" in {plan.source.path}" if plan.source.path is not None else ""
     many = f"{len(plan.queries)} quer{'y' if len(plan.queries) == 1 else 'ies'}"
-    return f"job {plan.job}: {many} over {plan.source.format}{where}, into {plan.sink}"
+    return f"job {plan.job}: {many} over {plan.source.shown}{where}, into {plan.sink}"
 
 
 def report_former_rules(plan: Plan, lines: Lines) -> None:

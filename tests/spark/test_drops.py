@@ -195,14 +195,15 @@ sink: {{path: {tmp_path}/out}}
     plan = load_plan(str(spec))
     layout, job = Layout(plan.sink), JobFile("spans", "g", {}, 2, ["id", "ts", "x"])
     drops = BacklogCaps(spark, plan, layout, job, lambda text: None)
-    assert isinstance(drops.backlog, FileBacklog)
-    urls = sorted(drops.backlog.listed(spark))
+    ((_, source, backlog),) = drops.backlogs
+    assert isinstance(backlog, FileBacklog)
+    urls = sorted(backlog.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
     found = spans(spark, plan, job, urls, exact=True)
-    engines = drops._spans_by_spark(drops.backlog, urls)
+    engines = drops._spans_by_spark("", source, backlog, urls)
     assert sorted(set(urls) - set(found)) == [u for u in urls if "odd" in u]
     assert found == {u: engines[u] for u in found} and len(set(found.values())) == 4
-    assert drops._read(drops.backlog, urls) == engines
+    assert drops._read("", source, backlog, urls) == engines
     for url, (first, last) in spans(spark, plan, job, urls, exact=False).items():
         assert first <= engines[url][0] and last >= engines[url][1]
 
@@ -220,7 +221,9 @@ def test_only_a_drop_out_of_order_is_spans_by_spark_closely(
 
     by_arrow = BacklogCaps._by_arrow
     monkeypatch.setattr(BacklogCaps, "_by_arrow", noted)
-    monkeypatch.setattr(BacklogCaps, "_spans_by_spark", lambda self, backlog, urls: pytest.fail("read by Spark") if urls else {})
+    monkeypatch.setattr(
+        BacklogCaps, "_spans_by_spark", lambda self, name, source, backlog, urls: pytest.fail("read by Spark") if urls else {}
+    )
     spec = write_spec(tmp_path, watermark="0 seconds", max_files=1)
     text = spec.read_text()
     spec.write_text(text.replace(text[text.index("quality:") : text.index("window:")], ""))

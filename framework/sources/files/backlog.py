@@ -39,8 +39,8 @@ class FileBacklog:
 
     def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
         """See ``Backlog.unread``. O(files there and files taken)."""
-        planned, done = (offset(self.checkpoint, last_batch(self.checkpoint / log)) for log in ("offsets", "commits"))
-        known = taken(self.checkpoint / "sources" / "0")
+        planned, done = (offset(self.checkpoint, last_batch(self.checkpoint / log), self.source.number) for log in ("offsets", "commits"))
+        known = taken(self.checkpoint / "sources" / str(self.source.number))
         begun = [t.url for t in known if done < t.number <= planned]
         found = [t.url for t in known if t.number > max(planned, done)]
         first = [_piece(u, first=True) for u in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,9 +34,9 @@ def path_needed(section: Section) -> Iterator[Mistake]:
         yield Mistake("SKY-E111", f"source needs the field 'path' for format {section.format}", ("path",), "the directory of the files")
 
 
-def files_taken(checkpoint: Path) -> list[str]:
-    """Return the URLs of the source files in Spark's file source log, those that batches have taken."""
-    return [t.url for t in taken(checkpoint / "sources" / "0")]
+def files_taken(checkpoint: Path, number: int = 0) -> list[str]:
+    """Return the URLs of the source files in Spark's log of source ``number``, those that batches have taken."""
+    return [t.url for t in taken(checkpoint / "sources" / str(number))]
 
 
 def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
@@ -43,11 +44,20 @@ def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
 
     Raises SkybandError SKY-E303 if one of them is outside the source.
     """
-    found = files_taken(checkpoint)
+    found = files_taken(checkpoint, source.number)
     other = next((url for url in found if not _inside(source, url)), None)
     if other is not None:
-        raise unusable(checkpoint, f"sources/0 names a file that is not in the source {source.path}: {other[:300]}")
+        raise unusable(checkpoint, f"sources/{source.number} names a file that is not in the source {source.path}: {other[:300]}")
     return found
+
+
+def by_cuts(checkpoint: Path, files: Sequence[str], cuts: Sequence[int]) -> list[tuple[int, list[str]]]:
+    """Return ``files`` that batches have taken in parts, as ``SourceFormat.again_in_parts`` does."""
+    numbers = {t.url: t.number for t in taken(checkpoint / "sources" / "0")} if cuts else {}
+    parts: dict[int, list[str]] = {}
+    for file in files:
+        parts.setdefault(bisect_left(cuts, numbers.get(file, 0)), []).append(file)
+    return sorted(parts.items())
 
 
 def _inside(source: SourceNode, url: str) -> bool:
@@ -136,10 +146,24 @@ class FileFormat(SourceFormat):
         """See ``SourceFormat.again``: SKY-E301 if files are gone. Files set aside are left out."""
         from skyband.framework.sources.files import spark_reader
 
-        aside = Ledger.load(checkpoint.parent).aside
+        files = self._files_again(source, checkpoint)
+        return spark_reader.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])
+
+    def again_in_parts(
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path, cuts: Sequence[int]
+    ) -> list[tuple[int, DataFrame]]:
+        """See ``SourceFormat.again_in_parts``."""
+        from skyband.framework.sources.files import spark_reader
+
+        parts = by_cuts(checkpoint, self._files_again(source, checkpoint), cuts) or [(0, [])]
+        return [(i, spark_reader.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])) for i, files in parts]
+
+    def _files_again(self, source: SourceNode, checkpoint: Path) -> list[str]:
+        """Return the URLs of the files that are read again. Raises SkybandError SKY-E301 if some are gone."""
+        aside = Ledger.load(checkpoint.parent, source.number).aside
         files = [f for f in files_to_read(source, checkpoint) if f not in aside]
         gone = [f for f in files if (path := local_path(f)) is not None and not Path(path).exists()]
-        dropped = pruned(checkpoint)
+        dropped = pruned(checkpoint, source.number)
         if gone or dropped:
             named = [f"first: {gone[0]}"] if gone else []
             named += [f"of {dropped:,} the names are no longer kept either: run.keep"] if dropped else []
@@ -148,7 +172,7 @@ class FileFormat(SourceFormat):
                 f"{len(gone) + dropped} of the {counted(len(files) + dropped, 'source file')} are gone ({'; '.join(named)})",
                 hint="without them only the replay can be verified",
             )
-        return spark_reader.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])
+        return files
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file that cannot be read."""

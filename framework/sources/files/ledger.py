@@ -17,6 +17,11 @@ from skyband.framework.storage import durable
 LEDGER: Final = "files.json"
 
 
+def ledger_name(number: int) -> str:
+    """Return the name of the ledger of the job's source ``number``: ``files.json``, ``files-2.json``."""
+    return f"files-{number}.json" if number else LEDGER
+
+
 @dataclass(frozen=True, slots=True)
 class SetAside:
     """A file that cannot be read: the batch that leaves it out, its size in bytes, the reason."""
@@ -35,12 +40,12 @@ class Ledger:
     read_as: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, home: Path) -> Ledger:
-        """Return the ledger of a job, empty if it has none. Raises SkybandError SKY-E303 if it cannot be read."""
+    def load(cls, home: Path, number: int = 0) -> Ledger:
+        """Return the ledger of a job's source ``number``, empty if it has none. Raises SkybandError SKY-E303 if it cannot be read."""
         # Tasks' workers import this module, and need no models.
         from skyband.framework.storage import records
 
-        path = home / LEDGER
+        path = home / ledger_name(number)
         try:
             kept = records.read_record(path, records.ledger_model())
         except records.InvalidRecord as e:

@@ -18,7 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.base.plain_json import loads, mapping, number, whole
+from skyband.framework.base import plain_json
+from skyband.framework.base.plain_json import loads, mapping, whole
 from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset, unusable
 from skyband.framework.storage import durable
 from skyband.framework.storage.overlap import without_scheme
@@ -28,27 +29,27 @@ _MARKS: Final = 64
 """Marks kept for the time that names are kept."""
 
 
-def pruned(checkpoint: Path) -> int:
-    """Return how many lines have been removed from the log. O(lines)."""
-    log = checkpoint / "sources" / "0"
+def pruned(checkpoint: Path, source: int = 0) -> int:
+    """Return how many lines have been removed from the log of source ``source``. O(lines)."""
+    log = checkpoint / "sources" / str(source)
     return max((_count(line["path"]) for path in _compacts(log) for line in _lines(path)), default=0)
 
 
-def prune(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: datetime) -> int:
+def prune(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: datetime, number: int = 0) -> int:
     """Remove the lines of deleted files that were taken longer than ``keep`` ago, and return how many. No query may be running.
 
     Keeps the files of an unfinished batch, and those of a missing or empty directory, which may be a failed mount. ``marks``, a list of
     [instant, last number of the log then], tells by when a file had been taken; without it no file is old enough. If the process is killed,
-    the old or the new log remains. O(lines), at most 64 times in ``keep``.
+    the old or the new log remains. ``number``: of the source in the checkpoint. O(lines), at most 64 times in ``keep``.
     """
     since = now - min(keep, now - _EPOCH)
-    log = checkpoint / "sources" / "0"
+    log = checkpoint / "sources" / str(number)
     numbers = sorted(_number(p) for p in log.glob("[0-9]*")) if log.is_dir() else []
     if not numbers or not _mark(marks, numbers[-1], since, now):
         return 0
     old = max((upto for at, upto in _read_marks(marks) if datetime.fromisoformat(at) <= since), default=-1)
     compacts = _compacts(log)
-    upto = min(old, offset(checkpoint, last_batch(checkpoint / "commits")))
+    upto = min(old, offset(checkpoint, last_batch(checkpoint / "commits"), number))
     if not compacts or upto < 0 or not _holds_files(source):
         return 0
     kept, before, dropped = [], 0, 0
@@ -68,7 +69,7 @@ def prune(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: date
 
 
 def _number(path: Path) -> int:
-    found = number(path.name.removesuffix(".compact"))
+    found = plain_json.number(path.name.removesuffix(".compact"))
     return -1 if found is None else found
 
 
@@ -78,7 +79,7 @@ def _compacts(log: Path) -> list[Path]:
 
 
 def _count(path: str) -> int:
-    return (number(path.removeprefix(FORGOTTEN)) or 0) if path.startswith(FORGOTTEN) else 0
+    return (plain_json.number(path.removeprefix(FORGOTTEN)) or 0) if path.startswith(FORGOTTEN) else 0
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -89,7 +90,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                     said = mapping(line)
                     yield {**said, "path": str(said["path"]), "batchId": whole(said["batchId"])}
     except (OSError, ValueError, KeyError) as e:
-        raise unusable(path.parent.parent.parent, f"sources/0/{path.name} cannot be read") from e
+        raise unusable(path.parent.parent.parent, f"sources/{path.parent.name}/{path.name} cannot be read") from e
 
 
 def _read_marks(marks: Path) -> list[tuple[str, int]]:

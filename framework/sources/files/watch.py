@@ -32,10 +32,10 @@ class FileWatch:
     def __init__(self, source: SourceNode, home: Path, columns: Sequence[str] | None, probe: Probe) -> None:
         self.source = source
         self.checkpoint = home / "checkpoint"
-        self.log = self.checkpoint / "sources" / "0"
+        self.log = self.checkpoint / "sources" / str(source.number)
         self.columns = columns
         self.probe = probe
-        self.ledger = Ledger.load(home)
+        self.ledger = Ledger.load(home, source.number)
 
     def at_start(self, committed: bool) -> list[str]:
         """Return warnings about files that changed after they were read.
@@ -44,10 +44,10 @@ class FileWatch:
         SKY-E301 if a file of the unfinished batch is gone, or has changed although ``committed``. O(files taken).
         """
         planned, done = (last_batch(self.checkpoint / log) for log in ("offsets", "commits"))
-        damage = files_log_damage(self.log, offset(self.checkpoint, planned))
+        damage = files_log_damage(self.log, self._offset(planned))
         if damage is not None:
             raise unusable(self.checkpoint, damage)
-        upto = offset(self.checkpoint, done)
+        upto = self._offset(done)
         files = [t for t in taken(self.log) if t.url not in self.ledger.aside]
         unfinished = [t for t in files if t.number > upto]
         again = not committed and any(self._is_pattern(t.url) for t in unfinished)
@@ -55,7 +55,7 @@ class FileWatch:
             self._no_patterns([t.url for t in unfinished if _modified(t.url) is not None])
         if again:
             # The file was renamed as the hint says, or will be set aside: plan the batch again.
-            forget_plan(self.checkpoint, planned, upto)
+            forget_plan(self.checkpoint, planned, upto, self.source.number)
             files, unfinished = [t for t in files if t.number <= upto], []
         patterns = self._patterns_aside(planned + (planned == done or committed), {local_path(t.url) for t in files})
         self._all_there(unfinished)
@@ -85,7 +85,7 @@ class FileWatch:
         return [t.url for t in self._of(batch)]
 
     def _of(self, batch: int) -> list[Taken]:
-        upto, after = offset(self.checkpoint, batch), offset(self.checkpoint, batch - 1)
+        upto, after = self._offset(batch), self._offset(batch - 1)
         if upto <= after:
             return []
         return [t for t in taken(self.log, after) if t.number <= upto and t.url not in self.ledger.aside]
@@ -106,7 +106,7 @@ class FileWatch:
         Spark names one file; others that look bad are tried too, one by one, so that mostly one new start is enough. Empty: it was
         no file's fault (or reading it works now). Raises SkybandError SKY-E301 if a file is gone or this user may not read it.
         """
-        upto, after = offset(self.checkpoint, batch), offset(self.checkpoint, batch - 1)
+        upto, after = self._offset(batch), self._offset(batch - 1)
         mine = {t.url: t for t in taken(self.log, after) if t.number <= upto and t.url not in self.ledger.aside}
         named = [u for u in mine if plain(u) in {plain(n) for n in named_in(said)}]
         if not named:
@@ -144,6 +144,9 @@ class FileWatch:
         if new:
             self.ledger.save()
         return [f"file {os.path.basename(f)} is set aside, see table `rejected`: {self.ledger.aside[Path(f).as_uri()].said}" for f in new]
+
+    def _offset(self, batch: int) -> int:
+        return offset(self.checkpoint, batch, self.source.number)
 
     def _is_pattern(self, url: str) -> bool:
         return (path := local_path(url)) is not None and marked(path)

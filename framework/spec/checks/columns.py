@@ -1,4 +1,4 @@
-"""The columns of a job and their types, found without Spark: those of the source, then the derived ones."""
+"""The columns of a job and their types, found without Spark: those of the source, of look-ups, then the derived ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.sql import check_sql
 from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.lookups import Lookup
 from skyband.framework.spec.models.source import SourceColumn
 from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep
 
@@ -22,6 +23,21 @@ def type_hint(name: str) -> str:
 def source_types(job: Job) -> dict[str, str]:
     """Return name -> type of the source's columns, in order."""
     return {name: spec.type if isinstance(spec, SourceColumn) else spec for name, spec in job.source.columns.items()}
+
+
+def looked_up(job: Job) -> Iterator[tuple[str, str, str | None]]:
+    """Yield (look-up, new column, its type, None if the table has no such column) of every column that rows take, in order."""
+    for name, lookup in job.lookups.items():
+        read = lookup_columns(lookup)
+        yield from ((name, new, read[column][1] if column in read else None) for new, column in lookup.taken.items())
+
+
+def lookup_columns(lookup: Lookup) -> dict[str, tuple[str, str]]:
+    """Return name -> (name in the table, type) of the columns that are read from a look-up's table."""
+    return {
+        name: (spec.source_name or name, spec.type) if isinstance(spec, SourceColumn) else (name, spec)
+        for name, spec in lookup.columns.items()
+    }
 
 
 def derived(job: Job) -> Iterator[tuple[int, str, str, str | None]]:
@@ -40,7 +56,7 @@ def column_types(job: Job) -> dict[str, str]:
 
     Raises SkybandError SKY-E136 for a derived column of unknown type, which no valid spec has.
     """
-    types = Columns(source_types(job))
+    types = Columns({**source_types(job), **{new: type_ for _, new, type_ in looked_up(job)}})
     for _, name, sql, said in derived(job):
         types[name] = said or check_sql(sql, types).type
         if types[name] is None:

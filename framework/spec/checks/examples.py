@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.table_names import query_tables
-from skyband.framework.spec.checks.columns import source_types
+from skyband.framework.spec.checks.columns import lookup_columns, source_types
 from skyband.framework.spec.checks.queries import further_tables
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
@@ -37,11 +37,26 @@ def check_examples(s: Scope) -> None:
         for n, row in enumerate(test.rows):
             if isinstance(row, dict):
                 _row(s, (*at, "rows", n), row, columns, "the source", types)
+        for name, rows in test.lookups.items():
+            _lookup(s, (*at, "lookups", name), name, rows)
         for table, rows in test.expect.items():
             known = _columns(s, (*at, "expect", table), table, absent)
             for n, row in enumerate(rows):
                 _row(s, (*at, "expect", table, n), row, known, f"table {table}")
         del s.doc.errors[before + MOST_MISTAKES :]
+
+
+def _lookup(s: Scope, at: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Report the errors in a test's rows of a look-up."""
+    if s.doc.bad(at) or s.doc.bad_below(("lookups", name)) or s.doc.bad(("lookups",)):
+        return
+    if name not in s.job.lookups:
+        hint = did_you_mean(name, s.job.lookups) or (f"look-ups: {one_of(list(s.job.lookups), 20)}" if s.job.lookups else None)
+        s.doc.add("SKY-E122", f"no look-up '{name}' in this job", s.doc.where_key(at), hint)
+        return
+    types = {column: type_ for column, (_, type_) in lookup_columns(s.job.lookups[name]).items()}
+    for n, row in enumerate(rows):
+        _row(s, (*at, n), row, {c: kind_of(t) for c, t in types.items()}, f"look-up {name}", types)
 
 
 def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mapping[str, Any] | None:

@@ -15,12 +15,15 @@ from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mista
 from skyband.framework.row_rules.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, source_types, type_hint
 from skyband.framework.spec.checks.cron import check_cron
 from skyband.framework.spec.checks.examples import check_examples
+from skyband.framework.spec.checks.lookups import check_lookups
 from skyband.framework.spec.checks.queries import check_queries, further_tables
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.checks.sink import check_sink
+from skyband.framework.spec.checks.sources import check_sources, column_path
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.checks.tokens import check_tokens
 from skyband.framework.spec.checks.vectors import check_vectors
@@ -39,6 +42,7 @@ def check(doc: Document, job: Job) -> None:
     _names(scope)
     _columns(scope)
     _source(scope)
+    check_sources(scope)
     _rules(scope)
     _check_run_rules(scope)
     _run(scope)
@@ -62,15 +66,18 @@ def _names(s: Scope) -> None:
 
 def _columns(s: Scope) -> None:
     doc, job = s.doc, s.job
-    s.columns_known = not any(doc.bad(p) for p in (("source",), ("source", "schema"), ("transform",)))
+    s.columns_known = not any(doc.bad(p) for p in (("source",), ("source", "schema"), ("sources",), ("transform",)))
+    for name in job.sources:
+        s.columns_known = s.columns_known and not doc.bad(("sources", name)) and not doc.bad(("sources", name, "schema"))
     for name, type_ in source_types(job).items():
-        path: Path = ("source", "schema", name)
+        path = column_path(s, name)
         s.add_column(name, None if doc.bad_below(path) else type_, path)
     for path in doc.poisoned:
         if len(path) == 3 and path[:2] == ("source", "schema"):
             s.types.setdefault(str(path[2]), None)
         if len(path) == 2 and path[0] == "transform":
             s.columns_known = False
+    check_lookups(s)
     for i, step in enumerate(job.transform):
         at: Path = ("transform", i)
         if doc.bad(at):
@@ -127,9 +134,9 @@ def _source(s: Scope) -> None:
     doc, source = s.doc, s.job.source
     if doc.bad(("source",)):
         return
-    if not doc.bad(("source", "format")):
+    if not doc.bad(("source", "format")) and source.format != SEVERAL:
         _source_format(s)
-    for name in source.columns:
+    for name in source.columns if source.format != SEVERAL else ():
         if name.startswith("__"):
             doc.add(
                 "SKY-E116",

@@ -13,6 +13,7 @@ from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, JOB_TABL
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
+from skyband.framework.spec.checks.sources import check_source_of
 from skyband.framework.spec.checks.terms import check_terms
 from skyband.framework.spec.checks.windows import check_window
 from skyband.framework.spec.expressions.scoring import is_linear, scoring_text
@@ -42,6 +43,7 @@ def check_queries(s: Scope) -> None:
             s.expression((*path, "where"), query.where, kind.sides, "predicate", more=dict.fromkeys(more, FLOAT))
         for i, c in enumerate(query.carry if _item(query).rows else ()):
             s.column((*path, "carry", i), c)
+        check_source_of(s, path, query)
         check_window(s, path, query)
         kind.check(s, path, query)
         _operator(s, path, query)

@@ -26,7 +26,8 @@ def _path(s: Scope) -> None:
     path: Path = ("sink", "path")
     if s.doc.bad_below(path):
         return
-    sink, source = s.job.sink.path, s.job.source.path
+    sink = s.job.sink.path
+    sources = [(("source", "path"), s.job.source.path), *((("sources", n, "path"), one.path) for n, one in s.job.sources.items())]
     if characters := unusable_characters(sink):
         said = f"the sink's path contains {' '.join(characters)}, which Spark or the Delta library would misread: {sink}"
         hint = "name a directory without [ ] { } * ? \\ ^ |, control characters and % before two hexadecimal digits"
@@ -38,7 +39,7 @@ def _path(s: Scope) -> None:
     elif _HOME in parts(sink):
         said = f"the sink cannot be inside a directory {_HOME}, which holds the state of a job"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
-    elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
+    elif any(source is not None and not s.doc.bad(at) and overlap(source, sink) for at, source in sources):
         said = "the sink cannot be the directory of the source, nor above or below it"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
 

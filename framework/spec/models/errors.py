@@ -18,6 +18,7 @@ from skyband.framework.queries.models import QueryWindow
 from skyband.framework.spec.models.annotations import fields_of, homes
 from skyband.framework.spec.models.column_types import TYPES
 from skyband.framework.spec.models.job import Job, WindowSpec
+from skyband.framework.spec.models.several_sources import as_one, merged
 from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, query_type_names, walk
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.positions import Place
@@ -34,10 +35,10 @@ def read_job(doc: Document) -> Job | None:
     if doc.bad(()):
         return None
     lost = {name for name in fields_of(Job) if (name,) in doc.poisoned}
-    job, problems = walk({name: value for name, value in doc.data.items() if name not in lost})
+    job, problems = walk(as_one({name: value for name, value in doc.data.items() if name not in lost}))
     _report([_Reported(doc, p) for p in problems if p.kind != EMPTY])
     _report([_Reported(doc, p) for p in problems if p.kind == EMPTY])
-    return job
+    return merged(job)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,10 @@ class SpecTest(Model):
         description="Rows of the source: column to value; a column that is left out is null. drop: process the rows before it, and pass "
         "the watermark over them, before the rows after it arrive; restart: like drop, and also restart the job.",
     )
+    lookups: dict[Name, tuple[Row, ...]] = Field(
+        default_factory=dict,
+        description="Look-up to the rows of its table: column of its schema to value. A look-up that is left out has an empty table.",
+    )
     finish: bool = Field(default=True, description="Declare the input complete after the last row, like run --finish.")
     expect: dict[Name, tuple[Row, ...]] = Field(
         default_factory=dict,

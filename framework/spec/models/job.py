@@ -7,7 +7,7 @@ the reference pages are generated from these models, so every field has a descri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, PrivateAttr, Tag
 
@@ -22,11 +22,12 @@ from skyband.framework.base.units import (
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.spec.models.base import Model
 from skyband.framework.spec.models.examples import SpecTest
+from skyband.framework.spec.models.lookups import Lookup
 from skyband.framework.spec.models.quality import Quality
 from skyband.framework.spec.models.schedule import Schedule
 from skyband.framework.spec.models.scoring import Scoring
 from skyband.framework.spec.models.sink import Sink
-from skyband.framework.spec.models.source import Source
+from skyband.framework.spec.models.source import OneOfSources, Source
 from skyband.framework.spec.models.tokens import Tokens
 from skyband.framework.spec.models.transform import Step
 from skyband.framework.spec.models.vectors import Dimension
@@ -67,11 +68,22 @@ class Run(Model):
     )
 
 
+_ONE: Final[Any] = {"description": "One source says its format and schema itself.", "required": ["format", "schema"]}
+
+
 class Job(Model):
-    """A Skyband job: one source, any number of scoring functions and queries, one sink."""
+    """A Skyband job: one source or several, any number of scoring functions and queries, one sink."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["sources"]}, {"properties": {"source": _ONE}}]})
 
     job: JobName = Field(description="Name of the job.")
-    source: Source = Field(description="Where rows come from.")
+    source: Source = Field(description="Where rows come from. With sources: what all of them have in common.")
+    sources: dict[Name, OneOfSources] = Field(
+        default_factory=dict, description="Several sources that make up one stream, by name; then source has no format, path and schema."
+    )
+    lookups: dict[Name, Lookup] = Field(
+        default_factory=dict, description="Static tables by name. Rows take columns of them before `transform`."
+    )
     transform: tuple[Step, ...] = Field(default=(), description="Deterministic Spark SQL, in order.")
     deletes: Text | None = Field(
         default=None, description="A predicate for rows that delete the row of their id. Some query types do not support deletions."
@@ -96,6 +108,7 @@ class Job(Model):
 
     _variables: tuple[tuple[tuple[str | int, ...], str], ...] = PrivateAttr(())
     _relative_source: str | None = PrivateAttr(None)
+    _relative_sources: tuple[tuple[str, str], ...] = PrivateAttr(())
 
     @property
     def variables(self) -> tuple[tuple[tuple[str | int, ...], str], ...]:
@@ -117,4 +130,15 @@ class Job(Model):
         """Return the job with ``path`` as its source path relative to the spec's directory."""
         made = self.model_copy()
         made._relative_source = path
+        return made
+
+    @property
+    def relative_sources(self) -> dict[str, str]:
+        """Return the paths of ``sources`` as in the spec, by name, of those that are relative to the spec's directory."""
+        return dict(self._relative_sources)
+
+    def with_sources(self, sources: Mapping[str, OneOfSources], relative: Mapping[str, str]) -> Job:
+        """Return the job with ``sources``, whose paths in the spec are ``relative`` where they are so."""
+        made = self.model_copy(update={"sources": dict(sources)})
+        made._relative_sources = tuple(relative.items())
         return made

@@ -1,14 +1,15 @@
-"""The ``source`` of a spec: where rows come from, and which columns identify, order and group them."""
+"""The ``source`` of a spec, or its ``sources``: where rows come from, and which columns identify, order and group them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Discriminator, Field, PlainValidator, Tag
+from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag
 from pydantic_core import PydanticCustomError
 
-from skyband.framework.base.units import Duration, Name, Option, Text
+from skyband.framework.base.units import Duration, Name, Option, PositiveDuration, Text
 from skyband.framework.sources.registry import SOURCES
+from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.spec.models.base import Model, short_or_long
 from skyband.framework.spec.models.column_types import ColumnType
 
@@ -38,7 +39,7 @@ class EventTime(Model):
 
 def _source_format(value: Any) -> str:
     formats = list(SOURCES.all())
-    if isinstance(value, str) and value in formats:
+    if isinstance(value, str) and value in (*formats, SEVERAL):  # a check refuses the latter where a spec writes it
         return value
     *most, last = (f"'{name}'" for name in formats)
     raise PydanticCustomError("literal_error", "not a source format", {"expected": f"{', '.join(most)} or {last}"})
@@ -51,20 +52,44 @@ def _source_formats(schema: dict[str, Any]) -> None:
 SourceFormatName = Annotated[str, PlainValidator(_source_format)]
 
 
+def _of_one_or_several(schema: dict[str, Any]) -> None:
+    # What is required of one source, `Job` requires where there are not several.
+    schema["required"] = [name for name in schema["required"] if name not in ("format", "schema")]
+
+
+_PATH: Final = "A directory, a file, a pattern or a table, relative to the spec's directory. ${NAME} inserts an environment variable."
+_OPTIONS: Final = (
+    "Options of the format. CSV files have a header unless {header: false}; a quote inside quotes is doubled unless escape is set."
+)
+
+
+class OneOfSources(Model):
+    """One of several sources of a stream. Its rows have the name of the source in the column ``source``."""
+
+    format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
+    path: Text | None = Field(default=None, description=_PATH)
+    options: dict[str, Option] = Field(default_factory=dict, repr=False, description=_OPTIONS)
+    columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
+    watermark: Duration | None = Field(
+        default=None, description="How long to wait for rows of this source that arrive out of order. Default: event_time.watermark."
+    )
+    idle_after: PositiveDuration | None = Field(
+        default=None,
+        description="How far, in event time, the watermark may pass this source when it has no new rows. Default: it waits for them.",
+    )
+    on_bad_file: Literal["stop", "reject"] = Field(
+        default="stop", description="For a file that cannot be read: stop the run, or reject the file as one row of table rejected."
+    )
+
+
 class Source(Model):
     """Where rows come from, and which columns identify, order and group them."""
 
+    model_config = ConfigDict(json_schema_extra=_of_one_or_several)
+
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
-    path: Text | None = Field(
-        default=None,
-        description="A directory, a file, a pattern or a table, relative to the spec's directory. ${NAME} inserts an environment variable.",
-    )
-    options: dict[str, Option] = Field(
-        default_factory=dict,
-        repr=False,
-        description="Options of the format. CSV files have a header unless {header: false}; a quote inside quotes is doubled "
-        "unless escape is set.",
-    )
+    path: Text | None = Field(default=None, description=_PATH)
+    options: dict[str, Option] = Field(default_factory=dict, repr=False, description=_OPTIONS)
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
     event_time: EventTime = Field(description="When a row happened.")

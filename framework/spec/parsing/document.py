@@ -307,7 +307,7 @@ class Builder:
                 continue
             name: str = k.value
             child = (*path, name)
-            if k.style is None and k.tag in {_TAG + "bool", _TAG + "null"}:
+            if k.style is None and k.tag in {_TAG + "bool", _TAG + "null"} and not _is_field(child):
                 means = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}.get(
                     name.lower(), "null"
                 )
@@ -343,3 +343,8 @@ class Builder:
             new = {name: value for name, value in other.items() if name not in into}
             into.update(new)
             places.update({p: q for p, q in added.items() if len(p) > len(path) and p[len(path)] in new})
+
+
+def _is_field(path: Path) -> bool:
+    """Return True for the one field whose name YAML 1.1 reads as a truth value: ``on`` of a look-up. It needs no quotes."""
+    return len(path) == 3 and (path[0], path[2]) == ("lookups", "on")

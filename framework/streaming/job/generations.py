@@ -30,7 +30,7 @@ from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, every_table
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.log_pruning import pruned
-from skyband.framework.sources.logs import AGAIN, local_path, taken
+from skyband.framework.sources.logs import AGAIN, local_path, source_numbers, taken
 from skyband.framework.storage import durable
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, Name, read_record
@@ -160,8 +160,9 @@ def bytes_in(directory: Path) -> int:
 def gone_files(layout: Layout) -> tuple[int, int]:
     """(source files that the present generation has read and that are gone, all that it has read): their rows cannot be read again."""
     try:
-        known = [local_path(t.url) for t in taken(layout.checkpoint / "sources" / "0")]
-        before = pruned(layout.checkpoint)
+        logs = [number for number in source_numbers(layout.checkpoint) if number != CONTROL]
+        known = [local_path(t.url) for number in logs for t in taken(layout.checkpoint / "sources" / str(number))]
+        before = sum(pruned(layout.checkpoint, number) for number in logs)
     except SkybandError:
         # A checkpoint that cannot be read is a reason to start again, not one against it.
         return 0, 0

@@ -20,7 +20,7 @@ from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, 
 from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import requested_tasks
-from skyband.framework.sources.files.ledger import LEDGER
+from skyband.framework.sources.files.ledger import ledger_name
 from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
 from skyband.framework.sources.watermark_caps import DROP
@@ -133,6 +133,7 @@ class Layout:
         self.next = self.home / NEXT
         self.added = self.home / ADDED
         self.filling = self.home / "filling"
+        self.lookups = self.home / "lookups"
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
@@ -154,11 +155,11 @@ class Layout:
 
     def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
         """Return the job file of a first run; remove the remains of an earlier attempt that wrote no row."""
-        for leftover in (self.checkpoint, self.control):
+        for leftover in (self.checkpoint, self.control, self.lookups):
             remove_tree(leftover)
-        for leftover in (self.home / LEDGER, self.home / DROP):
+        numbers = [part.number for _, part in plan.source.each]
+        for leftover in (self.home / DROP, *(self.home / ledger_name(n) for n in numbers), *(self.taken_of(n) for n in numbers)):
             leftover.unlink(missing_ok=True)
-        self.taken.unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
         if is_object(self.control):
             # Spark reads a directory that is there: one that has an object, which it passes over.
@@ -194,9 +195,15 @@ class Layout:
     def _finish(self, frontier: int) -> Path:
         return self.control / f"finish-{frontier}.json"
 
-    def order_release(self, at_iso: str, at_ms: int) -> None:
-        """Put the row into the control source that advances the watermark by what a backlog held back; once per instant."""
-        order(self.control / f"drop-{at_ms}.json", at=at_iso)
+    def order_release(self, at_iso: str, at_ms: int) -> Path:
+        """Put the row into the control source that moves the watermark by what a backlog held back; once per instant. Return its file."""
+        path = self.control / f"drop-{at_ms}.json"
+        order(path, at=at_iso)
+        return path
+
+    def taken_of(self, source: int) -> Path:
+        """Return the file that says when files of the source with this number in the checkpoint were taken."""
+        return self.taken if not source else self.home / f"taken-{source}.json"
 
     def order_wake(self, token: str) -> None:
         """Puts a row into the control source, so that there is a batch; once for one token. It moves no watermark."""
@@ -297,8 +304,11 @@ def check_sink_location(plan: Plan, layout: Layout, named: bool = True) -> None:
 
     ``named``: also if a directory in it that has the name of a table is not the job's (``own_tables``).
     """
-    if plan.source.path is not None and overlap(plan.source.path, str(layout.root), real=True):
+    if any(part.path is not None and overlap(part.path, str(layout.root), real=True) for _, part in plan.source.each):
         raise _not_own(layout, "is at, above or below the source")
+    for lookup, place in zip(plan.intake.lookups, plan.lookups, strict=True):
+        if overlap(str(place.path), str(layout.root), real=True):
+            raise _not_own(layout, f"is at, above or below the table of look-up {lookup.name}")
     root = layout.root.resolve()
     for above in root.parents:
         if (above / "_skyband" / "job.json").exists() and (root != above / "_skyband" / NEXT or layout.root.parent.name != "_skyband"):
@@ -347,7 +357,10 @@ def rules_of(plan: Plan, salt: str) -> str:
     A rule's row is as little accepted if it stops the run as if it is rejected; rules of severity ``warn`` decide nothing.
     """
     rules = [(r.name, r.sql) for r in plan.intake.rules if r.severity != "warn"]
-    return salted(hashlib.sha256(repr((rules, sorted(plan.source.options))).encode()).hexdigest(), salt)
+    return salted(
+        hashlib.sha256(repr((rules, [option for _, part in plan.source.each for option in sorted(part.options)])).encode()).hexdigest(),
+        salt,
+    )
 
 
 def stopping_rules(plan: Plan) -> list[str]:

@@ -24,6 +24,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import FILTERED, LATE, REASON
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.base.system_failures import raising_system_failures
+from skyband.framework.lookups.by_spark import read_tables
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.logs import next_watermark
 from skyband.framework.sources.protocol import Backlog
@@ -102,7 +103,7 @@ def _looked_at(
     files: Backlog | None = format_.backlog(plan.source, job.header, layout.home)
     assert files is not None
     try:
-        rows = intake(files.rows(spark, [path.absolute().as_uri()]), plan.intake)
+        rows = intake(files.rows(spark, [path.absolute().as_uri()]), plan.intake, read_tables(spark, plan))
         found = rows.select(REASON, F.unix_micros(F.col(f"`{plan.intake.event_time}`")).alias("at")).toArrow()
     except SkybandError:
         raise

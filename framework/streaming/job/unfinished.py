@@ -28,17 +28,18 @@ def settle(plan: Plan, layout: Layout, job: JobFile, found: Found) -> None:
         stricter = [name for name in stopping_rules(plan) if name not in job.stopping]
         if other or stricter:
             raise SpecErrors([_refused(planned, stricter)])
-    elif other and not _taken_back(layout, planned, done):
+    elif other and not _taken_back(layout, planned, done, several=bool(plan.source.parts)):
         raise SpecErrors([_refused(planned, [])])
 
 
-def _taken_back(layout: Layout, planned: int, done: int) -> bool:
+def _taken_back(layout: Layout, planned: int, done: int, several: bool) -> bool:
     """Whether the batch, of which no table has rows, could be forgotten: what it takes, and the state it may have made.
 
-    Not if the log of files has been merged since, or if files were set aside for it: the ledger knows them by its number.
+    Not if the log of files has been merged since, or if files were set aside for it: the ledger knows them by its number. Not of
+    ``several`` sources either: each has a log of files, and one that has been merged would leave the others taken back.
     """
     checkpoint = layout.checkpoint
-    if any(a.batch == planned for a in Ledger.load(layout.home).aside.values()):
+    if several or any(a.batch == planned for a in Ledger.load(layout.home).aside.values()):
         return False
     for path in (checkpoint / "state" / "0").glob("[0-9]*/*"):
         version = path.name.lstrip(".").partition(".")[0]

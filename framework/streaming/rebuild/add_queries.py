@@ -34,11 +34,11 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
+from skyband.framework.streaming.job.taken_rows import taken_rows
 from skyband.framework.streaming.rebuild.backfill import Backfill
 from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig
-from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.spark.failures import system_failure_error
@@ -226,7 +226,7 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
     """Yield every block, partition by partition."""
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
     node = fill.config.intake
-    rows = intake(source_format(plan.source.format).again(spark, plan.source, job.header, layout.checkpoint), node)
+    rows = taken_rows(spark, plan, layout, job, node)
     rows = rows.where(F.col(REASON).isNull())
     key = F.pmod(F.col(KEY_HASHES[0]), F.lit(plan.buckets)) if node.partition_by else F.lit(0)
     parts = min(plan.buckets, 4 * job.partitions)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode
+from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming.rows.tokens import key_of
 from skyband.operators.base import Window
@@ -40,6 +41,7 @@ class HostConfig:
 
     ``filling``: states that are to be taken up, if there are any (``additions``). ``threads``: those that operators may work with; where
     there are several buckets, each has a core. ``token_key``: 16 characters that key the codes of tokens (``rows.tokens``).
+    ``together``: the rows of several sources that are there now are one unit, in which no source is idle.
     """
 
     intake: IntakeNode
@@ -53,6 +55,7 @@ class HostConfig:
     token_key: str
     filling: Filling | None = None
     threads: int = 1
+    together: bool = False
 
     @classmethod
     def of(
@@ -66,6 +69,11 @@ class HostConfig:
             plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key,
             token_key or key_of(cache_key), filling, threads,
         )  # fmt: skip
+
+    @property
+    def clocks(self) -> tuple[SourceClock, ...]:
+        """Return how each of several sources moves the watermark."""
+        return tuple(replace(c, idle_micros=None) for c in self.intake.sources) if self.together else self.intake.sources
 
     def row_schema(self) -> pa.Schema:
         """Return the schema of rows from intake to host: all columns, then hashes, the origin and sets of tokens."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,13 +23,16 @@ from skyband.framework.base.reasons import (
     STOPS,
     TIME_RANGE,
 )
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, RowRule
 from skyband.framework.sources.files.spark_reader import NEVER_TOO_OLD
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, WARNED, WATERMARK
+from skyband.framework.streaming.rows.lookups import UNMATCHED, with_lookups
 from skyband.operators.base import NEVER, NULL
 
+_NONE: Final[Tables] = {}
 _TEXTS = "array<string>"
 """The type of lists of texts."""
 
@@ -39,12 +43,14 @@ _DAYS = NEVER // 86_400_000_000
 """Whole days in int64 microseconds."""
 
 
-def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
+def intake(df: DataFrame, node: IntakeNode, tables: Tables = _NONE) -> DataFrame:
     """``df`` (see ``SourceFormat.stream``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
 
     The reason is the first that applies, in the order below (see ``reasons``). Rules see every row that parses and is not filtered: one
     about an id or a time has a say before the row is rejected anyway. ``CAP`` stays, if it is there; ``WARNED`` comes with such rules.
+    ``tables``: those of the look-ups.
     """
+    df = with_lookups(df, node, tables)
     keep: Column = F.lit(True)
     for t in node.transforms:
         if isinstance(t, Derive):
@@ -54,7 +60,10 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
                 "__keep", (F.col("__keep") if "__keep" in df.columns else F.lit(True)) & F.coalesce(F.expr(t.sql), F.lit(False))
             )
             keep = F.col("__keep")
-    reason = F.when(F.col(CORRUPT).isNotNull() | ~_all_text(node), F.lit(PARSE)).when(~keep, F.lit(FILTERED))
+    reason = F.when(F.col(CORRUPT).isNotNull() | ~_all_text(node), F.lit(PARSE))
+    if node.lookups:
+        reason = reason.when(F.col(UNMATCHED).isNotNull(), F.col(UNMATCHED))
+    reason = reason.when(~keep, F.lit(FILTERED))
     for rules, begins in ((node.rules_of("fail"), STOPS), (node.rules_of("reject"), RULE)):
         if rules:
             reason = reason.when(reduce(lambda a, b: a | b, map(_breaks, rules)), F.concat(F.lit(begins), _broken(rules)))
@@ -121,18 +130,32 @@ def _hashes(names: tuple[str, str], columns: tuple[str, ...]) -> list[Column]:
     return [F.xxhash64(*cols).alias(names[0]), F.xxhash64(F.lit("skyband"), *cols).alias(names[1])]
 
 
-def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_time: str) -> DataFrame:
-    """``rows`` united with the control source. ``WATERMARK`` is null in rows of the source: ``Pack`` knows which of them count."""
-    if CAP in rows.columns:
-        # The host processes rows up to the next watermark, and no further.
-        stamp = F.least(F.col(f"`{event_time}`"), F.timestamp_micros(F.col(CAP)))
-        rows = rows.withColumn(CAPPED, F.when(F.col(REASON).isNull(), stamp)).drop(CAP)
-    rows = rows.withColumn(WATERMARK, F.lit(None).cast("timestamp"))
-    control = control_rows(spark, control_path)
+def with_control(spark: SparkSession, frames: Sequence[DataFrame], control_path: str, node: IntakeNode) -> DataFrame:
+    """Return the rows of the sources ``frames`` united with the control source, which is the second of all.
+
+    ``WATERMARK`` is null in rows of a source: ``Pack`` knows which of them count. Of several sources it also knows what caps mean.
+    """
+    first, *others = (_counted(rows, node).withColumn(WATERMARK, F.lit(None).cast("timestamp")) for rows in frames)
+    whole = first.unionByName(_control_as(first, control_rows(spark, control_path)))
+    for rows in others:
+        whole = whole.unionByName(rows)
+    return whole
+
+
+def _counted(rows: DataFrame, node: IntakeNode) -> DataFrame:
+    """Return ``rows`` with the time with which each counts for the watermark, where files have caps."""
+    if CAP not in rows.columns or node.sources:
+        return rows
+    # The host processes rows up to the next watermark, and no further.
+    stamp = F.least(F.col(f"`{node.event_time}`"), F.timestamp_micros(F.col(CAP)))
+    return rows.withColumn(CAPPED, F.when(F.col(REASON).isNull(), stamp)).drop(CAP)
+
+
+def _control_as(rows: DataFrame, control: DataFrame) -> DataFrame:
+    """Return the rows of the control source with the columns of ``rows``."""
     nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema.fields if f.name not in (REASON, WATERMARK)]
     reason = F.when(F.col("flush"), FLUSH).otherwise(CONTROL)
-    control = control.select(*nulls, reason.alias(REASON), F.col("at").alias(WATERMARK))
-    return rows.unionByName(control)
+    return control.select(*nulls, reason.alias(REASON), F.col("at").alias(WATERMARK))
 
 
 def control_rows(spark: SparkSession, control_path: str) -> DataFrame:

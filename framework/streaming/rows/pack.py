@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from skyband.framework.base.messages import (
     FLUSH,
     GREATEST,
     HOST,
+    REACHED,
     REJECTED,
     ROWS_IN,
     SENT,
@@ -29,6 +30,7 @@ from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.rows import blocks, rejects, reports, tokens, vectors
 from skyband.framework.streaming.rows.config import CAPPED, KEY_HASHES, WARNED, WATERMARK, HostConfig
 from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_it_is
+from skyband.framework.streaming.rows.source_clocks import with_contributions
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
@@ -42,10 +44,14 @@ class Pack:
     """The function for ``mapInArrow``. ``send`` makes the messages for hosts, ``deliver`` those for the driver.
 
     ``latest`` is the latest event time, in microseconds, of the rows so far that move the watermark: those that no reason rejects here.
+    ``newest``: returns the newest event time of each of several sources, as of the batch before.
     """
 
-    def __init__(self, config: HostConfig, deliver: Deliver = as_it_is, send: Send = as_block) -> None:
+    def __init__(
+        self, config: HostConfig, deliver: Deliver = as_it_is, send: Send = as_block, newest: Callable[[], Mapping[str, int]] = dict
+    ) -> None:
         self.config, self._deliver, self._send = config, deliver, send
+        self._newest = newest
         self._key = config.token_key
         self.latest: int | None = None
 
@@ -103,11 +109,13 @@ class Pack:
     def sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.Table | None]:
         """Return (rows for the host, rows of ``rejected`` or None)."""
         names = self.config.row_schema().names
-        if CAPPED in table.column_names:
+        if CAPPED in table.column_names or self.config.intake.sources:
             names = [*names, CAPPED]
         table = reports.judged(
             vectors.judged(self._with_tokens(table), self.config.intake.vectors), self.config.intake.reports, self.config.texts
         )
+        if self.config.intake.sources:
+            table = self._of_sources(table, counts)
         reason = table[REASON]
         self._note_latest(table, counts)
         data = table.select(names)
@@ -157,11 +165,21 @@ class Pack:
         if WATERMARK in table.column_names:
             given.append(_latest(table, WATERMARK, None))
         self.latest = max((t for t in (self.latest, *given) if t is not None), default=None)
-        if CAPPED in table.column_names:
+        if self.config.intake.sources and given[0] is not None:
+            counts[REACHED] = max(counts.get(REACHED, given[0]), given[0])
+        if CAPPED in table.column_names and not self.config.intake.sources:
             # What the watermark would have been given without caps.
             greatest = _latest(table, mine, pc.is_null(table[REASON]))
             if greatest is not None:
                 counts[GREATEST] = max(counts.get(GREATEST, greatest), greatest)
+
+    def _of_sources(self, table: pa.Table, counts: Tally) -> pa.Table:
+        """Return the rows of several sources with what each gives the common watermark; note how far each source has come."""
+        intake = self.config.intake
+        table, reached = with_contributions(table, self.config.clocks, self._newest(), intake.event_time, intake.delay_ms)
+        for name, at in reached.items():
+            counts[name] = max(counts.get(name, at), at)
+        return table
 
     def _with_tokens(self, table: pa.Table) -> pa.Table:
         """The rows with their sets of tokens; where a set cannot be used, that is the reason, if there is none yet."""

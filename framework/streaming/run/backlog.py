@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,32 +18,48 @@ from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import GREATEST, Tally
 from skyband.framework.base.reasons import REASON
 from skyband.framework.console.lines import Warn
-from skyband.framework.plan.model import Filter, Plan
+from skyband.framework.lookups.join import Tables
+from skyband.framework.plan.model import Filter, Plan, SourceNode
 from skyband.framework.sources.files.bad_files import plain
 from skyband.framework.sources.files.spark_reader import batch_bytes
 from skyband.framework.sources.logs import watermark
 from skyband.framework.sources.protocol import ORIGIN, Backlog
 from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.several.format import header_of, widened
 from skyband.framework.sources.watermark_caps import NO_ROWS, UNKNOWN, Span, UnreadFile, WatermarkCaps, caps, fits, least
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.run.by_arrow import by_arrow
 from skyband.framework.streaming.run.by_arrow import spans as spans_by_arrow
+from skyband.framework.streaming.run.several import SourceTimes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BacklogCaps:
-    """The caps of the backlogs of one run. ``warn`` is called if rows have to wait for files that arrive out of order."""
+    """The caps of the backlogs of one run. ``warn`` is called if rows have to wait for files that arrive out of order.
 
-    def __init__(self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> None:
+    ``times``: how far several sources have come. They have one watermark, which no single source's rows move to its end.
+    """
+
+    def __init__(
+        self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: Warn, lookups: Tables, times: SourceTimes | None = None
+    ) -> None:
         self.spark = spark
         self.plan = plan
         self.layout = layout
         self.job = job
         self.warn = warn
+        self.lookups = lookups
         self.caps = WatermarkCaps.load(layout.home)
-        self.backlog = source_format(plan.source.format).backlog(plan.source, job.header, layout.home)
+        self.backlogs: list[tuple[str, SourceNode, Backlog]] = []
+        for name, source in plan.source.each:
+            header = header_of(job.header, name) if name else job.header
+            if (found := source_format(source.format).backlog(source, header, layout.home)) is not None:
+                self.backlogs.append((name, source, found))
+        self._times = times if plan.intake.sources else None
+        self._settled = self._times is None
+        self._released: list[Path] = []
 
     @property
     def capped(self) -> WatermarkCaps | None:
@@ -54,15 +71,19 @@ class BacklogCaps:
 
         O(files). Reads the files, or only their footers if these suffice, unless one batch takes all of them.
         """
-        if self.backlog is None:
-            return False
-        source = self.plan.source
-        begun, files = self.backlog.unread(self.spark, source.max_files_per_batch, batch_bytes(source))
-        found, others = self._caps(self.backlog, files)
-        if self.caps.plan(begun, found, others):
+        begun: list[str] = []
+        found: dict[str, int | None] = {}
+        others: list[int] = []
+        for name, source, backlog in self.backlogs:
+            unfinished, files = backlog.unread(self.spark, source.max_files_per_batch, batch_bytes(source))
+            own, rest = self._caps(name, source, backlog, files)
+            begun += unfinished
+            found |= own
+            others += [] if rest is None else [rest]
+        if self.backlogs and self.caps.plan(begun, found, min(others, default=None)):
             self.caps.save()
             failpoint("caps.planned")
-        return self.caps.capped or self.caps.greatest is not None
+        return self.caps.capped or self.caps.greatest is not None or not self._settled
 
     def read(self, counts: Tally) -> None:
         """Record durably the greatest event time that caps have kept from the watermark, and remove it from ``counts``."""
@@ -77,35 +98,63 @@ class BacklogCaps:
         Return whether such a row is needed; the next query reads it.
         """
         caps, delay_ms = self.caps, self.plan.intake.delay_ms
-        due_ms = 0 if caps.greatest is None else caps.greatest // 1000
+        due_ms = self._due_ms()
         behind = due_ms - delay_ms > watermark(self.layout.checkpoint)
         if behind:
-            caps.released = max(caps.released or 0, (due_ms - delay_ms) * 1000)
-            caps.save()
-            self.layout.order_release((_EPOCH + timedelta(milliseconds=due_ms)).isoformat(timespec="milliseconds"), due_ms)
-            failpoint("caps.released")
+            self._release(due_ms)
+        else:
+            self._settled = True
         caps.caps, caps.others, caps.greatest = {}, None, None
         caps.save()
         return behind
 
-    def _caps(self, backlog: Backlog, files: Sequence[UnreadFile]) -> tuple[dict[str, int | None], int | None]:
+    def catch_up(self, reached: int) -> None:
+        """Order a row that moves the watermark of several sources to where the last batch's rows could not move it, if it lags.
+
+        ``reached``: the instant with which the batch's rows counted. Does nothing while a backlog is read: ``done`` does it.
+        """
+        if self._times is None or not self._settled or self._due_ms() <= reached // 1000:
+            return
+        # Those before the last have been read: each batch reads the row that the batch before it ordered.
+        for path in self._released[:-2]:
+            path.unlink(missing_ok=True)
+        self._released = [*self._released[-2:], self._release(self._due_ms())]
+
+    def _due_ms(self) -> int:
+        """Return the event time that the watermark has to see, in ms, to be where the rows so far move it; 0 if there is none."""
+        if self._times is None:
+            return 0 if self.caps.greatest is None else self.caps.greatest // 1000
+        due = self._times.due()
+        return 0 if due is None else due // 1000 + self.plan.intake.delay_ms
+
+    def _release(self, due_ms: int) -> Path:
+        self.caps.released = max(self.caps.released or 0, (due_ms - self.plan.intake.delay_ms) * 1000)
+        self.caps.save()
+        made = self.layout.order_release((_EPOCH + timedelta(milliseconds=due_ms)).isoformat(timespec="milliseconds"), due_ms)
+        failpoint("caps.released")
+        return made
+
+    def _caps(
+        self, name: str, source: SourceNode, backlog: Backlog, files: Sequence[UnreadFile]
+    ) -> tuple[dict[str, int | None], int | None]:
         """Return (caps of ``files``, cap of files that may still arrive): empty and None if no file can make rows of another one late."""
-        source, intake_node = self.plan.source, self.plan.intake
+        intake_node = self.plan.intake
         if fits(files, source.max_files_per_batch, batch_bytes(source)):
             return {}, None
-        delay = intake_node.delay_ms * 1000
+        delay = 1000 * next((clock.delay_ms for clock in intake_node.sources if clock.name == name), intake_node.delay_ms)
         urls = [p.url for p in files]
-        time = intake_node.field(intake_node.event_time)
-        spans = backlog.footers(str(time.source_name), urls) if time.source_name is not None and time.type == "timestamp" else {}
+        time = next((f for f in source.fields if f.name == intake_node.event_time), None)
+        spans = backlog.footers(str(time.source_name), urls) if time is not None and time.type == "timestamp" else {}
         rest = [u for u in urls if u not in spans]
         times = self._by_arrow(rest, exact=False)
-        spans |= times | self._spans_by_spark(backlog, [u for u in rest if u not in times])
+        spans |= times | self._spans_by_spark(name, source, backlog, [u for u in rest if u not in times])
         found = caps(files, spans, delay)
         choosy = intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms)
+        choosy = choosy or any(lookup.missing == "reject" for lookup in intake_node.lookups)
         again = [u for u in urls if u in times or (choosy and u not in rest)]
         if again and any(c is not None for c in found.values()):
             # Event times and footers include rows that are rejected or filtered: read exactly whether the accepted rows need caps.
-            spans |= self._read(backlog, again)
+            spans |= self._read(name, source, backlog, again)
             found = caps(files, spans, delay)
         capped = [spans[u] for u, cap in found.items() if cap is not None]
         if not capped:
@@ -113,10 +162,10 @@ class BacklogCaps:
         self._warn(len(files), capped)
         return found, least(spans, delay)
 
-    def _read(self, backlog: Backlog, urls: Sequence[str]) -> dict[str, Span]:
+    def _read(self, name: str, source: SourceNode, backlog: Backlog, urls: Sequence[str]) -> dict[str, Span]:
         """Return the spans of the files ``urls``, read by Arrow if it can and by Spark otherwise."""
         found = self._by_arrow(urls, exact=True)
-        return found | self._spans_by_spark(backlog, [u for u in urls if u not in found])
+        return found | self._spans_by_spark(name, source, backlog, [u for u in urls if u not in found])
 
     def _by_arrow(self, urls: Sequence[str], exact: bool) -> dict[str, Span]:
         """Return the spans of those of the files ``urls`` that Arrow can read. ``exact``: only of accepted rows."""
@@ -125,16 +174,17 @@ class BacklogCaps:
                 return spans_by_arrow(self.spark, self.plan, self.job, urls, exact)
         return {}
 
-    def _spans_by_spark(self, backlog: Backlog, urls: Sequence[str]) -> dict[str, Span]:
+    def _spans_by_spark(self, name: str, source: SourceNode, backlog: Backlog, urls: Sequence[str]) -> dict[str, Span]:
         """Return the spans of the files ``urls``, read by Spark as the stream would read them. Unreadable files raise no error here."""
         # An unreadable file is either set aside for good, or fixed before the job goes on.
-        unreadable = NO_ROWS if self.plan.source.on_bad_file == "reject" else UNKNOWN
+        unreadable = NO_ROWS if source.on_bad_file == "reject" else UNKNOWN
         spans: dict[str, Span] = dict.fromkeys(urls, NO_ROWS)
         todo = [list(urls)] if urls else []
         while todo:
             some = todo.pop()
             try:
-                spans |= self._spans(backlog.rows(self.spark, some), some)
+                frame = backlog.rows(self.spark, some)
+                spans |= self._spans(widened(frame, self.plan.source, name, capped=False) if name else frame, some)
             except Exception as e:  # Spark raises it again when the stream reads the file
                 bad = set(backlog.named(str(e), some))
                 spans |= dict.fromkeys(bad, unreadable) if bad else dict.fromkeys(some, UNKNOWN)
@@ -148,7 +198,7 @@ class BacklogCaps:
 
     def _spans(self, frame: DataFrame, urls: Sequence[str]) -> dict[str, Span]:
         time, spelled = F.col(f"`{self.plan.intake.event_time}`"), {plain(u): u for u in urls}
-        rows = intake(frame, self.plan.intake).where(F.col(REASON).isNull())
+        rows = intake(frame, self.plan.intake, self.lookups).where(F.col(REASON).isNull())
         spans = rows.groupBy(ORIGIN).agg(F.unix_micros(F.min(time)), F.unix_micros(F.max(time)))
         return {spelled[plain(str(url))]: (int(first), int(last)) for url, first, last in spans.collect()}
 

@@ -7,7 +7,7 @@ import time as clock
 from pyspark.sql import DataFrame
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.messages import REJECTED, RUNS, STOPPING
+from skyband.framework.base.messages import REACHED, REJECTED, RUNS, STOPPING
 from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.sources.logs import watermark
 from skyband.framework.streaming.run.batch import Batch, Totals
@@ -35,7 +35,7 @@ class CommitBatch:
         """Run the batch and commit it. Raises SkybandError SKY-E502 for a row that breaks a rule of severity ``fail``."""
         sink, layout = self._opened.sink, self._context.layout
         started = clock.perf_counter()
-        sent = run_batch(df, batch_id, layout)
+        sent = run_batch(df, batch_id, layout, self._source.times.before(batch_id, self._source.backlog.caps.capped))
         ran = clock.perf_counter()
         failpoint("state.after")
         received = Received.of(sent)
@@ -46,6 +46,7 @@ class CommitBatch:
         received.put(REJECTED, self._source.files.before_commit(batch_id, counts))
         drift = self._source.drift.before_commit(batch_id)
         self._source.backlog.read(counts)
+        self._source.times.add(batch_id, counts)
         batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes())
         self._totals.add(batch, self._passed_frontiers)
         runs = {RUNS: sink.runs_row(batch.runs_row(ran - started, drift))}
@@ -55,6 +56,7 @@ class CommitBatch:
             self._kafka.send(batch_id)
         batch.seconds = clock.perf_counter() - started
         self._totals.committed(batch_id)
+        self._source.backlog.catch_up(counts[REACHED])
         self._results.derive_if_due()
         self._context.report(batch)
 

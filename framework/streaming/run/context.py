@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from skyband.framework.console.lines import Warn
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.batch import Report
 from skyband.framework.streaming.run.drift_check import DriftCheck
+from skyband.framework.streaming.run.several import SourceTimes
 from skyband.framework.streaming.run.source_files import SourceFiles
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.writer import Writer
@@ -53,8 +55,13 @@ class OpenedJob:
 
 @dataclass(frozen=True, slots=True)
 class OpenedSource:
-    """The source during a run: its files, the caps of its backlog, and the check of its columns."""
+    """The source during a run: its files, the caps of its backlog, the check of its columns, and the tables of look-ups.
+
+    ``times``: how far several sources have come.
+    """
 
     files: SourceFiles
     backlog: BacklogCaps
     drift: DriftCheck
+    lookups: Tables
+    times: SourceTimes

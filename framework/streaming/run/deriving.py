@@ -48,7 +48,8 @@ def on_spark(spark: SparkSession) -> Spread:
     def spread(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:
         root = sink.writer.task_root
         assert root is not None
-        task = _Task(root, replace(sink.plan, source=replace(sink.plan.source, options=())), sink.generation, make)
+        source = replace(sink.plan.source, options=(), parts=())
+        task = _Task(root, replace(sink.plan, source=source, lookups=()), sink.generation, make)
         try:
             found = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(task).collect()
         except Exception as e:  # Spark raises many types

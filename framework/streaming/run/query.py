@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from skyband.framework.base.messages import ASIDE, COUNTS, FLUSH, HOST, ROWS_IN, Tally
 from skyband.framework.base.reasons import CONTROL
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files import spark_reader
 from skyband.framework.sources.logs import last_batch, owed
@@ -34,8 +35,10 @@ from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.rows.shuffle_files import shuffle_files_of
 from skyband.framework.streaming.run.by_arrow import by_arrow, by_spark, readable
 from skyband.framework.streaming.run.delivery import Delivery, number_batch
+from skyband.framework.streaming.run.several import pass_newest, passed_newest
 from skyband.framework.streaming.spark.worker_pools import pool, pools
 
+_NO_TABLES: Final[Tables] = {}
 OnBatch = Callable[[DataFrame, int], None]
 
 _PACKED: Final = StructType([*struct(node="int", bucket="int", kind="string", data="binary"), *struct(**{WATERMARK: "timestamp"})])
@@ -52,26 +55,26 @@ _STARTING = threading.Lock()
 
 def build(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: WatermarkCaps | None, deliver: Deliver,
-    send: Send,
+    send: Send, lookups: Tables, together: bool,
 ) -> DataFrame:  # fmt: skip
     """Return the stream of (kind, data) blocks from which the tables are written, ``without`` the files that are set aside.
 
     ``caps``: the caps of the source's files, if there are any. ``deliver`` handles blocks on their way to the driver, ``send`` rows on
-    their way to their bucket.
+    their way to their bucket. ``lookups``: the tables of look-ups. ``together``: see ``HostConfig``.
     """
     config = HostConfig.of(
         plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark), token_key(layout, job)
     )
+    config = replace(config, together=together)
     of = pools(spark.sparkContext)
     with pool(spark.sparkContext, of.intake):
         if by_arrow(plan, job):
             packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver, send)
         else:
             read = replace(plan.source, plain=by_spark(plan, job))
-            source = source_format(plan.source.format).stream(spark, read, job.header, without, drop)
-            rows = intake(source, plan.intake)
-            rows = with_control(spark, rows, str(layout.control), plan.intake.event_time)
-            packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
+            frames = source_format(plan.source.format).frames(spark, read, job.header, without, drop)
+            rows = with_control(spark, [intake(frame, plan.intake, lookups) for frame in frames], str(layout.control), plan.intake)
+            packed = rows.mapInArrow(Pack(config, deliver, send, passed_newest), _PACKED)
         # Only accepted rows move the watermark: Pack is the last step before the buckets that rejects rows.
         # Spark drops late rows only if it sees the watermark's column. Without it they reach the buckets, which record them as late.
         packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
@@ -113,7 +116,7 @@ def _control_blocks(rows: DataFrame, buckets: int) -> DataFrame:
 
 def start(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool, without: Sequence[str] = (),
-    drop: WatermarkCaps | None = None, delivery: Delivery | None = None,
+    drop: WatermarkCaps | None = None, delivery: Delivery | None = None, lookups: Tables = _NO_TABLES,
 ) -> StreamingQuery:  # fmt: skip
     """Start the job's query: over the present input (``once``), or continuously at the spec's trigger."""
     if owed(layout.checkpoint):
@@ -122,7 +125,7 @@ def start(
     shared = shuffle_files_of(spark.sparkContext, str(layout.checkpoint))
     if shared is not None:
         shared.begin()
-    built = build(spark, plan, layout, job, without, drop, delivery or as_it_is, shared or as_block)
+    built = build(spark, plan, layout, job, without, drop, delivery or as_it_is, shared or as_block, lookups, together=once)
     writer = built.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
     if once:
         writer = writer.trigger(availableNow=True)
@@ -147,10 +150,11 @@ def _set_for_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
                 spark.conf.set(name, value)
 
 
-def run_batch(made: DataFrame, batch_id: int, layout: Layout) -> Iterable[Block]:
+def run_batch(made: DataFrame, batch_id: int, layout: Layout, newest: Mapping[str, int]) -> Iterable[Block]:
     """Run the tasks of a batch, exactly once, and return what they send. The state is committed when this returns."""
     context = made.sparkSession.sparkContext
     number_batch(context, batch_id)
+    pass_newest(context, newest)
     table = made.toArrow()
     shared = shuffle_files_of(context, str(layout.checkpoint))
     if shared is not None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.lookups.by_spark import read_tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
@@ -21,6 +23,7 @@ from skyband.framework.streaming.job.control import drop_flushes, order_flush
 from skyband.framework.streaming.job.filling import order, taken_up
 from skyband.framework.streaming.job.idle import note
 from skyband.framework.streaming.job.layout import JobFile, fitting_job
+from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.rebuild.partitions import move_state
 from skyband.framework.streaming.rebuild.rebucket import rebucket_job
@@ -29,6 +32,7 @@ from skyband.framework.streaming.run.batch import EPOCH, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.framework.streaming.run.kafka_sink import KafkaSink
+from skyband.framework.streaming.run.several import SourceTimes
 from skyband.framework.streaming.run.source_files import SourceFiles
 from skyband.framework.streaming.run.stream import Stream
 from skyband.framework.tables.writing.sink import Sink
@@ -96,13 +100,18 @@ class OpenSource:
     opened: OpenedJob
 
     def run(self) -> OpenedSource:
-        """Return the source. Raises SkybandError SKY-E308 if its columns are no longer those of the job."""
+        """Return the source. Raises SkybandError SKY-E308 if its columns are no longer those of the job; of look-ups see ``pin``."""
         spark, layout, warn = self.context.spark, self.context.layout, self.context.warn
         plan, job = self.opened.plan, self.opened.job
         files = SourceFiles(spark, plan, layout, job, self.opened.sink, self.opened.repeats_committed, warn)
-        source = OpenedSource(files, BacklogCaps(spark, plan, layout, job, warn), DriftCheck(plan, layout, job, files, warn))
-        if plan.source.path is not None:
-            prune(layout.checkpoint, plan.source.path, layout.taken, timedelta(microseconds=plan.keep_micros), datetime.now(UTC))
+        lookups = LookupVersions(plan, layout).pin(partial(read_tables, spark, plan), warn) if plan.lookups else {}
+        times = SourceTimes(plan.intake.sources, self.opened.sink.last_runs(2) if plan.intake.sources else [])
+        backlog = BacklogCaps(spark, plan, layout, job, warn, lookups, times)
+        keep, now = timedelta(microseconds=plan.keep_micros), datetime.now(UTC)
+        source = OpenedSource(files, backlog, DriftCheck(plan, layout, job, files, warn), lookups, times)
+        for _, part in plan.source.each:
+            if part.path is not None:
+                prune(layout.checkpoint, part.path, layout.taken_of(part.number), keep, now, part.number)
         return source
 
 

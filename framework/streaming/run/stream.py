@@ -70,7 +70,8 @@ class Stream:
             left_out, capped = self._source.files.left_out(), self._source.backlog.capped
             reads = replace(job, engine_reads=self._spark_reads or job.engine_reads)
             delivery = Delivery.of(self._opened.sink)
-            query = start(spark, self._opened.plan, self._context.layout, reads, self._on_batch, once, left_out, capped, delivery)
+            layout, plan, lookups = self._context.layout, self._opened.plan, self._source.lookups
+            query = start(spark, plan, layout, reads, self._on_batch, once, left_out, capped, delivery, lookups)
         except PySparkException as e:
             raise lost_part(str(e), checkpoint) or self._error_of(e) from e
         executors = Watch(spark)

@@ -29,7 +29,7 @@ Resolve = Callable[[str], "Path | None"]
 
 def packages(plan: Plan) -> tuple[str, ...]:
     """Return the Maven coordinates for ``get_session``, without duplicates."""
-    schemes = {scheme_of(path) for path in (plan.source.path, plan.sink) if path is not None}
+    schemes = {scheme_of(path) for path in (*(part.path for _, part in plan.source.each), plan.sink) if path is not None}
     stored = (jar for scheme, jars in SPARK_JARS.items() if scheme in schemes for jar in jars)
     source, kafka = plan.source, [] if plan.kafka is None else [JAR]
     return tuple(dict.fromkeys((*source_format(source.format).packages(source), *stored, *kafka)))

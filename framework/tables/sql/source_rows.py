@@ -28,7 +28,8 @@ def why_not(plan: Plan) -> str | None:
     named = {f.name: f for f in plan.intake.fields}
     made = [c for c in dict.fromkeys((*plan.intake.id, plan.intake.event_time)) if named[c].source_name is None]
     if made:
-        return f"{', '.join(made)}, by which a row would be found again, is made by a transform: the source itself does not have it"
+        said = "by which a row would be found again, is made by a look-up or a transform: the source itself does not have it"
+        return f"{', '.join(made)}, {said}"
     gone = source_format(plan.source.format).rows_gone(plan.source)
     if gone is not None:
         return gone

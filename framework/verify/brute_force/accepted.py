@@ -17,11 +17,10 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.bucket.deletions import DELETES
 from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.job.taken_rows import taken_rows
 from skyband.framework.streaming.rows import rejects, reports, tokens, vectors
-from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.verify.brute_force.expressions import holds
 from skyband.framework.verify.brute_force.objects import Accepted, values_of
 from skyband.operators.base import Window
@@ -30,8 +29,7 @@ from skyband.operators.expressions.canonical import attributes
 
 def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
     """Return all rows read from the source so far that the intake passes. Raises SkybandError SKY-E301 if they cannot be read again."""
-    taken = source_format(plan.source.format).again(spark, plan.source, job.header, layout.checkpoint)
-    rows = intake(taken, plan.intake).where(f"{REASON} is null")
+    rows = taken_rows(spark, plan, layout, job).where(f"{REASON} is null")
     found = rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
     for node in plan.intake.tokens:
         found = found.filter(pc.is_null(tokens.reasons(node, tokens.sets(node, found[node.column], tokens.key_of("")))))

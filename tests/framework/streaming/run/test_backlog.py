@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -63,7 +63,7 @@ def drops(
     layout = Layout(plan.sink)
     layout.home.mkdir(parents=True, exist_ok=True)
     made = BacklogCaps(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append)
-    made.backlog = lying
+    made.backlogs = [("", plan.source, lying)]
     monkeypatch.setattr(made, "_spans", lambda frame, urls: frame)
     return made, told
 
@@ -123,5 +123,5 @@ def test_a_drop_ends_where_one_batch_would_have(tmp_path: Path, monkeypatch: pyt
     mine.read(Tally({GREATEST: 29 * MINUTE}))
     checkpoints.write(mine.layout.checkpoint / "offsets" / "1", f'v1\n{{"batchWatermarkMs":{28 * 60_000}}}\n-\n-')
     assert not mine.done() and len(list(mine.layout.control.glob("drop-*.json"))) == 1
-    mine.backlog = cast("Any", None)
+    mine.backlogs = []
     assert not mine.begin()

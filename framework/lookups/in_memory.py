@@ -1,0 +1,58 @@
+"""Read look-up tables without Spark, as Spark would read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.lookups.join import Tables
+from skyband.framework.lookups.table import MOST_ROWS, checked, nodes
+from skyband.framework.plan.lookups import LookupNode
+from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.preview.first_rows import first_rows, texts_of
+from skyband.framework.rehearsal.rows import arrow_column
+
+
+def read_tables(plan: Plan) -> Tables:
+    """Return the tables of all look-ups as they are now. O(rows).
+
+    Raises SkybandError SKY-E531 where only Spark knows how a table is read, and as ``by_spark.read_tables``.
+    """
+    return {node.name: _read(node, source) for node, source in nodes(plan)}
+
+
+def of_rows(node: LookupNode, source: SourceNode, rows: list[dict[str, Any]]) -> pa.Table:
+    """Return the table that ``rows`` make: values of ``rehearsal.rows``, null where a column is left out. Raises as ``checked``."""
+    columns = {f.name: arrow_column([row.get(f.name) for row in rows], f.type) for f in source.fields}
+    return checked(node, source, pa.table(columns))
+
+
+def _read(node: LookupNode, source: SourceNode) -> pa.Table:
+    try:
+        found = first_rows(source, MOST_ROWS + 1)
+    except SkybandError as e:
+        if e.code == "SKY-E531":
+            raise
+        raise unreadable(node, e.message, e.hint) from e
+    if found.doubtful:
+        said = f"{counted(found.doubtful, 'row')} of look-up {node.name} may be read differently by Spark"
+        raise SkybandError("SKY-E531", said, hint="skyband preview --engine shows its rows")
+    wrong = sum(reason is not None for reason in found.reasons)
+    if wrong:
+        raise unparsed(node, wrong, next(texts_of(found), None))
+    return of_rows(node, source, found.rows)
+
+
+def unreadable(node: LookupNode, said: str, hint: str | None) -> SkybandError:
+    """Return SKY-E321: the table of a look-up cannot be read."""
+    hint = hint and hint.replace("source.", f"lookups.{node.name}.")
+    return SkybandError("SKY-E321", f"look-up {node.name}: {said}", hint=hint)
+
+
+def unparsed(node: LookupNode, rows: int, first: str | None) -> SkybandError:
+    """Return SKY-E321: rows of the table do not parse; ``first``: what is wrong with some of them."""
+    hint = f"fix the table, or the types in lookups.{node.name}.schema" + (f": {first}" if first else "")
+    return SkybandError("SKY-E321", f"look-up {node.name}: {counted(rows, 'row')} of its table cannot be read", hint=hint)

@@ -1,0 +1,1 @@
+"""Several sources that are read as one stream."""

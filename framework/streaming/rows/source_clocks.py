@@ -1,0 +1,89 @@
+"""How far the rows of several sources move one watermark: each source has its own delay, and none holds the others for ever.
+
+Let w(s) be the newest event time of source s so far, less its delay, and ``lead`` the latest of these. The frontier is the least of
+max(w(s), lead - idle_after(s)) over all sources s. So it is a function of the rows alone: a source is idle by event time, not by a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.messages import GREATEST_OF, NEWEST_OF
+from skyband.framework.base.reasons import REASON
+from skyband.framework.base.types import STAMP
+from skyband.framework.plan.source_nodes import SourceClock
+from skyband.framework.sources.protocol import CAP
+from skyband.framework.sources.several.format import SOURCE
+from skyband.framework.streaming.rows.config import CAPPED
+
+I64 = npt.NDArray[np.int64]
+
+_NONE: Final = -(2**62)
+"""Before all instants: of a source without rows."""
+
+
+def frontier(clocks: Sequence[SourceClock], newest: Mapping[str, int]) -> int | None:
+    """Return the frontier, in microseconds, after rows up to the times ``newest``, by source; None if there is none yet."""
+    reached = [_reached(clock, newest.get(clock.name)) for clock in clocks]
+    found = min(max(w, _idle(clock, max(reached))) for clock, w in zip(clocks, reached, strict=True))
+    return None if found <= _NONE else found
+
+
+def contributions(clocks: Sequence[SourceClock], newest: Mapping[str, int], name: str, times: I64) -> I64:
+    """Return the frontier as each row of source ``name`` alone moves it: int64 (rows,), microseconds, _NONE if it has no frontier.
+
+    ``times``: event times (rows,). ``newest``: as of the batch before, so that no task has to know of the others. O(rows x sources).
+    """
+    reached = {clock.name: _reached(clock, newest.get(clock.name)) for clock in clocks}
+    mine = next(clock for clock in clocks if clock.name == name)
+    own = np.maximum((times // 1000 - mine.delay_ms) * 1000, reached[name])
+    lead = np.maximum(own, max(reached.values()))
+    found = own if mine.idle_micros is None else np.maximum(own, lead - mine.idle_micros)
+    for clock in clocks:
+        if clock.name != name:
+            other = np.full(len(times), reached[clock.name])
+            found = np.minimum(found, other if clock.idle_micros is None else np.maximum(other, lead - clock.idle_micros))
+    return np.where(found < 0, _NONE, found)
+
+
+def _reached(clock: SourceClock, newest: int | None) -> int:
+    return _NONE if newest is None else (newest // 1000 - clock.delay_ms) * 1000
+
+
+def _idle(clock: SourceClock, lead: int) -> int:
+    return _NONE if clock.idle_micros is None or lead <= _NONE else lead - clock.idle_micros
+
+
+def with_contributions(
+    table: pa.Table, clocks: Sequence[SourceClock], newest: Mapping[str, int], event_time: str, delay_ms: int
+) -> tuple[pa.Table, dict[str, int]]:
+    """Return ``table`` with ``CAPPED``, the instant with which each row counts for the watermark, and how far each source has come.
+
+    The latter by the names of counts: ``NEWEST_OF`` and, where files have a ``CAP``, ``GREATEST_OF``. ``delay_ms``: what the watermark
+    subtracts. Rows with a reason do not count. A row of a file with a cap counts as one of at most that time.
+    """
+    times = given = table[event_time].cast(pa.int64())
+    capped = CAP in table.column_names
+    if capped:
+        times = pc.min_element_wise(given, table[CAP])
+        table = table.drop_columns([CAP])
+    counts = pc.and_(pc.is_null(table[REASON]), pc.is_valid(times)).to_numpy().astype(np.bool_)
+    sources = table[SOURCE].to_numpy() if counts.any() else np.empty(0, object)
+    values, uncapped = (pc.fill_null(t, 0).to_numpy().astype(np.int64) for t in (times, given))
+    instants, found = np.full(table.num_rows, _NONE), {}
+    for clock in clocks if counts.any() else ():
+        mine = counts & (sources == clock.name)
+        if mine.any():
+            instants[mine] = contributions(clocks, newest, clock.name, values[mine])
+            found[NEWEST_OF + clock.name] = int(values[mine].max())
+            if capped:
+                found[GREATEST_OF + clock.name] = int(uncapped[mine].max())
+    known = instants > _NONE
+    counted = pa.array(np.where(known, instants + 1000 * delay_ms, 0), pa.int64(), mask=~known).cast(STAMP)
+    return table.append_column(CAPPED, counted), found
