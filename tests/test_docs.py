@@ -95,7 +95,7 @@ def test_references_are_checked() -> None:
     directory = "docs" + "/"
     good = f"({directory}semantics 1-6, 10). {directory}algorithms E2.1-E2.4, Theorem C, {directory}semantics Tables. See"
     assert list(unresolved("x", good)) == []
-    bad = f"{directory}semantics 14\n{directory}algorithms D9, E2.9\n# {directory}semantics\n# 3-15 {directory}none.md paper 7, Theorem X"
+    bad = f"{directory}semantics 15\n{directory}algorithms D9, E2.9\n# {directory}semantics\n# 3-16 {directory}none.md paper 7, Theorem X"
     assert len(list(unresolved("x", bad))) == 8
 
 

@@ -28,6 +28,7 @@ from skyband.framework.plan.model import (
 )
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.plan.several_sources import clocks, of_source, parts
+from skyband.framework.plan.statistics import StatisticsNode, statistic_kinds
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.registry import source_format
@@ -42,6 +43,7 @@ from skyband.framework.spec.models.source import Source, SourceColumn
 from skyband.framework.spec.models.tokens import token_kinds
 from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep, WhereStep
 from skyband.framework.spec.models.words import WORDS
+from skyband.operators.base import Kind, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
 
@@ -54,8 +56,10 @@ def compile_job(job: Job) -> Plan:
     Raises SkybandError SKY-E142 for a query type this version cannot run and SKY-E151 if an operator refuses its configuration.
     """
     fields = _fields(job)
-    context = Context(job, fields, {**{f.name: f.kind for f in fields}, **token_kinds(job.tokens)})
     window = job_window(job.window)
+    statistics = _statistics(job, window)
+    kinds: dict[str, Kind] = {f.name: f.kind for f in fields}
+    context = Context(job, fields, {**kinds, **token_kinds(job.tokens), **statistic_kinds(statistics)})
     members = [QueryEntry(i, name, of_source(q), query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
     drafts = _drafts(context, members)
     deletes = predicate(context, job.deletes)
@@ -84,7 +88,7 @@ def compile_job(job: Job) -> Plan:
             deletes=deletes,
             tokens=_tokens(job, fields),
             vectors=tuple(VectorNode(name, dimension) for name, dimension in job.vectors.items()),
-            whole=_whole(fields, operators, deletes, source.event_time.column),
+            whole=_whole(fields, operators, deletes, source.event_time.column, statistics),
             reports=tuple(dict.fromkeys(d.reports for d in drafts if d.reports is not None)),
             lookups=tuple(_lookup(name, lookup) for name, lookup in job.lookups.items()),
             sources=clocks(job),
@@ -106,7 +110,12 @@ def compile_job(job: Job) -> Plan:
         check_every=job.quality.check_every,
         kafka=_kafka(job),
         lookups=tuple(_lookup_source(lookup) for lookup in job.lookups.values()),
+        statistics=statistics,
     )
+
+
+def _statistics(job: Job, window: Window) -> tuple[StatisticsNode, ...]:
+    return tuple(StatisticsNode(name, s.functions, s.by, job_window(s.bounds).within(window), s.at_least) for name, s in job.stats.items())
 
 
 def _drafts(context: Context, members: list[QueryEntry]) -> list[OperatorDraft]:
@@ -166,9 +175,12 @@ def _fields(job: Job) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _whole(fields: tuple[Field, ...], operators: list[OperatorNode], deletes: Node | None, event_time: str) -> tuple[str, ...]:
+def _whole(
+    fields: tuple[Field, ...], operators: list[OperatorNode], deletes: Node | None, event_time: str, statistics: tuple[StatisticsNode, ...]
+) -> tuple[str, ...]:
     """Return the columns with a value that stands for null, except the event time, whose range is checked anyway."""
     read = {c for o in operators for c in o.reads} | {c.name for c in (attributes(deletes) if deletes is not None else ())}
+    read |= {c for node in statistics for _, c in node.functions}
     return tuple(f.name for f in fields if f.name in read and f.type in {"bigint", "timestamp", "date"} and f.name != event_time)
 
 

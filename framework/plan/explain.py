@@ -101,9 +101,20 @@ def _intake(plan: Plan) -> list[str]:
 
 def _host(plan: Plan, rate: float | None) -> list[str]:
     lines = [f"host     window {format_window(plan.window)}{_window_size(plan, rate)}"]
+    lines += _statistics(plan)
     for node in plan.operators:
         lines += _state(plan, node, rate)
     return [*lines, "  |"]
+
+
+def _statistics(plan: Plan) -> list[str]:
+    lines = []
+    for node in plan.statistics:
+        functions = ", ".join(f"{function} of {column}" for function, column in node.functions)
+        by = f" with the same {', '.join(node.by)}" if node.by else ""
+        least = f"; null before {node.at_least:,} values" if node.at_least > 1 else ""
+        lines.append(f"  stats {node.name}: {functions}, of the rows before each row{by}, window {format_window(node.window)}{least}")
+    return lines
 
 
 def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
@@ -163,11 +174,16 @@ def _window_size(plan: Plan, rate: float | None) -> str:
     If no operator needs the whole window, only the hashes are kept of the rows that results cannot show any more.
     """
     checked = plan.intake.unique == "checked"
-    lean = only_retained(plan.operators)
+    lean = only_retained(plan.operators, plan.statistics)
     what = "of ids" if lean else "a row (text as codes)"
     if lean and not checked:
         return "; of its rows only those that results can still show are kept"
-    shown = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c for o in plan.operators for c in o.reads)]
+    shown = [
+        *plan.intake.id,
+        *(c for q in plan.queries for c in q.carry),
+        *(c for o in plan.operators for c in o.reads),
+        *(c for s in plan.statistics for c in s.reads),
+    ]
     vectors = {v.column: v.dimension * (4 if plan.intake.field(v.column).type == "array<float>" else 8) for v in plan.intake.vectors}
     row = _ROW_BYTES + 16 * checked + (0 if lean else sum(vectors.get(c, 8) for c in set(shown)))
     rows = window_rows(plan.window, rate)

@@ -25,6 +25,7 @@ from skyband.framework.base.units import format_duration
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Derive, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode, TokenNode
 from skyband.framework.plan.source_nodes import SourceClock
+from skyband.framework.plan.statistics import StatisticsNode
 from skyband.framework.queries.registry import query_type
 from skyband.operators.base import Column, Window
 
@@ -63,6 +64,7 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
         },
         **({"tokens": {t.name: _tokens(t) for t in intake.tokens}} if intake.tokens else {}),
         **({"vectors": {v.column: v.dimension for v in intake.vectors}} if intake.vectors else {}),
+        **({"stats": {s.name: _statistics(s) for s in plan.statistics}} if plan.statistics else {}),
         "window": _window(plan.window),
         "queries": {q.name: _query(plan, q) for q in plan.queries},
         "states": {
@@ -227,6 +229,11 @@ def _tokens(node: TokenNode) -> dict[str, Any]:
     kept: dict[str, Any] = _plain(node)
     unknown = {name for name in ("normalize", "short") if kept[name] is None}
     return {k: v for k, v in kept.items() if k not in {"name", "given", *unknown}}
+
+
+def _statistics(node: StatisticsNode) -> dict[str, Any]:
+    functions = dict(node.functions)
+    return {**functions, "by": list(node.by), "window": _window(node.window), "at_least": node.at_least}
 
 
 def _spelled(a: LogicalQuery) -> str:

@@ -76,13 +76,17 @@ class Additions:
 def additions(old: Mapping[str, Any], plan: Plan, salt: str) -> Additions | None:
     """What ``plan`` has more than the job whose kept fingerprint is ``old``; None if it differs in anything else, or in nothing.
 
-    A state stays if it is the same for the same queries. One that keeps codes of texts does not where the plan's constants have changed:
-    these are codes themselves.
+    Statistics may be new beside queries. A state stays if it is the same for the same queries. One that keeps codes of texts does not where
+    the plan's constants have changed: these are codes themselves.
     """
     now = concealed(fingerprint(plan), plan, salt)
     before = old.get("queries", {})
     new = tuple(q.name for q in plan.queries if q.name not in before)
-    rest = {k: v for k, v in now.items() if k not in _FOLLOWS} | {"queries": {n: v for n, v in now["queries"].items() if n in before}}
+    queries = {n: v for n, v in now["queries"].items() if n in before}
+    rest = {k: v for k, v in now.items() if k not in (*_FOLLOWS, "stats")} | {"queries": queries}
+    # New queries may bring statistics, which nothing else reads.
+    if stats := {n: v for n, v in now.get("stats", {}).items() if n in old.get("stats", {})}:
+        rest["stats"] = stats
     if not new or not same({k: v for k, v in old.items() if k not in _FOLLOWS}, rest, salt):
         return None
     texts = same(old.get("texts"), now["texts"], salt)

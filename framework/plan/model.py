@@ -5,13 +5,14 @@ source -> intake -> pack -> host(operators) -> sink. Everything here is picklabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.source_nodes import SourceClock
+from skyband.framework.plan.statistics import STATISTIC_TYPE, StatisticsNode, statistic_columns
 from skyband.operators.base import TOKENS, Column, Kind, Operator, Window, object_columns
 from skyband.operators.expressions.ast import Node
 
@@ -288,9 +289,9 @@ class OperatorNode:
         return tuple(object_columns(c) for c in self.operator.columns if c.kind == "object")
 
 
-def only_retained(operators: Iterable[OperatorNode]) -> bool:
-    """Whether no operator needs more rows of the window than those it names."""
-    return all(node.operator.keeps != "window" for node in operators)
+def only_retained(operators: Iterable[OperatorNode], statistics: Sequence[StatisticsNode] = ()) -> bool:
+    """Whether nobody needs more rows of the window than those that operators name. Statistics need all."""
+    return not statistics and all(node.operator.keeps != "window" for node in operators)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,3 +360,10 @@ class Plan:
     check_every: int | None = None
     kafka: KafkaNode | None = None
     lookups: tuple[SourceNode, ...] = ()
+    statistics: tuple[StatisticsNode, ...] = ()
+
+    def field(self, name: str) -> Field:
+        """Return the column called ``name``: of the stream, or of its statistics. Raises KeyError."""
+        if name in statistic_columns(self.statistics):
+            return Field(name, STATISTIC_TYPE, "float")
+        return self.intake.field(name)

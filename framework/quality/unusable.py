@@ -112,6 +112,8 @@ def _reasons(plan: Plan, query: QueryNode, empty: list[str]) -> Iterator[str]:
     read = {*node.reads, *(t.column for t in sets)}
     if none := [c for c in empty if c in read]:
         yield f"no row of this run has a value in {', '.join(none)}"
+    if early := [f"stats.{s.name}" for s in plan.statistics if not read.isdisjoint(s.columns)]:
+        yield f"statistics are null for the first rows ({', '.join(early)})"
 
 
 def _short(node: TokenNode) -> str:

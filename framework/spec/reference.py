@@ -21,17 +21,17 @@ _NOTE: Final = (
 )
 _PAGES: Final = {
     "spec.md": "# Spec fields: job, quality, window, sink, schedule\n\n"
-    "Every field of a spec except [source and lookups](spec-source.md), [scoring and tokens](spec-scoring.md) and\n"
-    "[queries](spec-queries.md).\n"
+    "Every field of a spec except [source and lookups](spec-source.md), [scoring, tokens and statistics](spec-scoring.md)\n"
+    "and [queries](spec-queries.md).\n"
     "[Write a spec](../how-to/write-a-spec.md) shows the fields in use.\n\n"
     "```sh\nskyband render specs/flights.yaml    # a spec with all defaults\n```\n",
     "spec-source.md": "# Spec fields: source and lookups\n\n"
     "Where the rows of a job come from, and the tables whose columns they take. [Read files](../how-to/read-files.md) and\n"
     "[Look up columns](../how-to/lookups.md) show the fields in use.\n\n"
     "```sh\nskyband explain specs/flights.yaml\n```\n",
-    "spec-scoring.md": "# Spec fields: scoring and tokens\n\n"
-    "The entries of `scoring` and `tokens`, which [queries](spec-queries.md) name. "
-    "[Expressions](expressions.md) has the\nlanguage of scores.\n\n```sh\nskyband explain specs/itineraries.yaml\n```\n",
+    "spec-scoring.md": "# Spec fields: scoring, tokens and statistics\n\n"
+    "The entries of `scoring`, `tokens` and `stats`, which [queries](spec-queries.md) name. "
+    "[Expressions](expressions.md)\nhas the language of scores.\n\n```sh\nskyband explain specs/itineraries.yaml\n```\n",
     "spec-queries.md": "# Spec fields: queries\n\n"
     "The entries of `queries` about rows and pairs, one section per query type. [Spec fields: queries about objects and\n"
     "groups](spec-queries-objects.md) has the others, [Spec fields](spec.md) the other sections of a spec.\n\n"
@@ -42,7 +42,7 @@ _PAGES: Final = {
     "```sh\nskyband explain specs/groups_flights.yaml\n```\n",
 }
 _SOURCE: Final = ("Source", "OneOfSources", "SourceColumn", "EventTime", "Lookup", "Validity")
-_SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens")
+_SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens", "Statistics")
 _QUERIES: Final = ("QueryWindow", "Between", "QueriesFrom")
 _SECTIONS: Final = {"Job": "The top level"}
 _KINDS: Final = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "nothing"}

@@ -100,7 +100,7 @@ def _items(plan: Plan, shape: ItemShape, carry: Iterable[str]) -> list[pa.Field]
     fields: list[pa.Field] = []
     for c in shape.columns(plan.intake.id, carry, plan.intake.partition_by):
         said = c.said or _COLUMN_SAID[c.what].format(part=shape.parts[c.part].said, source=c.source)
-        kind = pa.int64() if c.what == "seq" else STAMP if c.what == "time" else arrow_type(c.type or plan.intake.field(c.source).type)
+        kind = pa.int64() if c.what == "seq" else STAMP if c.what == "time" else arrow_type(c.type or plan.field(c.source).type)
         fields.append(field(c.name, kind, said))
     return fields
 

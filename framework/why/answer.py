@@ -16,6 +16,7 @@ from skyband.framework.queries.registry import query_type
 from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.verify.brute_force.accepted import accepted, with_deletions, without_late
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, objects, window_of
+from skyband.framework.verify.brute_force.statistics import with_statistics
 from skyband.framework.verify.differences import instant
 from skyband.framework.verify.stored import Key
 from skyband.framework.why.item import Item
@@ -73,6 +74,7 @@ class Answers:
         """Return a key's objects, as far as results are complete."""
         if key not in self._known:
             found = accepted(with_deletions(self.plan, self._rows), self.plan.intake, self.plan.window, {key: self.until[key]})[key]
+            found = with_statistics(self.plan, found)
             self._known[key] = found, objects(self.plan, found)
         return self._known[key]
 

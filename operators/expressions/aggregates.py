@@ -105,6 +105,8 @@ class _GroupBuilder(Builder):
 
     def attribute(self, side: str | None, name: str, span: Span) -> Node | None:
         """Report a column outside of an aggregate."""
+        if side is not None and f"{side}.{name}" in self.schema:
+            side, name = None, f"{side}.{name}"
         if side is None and name in self.schema:
             hint = f"say which of them counts, such as sum({name}), max({name}) or last({name})"
             self.error(f"{name} has a value in every row of a group", span, hint=hint)

@@ -300,13 +300,19 @@ class _Parser:
             self.expect(")", f"to close {token.value}(")
             return self.build.call(token.value, args, self.span(start), token.span)
         if self.has("."):
-            self.take()
-            attribute = self.take()
-            if attribute.kind not in ("name", "quoted", "word"):
-                self.fail(f"expected an attribute after {token.value}.", attribute)
-            # a keyword after the dot can only be an attribute; its case is the text's
-            return self.build.attribute(token.value, self.original(attribute), self.span(start))
+            name = self.after_dot(token)
+            if token.value in self.build.sides and self.has("."):
+                name = f"{name}.{self.after_dot(self.tokens[self.at - 1])}"
+            return self.build.attribute(token.value, name, self.span(start))
         return self.build.attribute(None, token.value, token.span)
+
+    def after_dot(self, token: Token) -> str:
+        """Take the dot after ``token`` and the name that must follow: a keyword can only be a name there, and keeps its case."""
+        self.take()
+        attribute = self.take()
+        if attribute.kind not in ("name", "quoted", "word"):
+            self.fail(f"expected an attribute after {token.value}.", attribute)
+        return self.original(attribute)
 
     def aggregation(self, token: Token) -> None:
         """``sum(...)`` and its like, up to the closing parenthesis: ``count(*)`` and ``count(distinct x)`` are in no grammar here."""

@@ -106,8 +106,10 @@ class Builder:
         return self._keep(Literal_(value=value, type=type_, span=span))
 
     def attribute(self, side: str | None, name: str, span: Span) -> Node | None:
-        """``side.name``, or a bare name if ``side`` is None."""
+        """``side.name``, or a bare name if ``side`` is None. The name ``x.y`` in the schema is another one for the attribute ``x_y``."""
         pairs = self.sides != ("",)
+        if side is not None and side not in self.sides and any(n.startswith(f"{side}.") for n in self.schema):
+            side, name = None, f"{side}.{name}"
         known = name in self.schema or TOKENS + name in self.schema
         if pairs and side is None:
             if known:
@@ -128,6 +130,7 @@ class Builder:
         if not known:
             self._unknown(f"{side}." if side else "", name, span)
             return None
+        name = name.replace(".", "_")
         kind = self.schema.get(name, "tokens")
         if kind == "list":
             if TOKENS + name in self.schema:

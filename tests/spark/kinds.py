@@ -35,6 +35,12 @@ KEYED = """\
   sky: {type: skyline, dimensions: {x: min, y: max}, window: {time: 2 hours}}
   sides: {type: topk_groups, group: [grp, side], score: mean(x), k: 1}
   busy: {type: threshold_groups, group: side, score: sum(y), above: 20, below: 12}
+  odd: {type: topk, scoring: odd, k: 3, where: "usual.stddev > 0.5", carry: [usual_max]}
+"""
+STATS = """\
+  odd: {expression: "x - usual.mean", direction: max}
+stats:
+  usual: {mean: x, stddev: y, max: x, by: [side], window: {count: 9}, at_least: 2}
 """
 SETS = """\
   twins: {type: topk_similar_sets, tokens: words, k: 5, where: "a.id <> b.id + 1"}
@@ -77,6 +83,7 @@ DELETED = """\
   cents: {type: topk_groups, group: who, score: sum(price), having: sum(price) >= 0.1, k: 1, ties: include, carry: [distinct(price)]}
   paid: {type: threshold_groups, group: who, score: max(price), above: 0.7, below: 0.4, window: {count: 9}}
   spread: {type: topk_groups, group: who, score: stddev(x) + var_pop(price), k: 2, window: {count: 20}}
+  odd: {type: topk, scoring: odd, k: 3, where: "usual.stddev > 0.5", carry: [usual_max]}
 """
 WHO = """\
 transform:
@@ -106,12 +113,12 @@ class Kind:
 
 KINDS = {
     "pairs": Kind(jobs.QUERIES),
-    "deletions": Kind(ranked.QUERIES + DELETED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}, sections=WHO),
+    "deletions": Kind(ranked.QUERIES + DELETED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}, sections=STATS + WHO),
     "skylines": Kind(SKYLINES),
     "sets": Kind(SETS, sections=TOKENS),
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),
     "groups": Kind(GROUPS, sections=WHO),
-    "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}),
+    "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}, sections=STATS),
 }
 
 

@@ -73,7 +73,7 @@ def _check_expression(s: Scope, path: Path, text: str, want: Literal["score", "p
 
     if not s.expression(path, text, ("",), want, aggregates=True):
         return
-    for aggregate in parse_aggregates(text, s.kinds(), want, scales(s.types)).aggregates:
+    for aggregate in parse_aggregates(text, s.names(("",)), want, scales(s.types)).aggregates:
         found = mistake(aggregate, s.types)
         if found is not None:
             s.doc.add("SKY-E126", found[0], s.doc.where_value(path), found[1])

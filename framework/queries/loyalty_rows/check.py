@@ -17,6 +17,7 @@ def check(scope: Scope, path: Path, query: LoyaltyRows) -> None:
     """Add every mistake in the entry at ``path``."""
     _check_object(scope, (*path, "object"), query)
     _check_reports(scope, path, query)
+    _check_where(scope, (*path, "where"), query)
     _check_window(scope, path, query)
     if query.carry and not scope.doc.bad_below((*path, "carry")):
         message = "the items are objects that many rows report on: there is no row to carry columns from"
@@ -54,6 +55,12 @@ def _check_reports(scope: Scope, path: Path, query: LoyaltyRows) -> None:
         if type_ is not None and type_ not in _SWITCHES:
             message = f"updates come from a boolean column, or one of 0 and 1; '{query.updates}' is {type_}"
             doc.add("SKY-E126", message, doc.where_value(at), "use criteria: a predicate, such as state = 'on'")
+
+
+def _check_where(scope: Scope, at: Path, query: LoyaltyRows) -> None:
+    if query.where is not None and not scope.doc.bad_below(at) and scope.reads_statistics(query.where, "predicate"):
+        message = "which rows report is decided as rows are read, when they have no statistics yet"
+        scope.doc.add("SKY-E117", message, scope.doc.where_value(at), "use statistics in 'criteria', which is null where they are")
 
 
 def _check_window(scope: Scope, path: Path, query: LoyaltyRows) -> None:

@@ -8,7 +8,7 @@ from skyband.framework.plan.drafts import job_window, query_window
 from skyband.framework.queries.single_rows.cells import Cells, read_cells
 from skyband.framework.queries.single_rows.list_rows import QueryRows, interpret
 from skyband.framework.queries.single_rows.model import ScoredRows
-from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.expressions.scoring import check_expression, used_names
 from skyband.framework.spec.models.scoring import ExpressionScoring
 from skyband.framework.spec.parsing.document import Path
@@ -67,7 +67,7 @@ def _table(s: Scope, path: Path, query: ScoredRows) -> QueryRows | None:
 
 def _expressions(s: Scope, rows: QueryRows, cells: Cells, query: ScoredRows) -> list[tuple[str, str | None]]:
     """Mistakes of the rows' own predicates, and parameters that nothing uses."""
-    kinds = s.kinds() | dict.fromkeys(rows.parameters, FLOAT)
+    kinds = s.names(ROW_SIDES) | dict.fromkeys(rows.parameters, FLOAT)
     problems: list[tuple[str, str | None]] = []
     texts: dict[str, str] = {}
     for place, row in zip(cells.places, rows.rows, strict=True):

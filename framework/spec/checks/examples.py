@@ -73,7 +73,7 @@ def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mappi
     found = table_columns(s, table)
     if table == "rejected" and found is not None:
         # `text` holds a rejected row as JSON; tests may name its columns.
-        return {"event_time": "time", **s.kinds(), "reason": "text"}
+        return {"event_time": "time", **s.kinds_in_source(), "reason": "text"}
     return found if found is None else {n: k for n, k in found.items() if n != "batch_id"}
 
 

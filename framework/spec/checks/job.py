@@ -24,6 +24,7 @@ from skyband.framework.spec.checks.queries import check_queries, further_tables
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.checks.sink import check_sink
 from skyband.framework.spec.checks.sources import check_sources, column_path
+from skyband.framework.spec.checks.stats import check_stats
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.checks.tokens import check_tokens
 from skyband.framework.spec.checks.vectors import check_vectors
@@ -43,13 +44,15 @@ def check(doc: Document, job: Job) -> None:
     _columns(scope)
     _source(scope)
     check_sources(scope)
-    _rules(scope)
+    _row_rules(scope)
     _check_run_rules(scope)
     _run(scope)
     _window(scope)
     check_tokens(scope)
     check_vectors(scope)
+    check_stats(scope)
     check_queries(scope)
+    _table_checks(scope)
     _schedule(scope)
     check_sink(scope)
     check_examples(scope)
@@ -184,7 +187,7 @@ def _run(s: Scope) -> None:
         s.doc.add("SKY-E117", "max_files and max_bytes cannot be used together", where, "keep one of them")
 
 
-def _rules(s: Scope) -> None:
+def _row_rules(s: Scope) -> None:
     doc = s.doc
     seen: dict[str, int] = {}
     for i, rule in enumerate(s.job.quality.rows):
@@ -202,12 +205,16 @@ def _rules(s: Scope) -> None:
             doc.add("SKY-E102", f"two rules named '{name}'", doc.where_value((*path, "name") if own else (*path, "expectation")), hint)
         if name is not None:
             seen.setdefault(name, i)
+
+
+def _table_checks(s: Scope) -> None:
+    doc = s.doc
     if doc.bad(("queries",)):
         return
     absent = missing_tables(s)
     tables = (s.tables() | further_tables(s)) - absent.keys()
     for i, c in enumerate(s.job.quality.tables):
-        path = ("quality", "tables", i)
+        path: Path = ("quality", "tables", i)
         if doc.bad_below(path):
             continue
         if c.table in tables:

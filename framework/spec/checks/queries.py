@@ -215,7 +215,7 @@ def further_tables(s: Scope) -> set[str]:
 def _deletes(s: Scope) -> None:
     if s.job.deletes is None or s.doc.bad(("deletes",)):
         return
-    s.expression(("deletes",), s.job.deletes, ROW_SIDES, "predicate")
+    s.expression(("deletes",), s.job.deletes, ROW_SIDES, "predicate", only=s.kinds_in_source())
     if s.job.source.unique == "assumed" and not s.doc.bad(("source", "unique")):
         where = s.doc.where_value(("source", "unique"))
         s.doc.add("SKY-E117", "deletes needs checked ids, since it finds rows by their ids", where, "remove 'unique'")

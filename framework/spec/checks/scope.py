@@ -9,9 +9,10 @@ from typing import Final, Literal
 from skyband.framework.base.errors import Where, did_you_mean, one_of
 from skyband.framework.base.table_names import JOB_TABLES, query_tables
 from skyband.framework.spec.expressions.column_names import Columns
-from skyband.framework.spec.expressions.scoring import check_expression
+from skyband.framework.spec.expressions.scoring import check_expression, used_names
 from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.stats import column_of, written_as
 from skyband.framework.spec.models.tokens import token_kinds
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import CHARACTERS_OF_A_TOKEN
@@ -33,6 +34,8 @@ class Scope:
         self.job = job
         self.types = Columns()
         self.columns_known = True
+        self.statistics: dict[str, str] = {}
+        """Statistics as expressions write them -> their columns, which are in ``types`` too."""
         self._kinds: dict[str, Kind] = {}
         self._unknown_types: list[str] = []
 
@@ -44,6 +47,13 @@ class Scope:
             self.doc.add("SKY-E125", f"the column '{name}' already exists{spelled}", self.doc.where_key(path), "choose another name")
             return
         self.types[name] = type_
+
+    def add_statistic(self, name: str, function: str) -> None:
+        """Add the column of a statistic, or report one that exists already."""
+        column = column_of(name, function)
+        if self.types.spelled(column) is None:
+            self.statistics[written_as(name, function)] = column
+        self.add_column(column, "double", ("stats", name, function))
 
     def column(self, path: Path, name: str, lists: bool = False) -> bool:
         """Return True if ``name`` at ``path`` is a column; report one that is not, or a list unless ``lists`` are allowed."""
@@ -85,6 +95,11 @@ class Scope:
             self._unknown_types = [c for c, t in self.types.items() if t is None]
         return self._kinds
 
+    def kinds_in_source(self) -> dict[str, Kind]:
+        """Return the kinds of the columns that a row has before its turn: all but statistics."""
+        later = set(self.statistics.values())
+        return {name: kind for name, kind in self.kinds().items() if name not in later}
+
     def _token_kinds(self) -> dict[str, Kind]:
         named = self.doc.data.get("tokens")
         return token_kinds(map(str, named) if isinstance(named, dict) else self.job.tokens)
@@ -93,7 +108,8 @@ class Scope:
         """Return the kinds of the columns, sets and vectors that an expression with ``sides`` may read."""
         kinds = self.kinds()
         vectors = {c: Vector(d) for c, d in self.job.vectors.items() if c in kinds and sides == PAIR_SIDES}
-        return {**kinds, **self._token_kinds(), **vectors}
+        written: dict[str, AttributeKind] = dict.fromkeys(self.statistics, "float")
+        return {**kinds, **self._token_kinds(), **vectors, **written}
 
     def expression(
         self,
@@ -131,6 +147,10 @@ class Scope:
             where = self.doc.where_key(at) if at is not None else self.doc.where_inside(path, m.start, m.end)
             self.doc.add("SKY-E130", m.message, where, m.hint)
         return not mistakes
+
+    def reads_statistics(self, text: str, want: Literal["score", "predicate"]) -> bool:
+        """Return True if an expression over single rows reads a statistic."""
+        return not used_names(text, self.names(ROW_SIDES), want).isdisjoint(self.statistics.values())
 
     def tables(self) -> set[str]:
         """Return the names of all tables of the job, as far as the queries are known."""

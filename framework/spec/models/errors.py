@@ -17,9 +17,10 @@ from skyband.framework.base.units import DURATION_HINT
 from skyband.framework.queries.models import QueryWindow
 from skyband.framework.spec.models.annotations import fields_of, homes
 from skyband.framework.spec.models.column_types import TYPES
-from skyband.framework.spec.models.job import Job, WindowSpec
+from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.several_sources import as_one, merged
 from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, query_type_names, walk
+from skyband.framework.spec.models.window import WindowSpec
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.positions import Place
 from skyband.operators.spelling import closest

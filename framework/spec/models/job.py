@@ -28,18 +28,11 @@ from skyband.framework.spec.models.schedule import Schedule
 from skyband.framework.spec.models.scoring import Scoring
 from skyband.framework.spec.models.sink import Sink
 from skyband.framework.spec.models.source import OneOfSources, Source
+from skyband.framework.spec.models.stats import Statistics
 from skyband.framework.spec.models.tokens import Tokens
 from skyband.framework.spec.models.transform import Step
 from skyband.framework.spec.models.vectors import Dimension
-
-
-class WindowSpec(Model):
-    """A sliding window: the most recent ``count`` rows, ``time``, or both (whichever ends first)."""
-
-    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["count"]}, {"required": ["time"]}]})
-
-    count: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(default=None, description="The most recent N rows of a key.")
-    time: PositiveDuration | None = Field(default=None, description="Rows no older than this.")
+from skyband.framework.spec.models.window import WindowSpec
 
 
 def _trigger(value: Any) -> Any:
@@ -96,6 +89,10 @@ class Job(Model):
         default_factory=dict,
         description="Vectors that expressions over pairs compare: list column (array<float>, array<double>) -> its dimension. Rows with "
         "another number of elements, or with one that is null or not finite, are rejected.",
+    )
+    stats: dict[Name, Statistics] = Field(
+        default_factory=dict,
+        description="Statistics of the rows before each row, by name.",
     )
     # `models.walk` finds the model of a query by its `type`.
     queries: dict[Name, QueryModel] = Field(min_length=1, description="Queries by name. Every query has tables of its own.")

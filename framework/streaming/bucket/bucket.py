@@ -21,6 +21,7 @@ from skyband.framework.base.reasons import DUPLICATE_ID, LATE
 from skyband.framework.streaming.bucket.journal import JOURNAL, Entry, Journal, entries
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost
 from skyband.framework.streaming.bucket.sequencer import Sequencer
+from skyband.framework.streaming.bucket.statistics import RowStatistics
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block, Outbox
 
@@ -38,6 +39,7 @@ class Bucket:
         self.number = number
         self.sequencer = sequencer or Sequencer(config)
         self.host = host or OperatorHost.new(config)
+        self.statistics = RowStatistics(config)
         self._journal = Journal(state_bytes)
         self._whole = False
         """Whether ``save`` has to save the whole state."""
@@ -60,10 +62,12 @@ class Bucket:
         started = clock.perf_counter()
         out = Outbox(counts=Tally({LATE: 0, DUPLICATE_ID: 0, ACCEPTED: 0, CHANGED: 0}))
         frontier = entry.frontier
+        self.statistics.tidy(self.host.store, self.sequencer)
         rows, limit = self.sequencer.due_rows(entry.data, frontier, out)
         decoded = clock.perf_counter()
         taken = self.sequencer.sequence(rows, self.host.codes, out)
         sequenced = clock.perf_counter()
+        taken = self.statistics.added(taken)
         self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole)
         operated = clock.perf_counter()
         self.sequencer.close(taken, limit, self.number, out, whole)
@@ -113,6 +117,7 @@ class Bucket:
         host = OperatorHost.restore(config, core, read, *now)
         sequencer.recognise(host.seen.alive(config.window, *now), read("deleted"))
         bucket = cls(config, number, sequencer, host, core.get("bytes", 0))
+        bucket.statistics.load(host.store, sequencer)
         for entry in entries(read):
             bucket._run(entry, False)
             bucket._journal.note(entry, saved=True)

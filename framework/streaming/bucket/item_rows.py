@@ -42,7 +42,7 @@ class ItemRows:
         self.config = config
         self.objects = objects
         self.codes = codes
-        self.schema = config.row_schema()
+        self.schema = config.host_schema()
         self.by_operator: list[list[QueryNode]] = [[] for _ in config.operators]
         for q in config.queries:
             self.by_operator[q.operator].append(q)

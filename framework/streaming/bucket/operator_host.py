@@ -58,9 +58,9 @@ class OperatorHost:
         self.operators = config.operators
         self.deletes = bool(config.intake.deletes)
         # Ids of the whole window are needed to know a row that comes twice: apart only if nothing else of the window is kept.
-        apart = only_retained(config.operators)
+        apart = only_retained(config.operators, config.statistics)
         self.hashes = list(ID_HASHES) if config.intake.unique == "checked" else []
-        schema = config.row_schema()
+        schema = config.host_schema()
         kept = config.kept_columns() + ([] if apart else self.hashes)
         self.store = WindowStore(config.window, pa.schema([schema.field(n) for n in kept]), apart)
         self.seen = WindowStore(config.window, pa.schema([schema.field(n) for n in self.hashes])) if apart else self.store

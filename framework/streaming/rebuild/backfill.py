@@ -24,6 +24,7 @@ from skyband.framework.plan.growth import holds_codes
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost, Others, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys
 from skyband.framework.streaming.bucket.sequencer import Sequencer
+from skyband.framework.streaming.bucket.statistics import RowStatistics
 from skyband.framework.streaming.bucket.store import distinct, split_address
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.columns import TextCodes
@@ -53,6 +54,7 @@ class Backfill:
         self.until = int(self.core["until"])
         self.kept = [node for node in config.operators if node.name not in states]
         self.sequencer = _sequencer(config, was)
+        self.statistics = RowStatistics(config)
         self.former_texts = self._texts()
         codes = TextCodes(config.texts, self.former_texts)
         whole = OperatorHost(config, codes)
@@ -103,7 +105,8 @@ class Backfill:
 
     def _run(self, rows: pa.Table, limit: int) -> list[Block]:
         out = Outbox()
-        taken = self.sequencer.sequence(rows, self.host.codes, out)
+        self.statistics.tidy(self.host.store, self.sequencer)
+        taken = self.statistics.added(self.sequencer.sequence(rows, self.host.codes, out))
         self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole=True)
         self.sequencer.until = limit
         for store in (self.host.store, self.host.seen):

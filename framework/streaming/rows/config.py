@@ -9,6 +9,7 @@ import pyarrow as pa
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode
 from skyband.framework.plan.source_nodes import SourceClock
+from skyband.framework.plan.statistics import StatisticsNode, statistic_columns
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming.rows.tokens import key_of
 from skyband.operators.base import Window
@@ -55,6 +56,7 @@ class HostConfig:
     token_key: str
     filling: Filling | None = None
     threads: int = 1
+    statistics: tuple[StatisticsNode, ...] = ()
     together: bool = False
 
     @classmethod
@@ -67,7 +69,7 @@ class HostConfig:
         threads = cores if plan.buckets == 1 else 1
         return cls(
             plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key,
-            token_key or key_of(cache_key), filling, threads,
+            token_key or key_of(cache_key), filling, threads, plan.statistics,
         )  # fmt: skip
 
     @property
@@ -86,8 +88,12 @@ class HostConfig:
         fields += [pa.field(t.codes, CODES) for t in self.intake.tokens]
         return pa.schema(fields)
 
+    def host_schema(self) -> pa.Schema:
+        """Return the schema of rows from the sequencer to the operators: with their statistics."""
+        return pa.schema([*self.row_schema(), *(pa.field(c, pa.float64()) for c in statistic_columns(self.statistics))])
+
     def kept_columns(self) -> list[str]:
-        """Return the columns of rows that the host keeps: ids, carried columns, columns of operators."""
+        """Return the columns of rows that the host keeps: ids, carried columns, columns of operators and statistics."""
         names = list(self.intake.id)
         for q in self.queries:
             names += q.carry if q.written is None else q.written
@@ -96,6 +102,7 @@ class HostConfig:
             if node.operator.keeps != "none":
                 names += [c for named in node.objects for c in named]
                 names += [source for c in node.ragged for source in c.sources]
+        names += [c for node in self.statistics for c in node.reads]
         return list(dict.fromkeys(names))
 
     def frontier(self, watermark_ms: int) -> int | None:

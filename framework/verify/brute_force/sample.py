@@ -40,6 +40,7 @@ from skyband.framework.verify.brute_force.compare_changes import (
 )
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, Room, Work, objects
 from skyband.framework.verify.brute_force.results import Reports, Results
+from skyband.framework.verify.brute_force.statistics import with_statistics
 from skyband.framework.verify.brute_force.steps import steps_at
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.differences import Difference
@@ -192,7 +193,8 @@ class _Comparison:
                 if n and half():
                     self.waiting.extendleft(reversed(keys[n:]))
                     return
-                self._take(_Key(taken[key], objects(self.plan, taken[key], self.room), self.stored.until[key]))
+                mine = with_statistics(self.plan, taken[key])
+                self._take(_Key(mine, objects(self.plan, mine, self.room), self.stored.until[key]))
             size = min(2 * size, BATCH)
 
     def _take(self, key: _Key) -> None:

@@ -150,6 +150,19 @@ def test_short_sets_are_named_as_such(plan: Plan) -> None:
     ]
 
 
+def test_statistics_that_a_score_reads_are_named() -> None:
+    plan = plan_of(
+        SPEC.replace("scoring:\n", "stats:\n  usual: {mean: x, by: [side]}\nscoring:\n").replace(
+            "expression: score,", "expression: usual.mean,"
+        )
+    )
+    _, lines = told(plan, use_of(3, 10))
+    assert lines == [
+        "WARNING: query top cannot use 3 of the 10 rows of this run that it asks for (30.0 %): what they are ranked by, or judged by, is "
+        "null or no number, statistics are null for the first rows (stats.usual)"
+    ]
+
+
 def test_one_row_is_not_rows(plan: Plan) -> None:
     assert told(plan, use_of(1, 1))[1][0].startswith("WARNING: query top cannot use the only row of this run that it asks for: ")
 

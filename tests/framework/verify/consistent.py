@@ -216,7 +216,7 @@ def another_score(changes: Changes) -> bool:
 def another_carried(changes: Changes) -> bool:
     """What an item carries is another, in all its rows."""
     carried = [c.name for c in changes.query.item.columns(("id",), changes.query.carry, ("grp",)) if c.what == "carry"]
-    carried = [c for c in carried if c.removeprefix("older_").removeprefix("newer_") in ("x", "y", "count", "max_id")]
+    carried = [c for c in carried if c.removeprefix("older_").removeprefix("newer_") in ("x", "y", "count", "max_id", "usual_max")]
     found = first(changes, lambda a, b: True)
     if found is None or not carried:
         return False

@@ -20,8 +20,8 @@ QUERIES = [
     (kind, name)
     for kind, names in {
         "pairs": ("far3", "near4", "hourly"),
-        "deletions": ("best20", "hot", "totals", "ends", "busy", "varied", "cents", "paid", "spread"),
-        "keyed": ("far5", "parted", "best", "many", "limits", "sky"),
+        "deletions": ("best20", "hot", "totals", "ends", "busy", "varied", "cents", "paid", "spread", "odd"),
+        "keyed": ("far5", "parted", "best", "many", "limits", "sky", "odd"),
         "skylines": ("hourly", "band"),
         "sets": ("twins", "angles", "alike", "seen", "close", "apart", "next"),
         "loyalty": ("loyal", "fresh", "steady", "slowly"),
@@ -80,6 +80,7 @@ CARRYING = [
     ("keyed", "far5"),
     ("keyed", "best"),
     ("keyed", "many"),
+    ("keyed", "odd"),
     ("sets", "seen"),
     ("sets", "close"),
     ("sets", "next"),

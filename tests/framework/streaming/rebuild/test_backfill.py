@@ -48,6 +48,15 @@ GROUPS = """\
   above: {type: threshold_groups, group: side, score: count(), above: 1, below: 1}
   above_slowly: {type: threshold_groups, group: side, score: count(), above: 1, every: 3 minutes, carry: [last(id)]}
 """
+STATISTICS = """\
+  odd: {expression: "x - usual.mean", direction: max}
+stats:
+  usual: {mean: x, max: x, count: id, by: [side], window: {count: 3}}
+  of_key: {stddev: x, sum: id}
+queries:
+  odd: {type: topk, scoring: odd, k: 2, carry: [usual_max]}
+  often: {type: threshold, scoring: odd, at_least: -9, where: "usual.count > of_key.sum / 9 or of_key.stddev > 1"}
+"""
 MIXED = test_bucket_loyalty.SPEC.replace("queries:\n", f"tokens:\n  words: {{column: side}}\n{PAIRS}queries:\n{EVERY_TYPE}").replace(
     "window: {time: 9 minutes}\n", "window: {time: 9 minutes, count: 9}\n"
 )
@@ -66,6 +75,7 @@ def specs() -> dict[str, str]:
         "sets": test_bucket_sets.SPEC.substitute(small),
         "loyalty": test_bucket_loyalty.SPEC,
         "mixed": MIXED,
+        "statistics": test_bucket_topk.SPEC.format(**small, deletes="deletes: side = 'd'").replace("queries:\n", STATISTICS),
         "assumed": MIXED.replace("  id: [id]\n", "  id: [id]\n  unique: assumed\n"),
     }
 

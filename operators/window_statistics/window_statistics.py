@@ -1,0 +1,89 @@
+"""The state of the statistics of one window: the rows that are in it, with exact sums of their groups."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.operators.base import F64, I64
+from skyband.operators.groups import arrays, growth
+from skyband.operators.groups.kernels import tables
+from skyband.operators.groups.kernels.advance import DONE, add_rows
+from skyband.operators.window_statistics.configuration import WindowStatisticsConfiguration
+from skyband.operators.window_statistics.kernels.arrivals import take_rows
+from skyband.operators.window_statistics.layout import layout_of
+from skyband.operators.windows import count_of, expiries
+
+_NONE: I64 = np.empty(0, np.int64)
+
+
+class StatisticsRows(NamedTuple):
+    """Rows by key and order, arrays (rows,): dense key, seq, time, the number of the group within all keys, or -1 for none.
+
+    ``cells`` (arguments, rows): the values as int64, or the bits of float64. ``target``: the seq that a row deletes, else ``NULL``; empty
+    unless rows can be deleted. A deletion has seq -1.
+    """
+
+    key: I64
+    seq: I64
+    time: I64
+    group: I64
+    cells: I64
+    target: I64 = _NONE
+
+
+class WindowStatistics:
+    """Gives each row the statistics of the rows before it that are in the window and belong to its group.
+
+    Sums do not depend on the order of additions, so the rows in the window determine the state: it can be made again from them (``load``).
+    Rows of keys that get no more rows stay until then (``rows``).
+    """
+
+    def __init__(self, configuration: WindowStatisticsConfiguration) -> None:
+        self.configuration = configuration
+        self.layout = layout_of(configuration)
+        self._argument_of = np.array([s.argument for s in configuration.statistics], np.int64)
+        self._size = count_of(configuration.window)
+        self._state = arrays.empty_state(self.layout, None)
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows in memory."""
+        rows = self._state.rows
+        return len(rows.expiry) - int(rows.spare[0])
+
+    def take(self, rows: StatisticsRows) -> F64:
+        """Return float64 (statistics, rows): the statistics of each row, NaN for null, for rows of no group and for deletions.
+
+        The rows of a key continue its order. O(1) amortized a row, O(log rows) for extremes where rows can be deleted.
+        """
+        found = np.full((len(self.layout.code), len(rows.seq)), np.nan)
+        feed = self._feed(rows)
+        least = self.configuration.at_least
+        while (why := take_rows(self._state, feed, rows.key, self._argument_of, self._size, least, found)) != DONE:
+            self._state = growth.for_another(self._state, why)
+        return found
+
+    def load(self, rows: StatisticsRows) -> None:
+        """Begin with rows that are in the window: none of them a deletion, each key's by seq. O(rows)."""
+        self._state = arrays.empty_state(self.layout, None)
+        mine = np.flatnonzero(rows.group >= 0)
+        kept = StatisticsRows(rows.key[mine], rows.seq[mine], rows.time[mine], rows.group[mine], np.ascontiguousarray(rows.cells[:, mine]))
+        feed = self._feed(kept)
+        while (why := add_rows(self._state, feed, kept.key)) != DONE:
+            self._state = growth.for_another(self._state, why)
+
+    def _feed(self, rows: StatisticsRows) -> tables.Feed:
+        """Make room for the rows; return them as the kernels take them."""
+        state, keys, groups = self._state, int(rows.key.max(initial=-1)) + 1, int(rows.group.max(initial=-1)) + 1
+        if keys > len(state.keys.head):
+            state = growth.for_keys(state, 2 * keys)
+        if groups > len(state.groups.alive):
+            state = growth.for_groups(state, 2 * groups + 16)
+        state = growth.for_rows(state, int(np.count_nonzero(rows.group >= 0)), self.configuration.deletes)
+        state.groups.clock[1] = 0
+        self._state = state
+        return tables.Feed(
+            rows.time, expiries(self.configuration.window, rows.time), rows.seq, rows.group, rows.cells, rows.target, _NONE, _NONE, _NONE
+        )
