@@ -72,6 +72,7 @@ def test_every_code_of_running_and_of_tables_is_listed() -> None:
                 "SKY-E3",
                 "SKY-E4",
                 "SKY-E502",
+                "SKY-E506",
                 "SKY-E51",
                 "SKY-E58",
                 "SKY-E61",

@@ -111,6 +111,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E503": "a result violates an invariant",
     "SKY-E504": "a rule over runs is broken",
     "SKY-E505": "a query could not use more of its rows than the spec allows",
+    "SKY-E506": "the newest rows of a batch stand apart from the others: the run stopped",
     # Generations of a job
     "SKY-E510": "files that the job read no longer exist, so a rebuild would lack their rows",
     "SKY-E511": "a new generation failed its checks and was not swapped in",

@@ -28,6 +28,8 @@ NULL_ID: Final = "null_id"
 NULL_TIME: Final = "null_time"
 NULL_KEY: Final = "null_key"
 TIME_RANGE: Final = "time_range"
+TOO_FAR_AHEAD: Final = "too_far_ahead"
+"""The event time is further ahead of the clock at which the row's batch was planned than the spec allows."""
 INT_RANGE: Final = "int_range"
 """A column that queries read holds the 64-bit value that is reserved for null, or a date beyond the range of instants."""
 EMPTY_SET: Final = "empty_set:"
@@ -78,5 +80,9 @@ REASONS: Final = (
     ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY, f"{NULL_OBJECT}<column>"), "id, event time, key or object is null"),
     ReasonClass("tokens", (f"{EMPTY_SET}<name>", f"{LARGE_SET}<name>"), "too few or too many tokens"),
     ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
-    ReasonClass("other", (TIME_RANGE, INT_RANGE, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>", f"{NO_MATCH}<name>"), "another reason"),
+    ReasonClass(
+        "other",
+        (TIME_RANGE, TOO_FAR_AHEAD, INT_RANGE, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>", f"{NO_MATCH}<name>"),
+        "another reason",
+    ),
 )

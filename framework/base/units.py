@@ -21,6 +21,9 @@ _PERCENT: Final = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%\s*")
 _BATCHES: Final = re.compile(r"\s*([0-9]{1,9})\s*(batch|batches)\s*")
 _SIZE: Final = re.compile(r"\s*([0-9]{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 
+AHEAD: Final = 86_400_000_000
+"""The default of ``event_time.max_ahead`` in microseconds: 1 day."""
+
 DURATION_HINT: Final = "write a number and a unit, such as 30 seconds, 10 minutes, 1 hour, 7 days"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from skyband.framework.base.columns import FIXED_COLUMNS, HEAD_COLUMNS
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable
 from skyband.framework.base.table_names import QUERY_COLUMN
-from skyband.framework.base.units import format_duration
+from skyband.framework.base.units import AHEAD, format_duration
 from skyband.framework.guess.columns import Guess, guess_column, quoted
 from skyband.framework.guess.roles import Roles, roles_of
 from skyband.framework.guess.sample import Column, Sample, sample_of
@@ -24,6 +25,8 @@ _TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}
 """Names that a key or id may not have because the tables use them."""
 QUERIES: Final = Path(__file__).parent / "first_query.yaml"
 _CARRIED: Final = 3
+_PLANNED: Final = 0.01
+"""The share of rows dated ahead of the clock above which such times are meant."""
 _UP: Final = 2
 """Most parent directories in a relative path; beyond that the path is absolute."""
 
@@ -169,7 +172,11 @@ def _carry(columns: Sequence[Guess], roles: Roles) -> str:
 
 
 def _wait(roles: Roles) -> str:
-    return f", watermark: {format_duration(roles.watermark)}" if roles.watermark else ""
+    """Return the further fields of ``event_time``."""
+    wait = f", watermark: {format_duration(roles.watermark)}" if roles.watermark else ""
+    # A few times ahead of the clock are mistakes; many are plans or forecasts.
+    known, latest = [m for m in roles.micros if m is not None], time.time_ns() // 1000 + AHEAD
+    return wait + (", max_ahead: none" if sum(m > latest for m in known) > _PLANNED * len(known) else "")
 
 
 def _noted(roles: Roles, *about: str) -> str:

@@ -82,6 +82,8 @@ def compile_job(job: Job) -> Plan:
             id=source.id,
             event_time=source.event_time.column,
             delay_micros=max([c.delay_micros for c in clocks(job)], default=source.event_time.watermark),
+            ahead_micros=None if source.event_time.max_ahead == "none" else source.event_time.max_ahead,
+            jump_micros=source.event_time.max_jump,
             tie_break=source.event_time.tie_break,
             partition_by=source.partition_by,
             unique=source.unique,

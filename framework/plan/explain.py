@@ -90,6 +90,12 @@ def _intake(plan: Plan) -> list[str]:
         lines.append(f"         reports on {', '.join(r.objects)}: reject rows where {none}{where}")
     late = f"{format_duration(intake.delay_micros)} of disorder waited for" if intake.delay_micros else "no disorder waited for"
     lines.append(f"         order by {', '.join(dict.fromkeys([intake.event_time, *intake.tie_break, *intake.id]))}; {late}")
+    if intake.ahead_micros is not None:
+        lines.append(f"         reject rows dated more than {format_duration(intake.ahead_micros)} ahead of the clock")
+    if intake.jump_micros is not None:
+        lines.append(
+            f"         stop the run if the newest rows of a batch are more than {format_duration(intake.jump_micros)} after its others"
+        )
     unique = "checked against the window" if intake.unique == "checked" else "assumed unique"
     lines.append(f"         id {', '.join(intake.id)} ({unique})")
     if intake.deletes is not None:

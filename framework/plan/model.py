@@ -164,6 +164,8 @@ class IntakeNode:
     ``deletes``: rows for which it is true delete the object with their id. ``whole``: columns of 64-bit whole numbers, instants and dates
     that are read as int64, in which one value stands for null: rows that hold it are rejected (``reasons.INT_RANGE``).
     ``sources``: those of a stream of several sources; ``delay_micros`` is then the longest of their delays.
+    ``ahead_micros``: how far event times may be ahead of the clock at which a batch is planned (None: any distance). ``jump_micros``: how
+    far apart consecutive event times of a batch may be (None: any distance).
     """
 
     fields: tuple[Field, ...]
@@ -182,6 +184,8 @@ class IntakeNode:
     vectors: tuple[VectorNode, ...] = ()
     lookups: tuple[LookupNode, ...] = ()
     sources: tuple[SourceClock, ...] = ()
+    ahead_micros: int | None = None
+    jump_micros: int | None = None
 
     def rules_of(self, severity: Literal["warn", "reject", "fail"]) -> tuple[RowRule, ...]:
         """Return the rules of one severity, in the order of the spec."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.streaming.rows import reports, tokens, vectors
+from skyband.framework.streaming.rows import ahead, reports, tokens, vectors
 from skyband.framework.tables.schemas import changes_name, now_name
 
 LOOKED: Final = 1_000
@@ -57,8 +58,9 @@ def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | No
     Raises SkybandError as ``first_rows`` or ``read``; SKY-E531 for SQL that is not evaluated without Spark; SKY-E502.
     """
     found, taken = (read or _without_spark)(plan, most)
-    rows = with_reasons(plan, taken)
-    job = Rehearsal(plan)
+    clock = time.time_ns() // 1000
+    rows = with_reasons(plan, ahead.judged(taken, plan.intake, clock))
+    job = Rehearsal(plan, clock=clock)
     if results:
         job.take(taken)
         job.finish()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from skyband.framework.base import reasons
 from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.units import format_duration
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.quality.unusable import Use
@@ -145,6 +146,10 @@ def _in_words(node: IntakeNode, reason: str, texts: Sequence[str]) -> str:
         case reasons.TIME_RANGE:
             unit = "check its unit, such as milliseconds instead of seconds"
             return f"{node.event_time} is before 1970 or after 9999, such as {_first(texts)}; {unit}"
+        case reasons.TOO_FAR_AHEAD:
+            most = "" if node.ahead_micros is None else f"more than {format_duration(node.ahead_micros)} "
+            hint = "check its unit and time zone, and the clock of what writes it; source.event_time.max_ahead allows more"
+            return f"{node.event_time} is {most}ahead of the clock, such as {_first(texts)}; {hint}"
         case reasons.INT_RANGE:
             return f"a column that a query reads is -9223372036854775808, which stands for null internally, such as {_first(texts)}"
         case reasons.NO_TARGET:

@@ -24,6 +24,7 @@ from skyband.framework.base.messages import (
     PENDING,
     RUNS,
     STOPPING,
+    STRETCHES,
     Skyband,
     Tally,
     is_maximum,
@@ -35,10 +36,12 @@ from skyband.framework.rehearsal.memory import MemoryWriter
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.streaming.bucket.bucket import Bucket
+from skyband.framework.streaming.job.jumps import stopped_by_jump
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.rows.source_clocks import frontier
+from skyband.framework.streaming.rows.stretches import limit_of, of_tables
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing.sink import Sink
 
@@ -48,9 +51,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rehearsal:
-    """Runs one job from its first row on. ``lookups``: the tables of its look-ups."""
+    """Runs one job from its first row on.
 
-    def __init__(self, plan: Plan, lookups: Tables = _NO_TABLES) -> None:
+    ``lookups``: the tables of its look-ups. ``clock``: that of all batches, in microseconds; None: no time is too far ahead of it.
+    """
+
+    def __init__(self, plan: Plan, lookups: Tables = _NO_TABLES, clock: int | None = None) -> None:
+        self._clock = clock
         self.plan = replace(plan, buckets=1)
         self.counts = Tally()
         self._writer = MemoryWriter()
@@ -81,7 +88,7 @@ class Rehearsal:
 
         Raises SkybandError SKY-E502 if a row breaks a rule of severity ``fail``; then no row is processed.
         """
-        pack = Pack(self._bucket.config, newest=lambda: self._newest_of)
+        pack = Pack(self._bucket.config, clock=lambda: self._clock, newest=lambda: self._newest_of)
         made = [m for b in pack(iter(table.to_batches())) for m in b.to_pylist()]
         packed = [(_HOST if m["node"] == HOST else m["kind"], m["data"]) for m in made]
         stopping = [b for kind, b in packed if kind == STOPPING]
@@ -91,8 +98,14 @@ class Rehearsal:
                 if kind == COUNTS:
                     counts.add(message)
             raise stopped_by_rule(self.plan, self._batch + 1, pa.concat_tables(map(blocks.bytes_table, stopping)), counts[STOPPING])
+        limit = limit_of(self.plan.intake, self.plan.window)
+        if limit is not None:
+            found = of_tables([blocks.bytes_table(b) for kind, b in packed if kind == STRETCHES], limit)
+            stopped = stopped_by_jump(self.plan, self._batch + 1, found, self._frontier)
+            if stopped is not None:
+                raise stopped
         data = [b for kind, b in packed if kind == _HOST]
-        self._commit([*(p for p in packed if p[0] != _HOST), *self._bucket.run(data, self._watermark, flush=True)])
+        self._commit([*(p for p in packed if p[0] not in (_HOST, STRETCHES)), *self._bucket.run(data, self._watermark, flush=True)])
         if sources := self.plan.intake.sources:
             for name, count in self.counts.items():
                 if name.startswith(NEWEST_OF):

@@ -101,6 +101,17 @@ def watermark(checkpoint: Path) -> int:
         raise unusable(checkpoint, f"offsets/{entry.name} cannot be read") from e
 
 
+def planned_at(checkpoint: Path, batch: int) -> int:
+    """Return the clock at which Spark planned ``batch``, in ms: it stays the same when the batch is repeated.
+
+    Raises SkybandError SKY-E303 if the batch's entry cannot be read.
+    """
+    try:
+        return whole(mapping(_text(checkpoint / "offsets" / str(batch)).splitlines()[1])["batchTimestampMs"])
+    except (ValueError, KeyError, IndexError, OSError) as e:
+        raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
+
+
 def next_watermark(checkpoint: Path) -> int:
     """Spark's watermark, in ms, of the batch that follows the last one done; 0 if there is none yet. Beside a run a lower bound."""
     entry = checkpoint / "commits" / str(last_batch(checkpoint / "commits"))

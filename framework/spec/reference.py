@@ -21,11 +21,11 @@ _NOTE: Final = (
 )
 _PAGES: Final = {
     "spec.md": "# Spec fields: job, quality, window, sink, schedule\n\n"
-    "Every field of a spec except [source and lookups](spec-source.md), [scoring, tokens and statistics](spec-scoring.md)\n"
+    "Every field of a spec except [source, sources and lookups](spec-source.md), [scoring, tokens and statistics](spec-scoring.md)\n"
     "and [queries](spec-queries.md).\n"
     "[Write a spec](../how-to/write-a-spec.md) shows the fields in use.\n\n"
     "```sh\nskyband render specs/flights.yaml    # a spec with all defaults\n```\n",
-    "spec-source.md": "# Spec fields: source and lookups\n\n"
+    "spec-source.md": "# Spec fields: source, sources and lookups\n\n"
     "Where the rows of a job come from, and the tables whose columns they take. [Read files](../how-to/read-files.md) and\n"
     "[Look up columns](../how-to/lookups.md) show the fields in use.\n\n"
     "```sh\nskyband explain specs/flights.yaml\n```\n",

@@ -14,7 +14,7 @@ from skyband.framework.lookups.table import nodes
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.rehearsal.rows import arrow_column
 from skyband.framework.spec.models.examples import SpecTest
-from skyband.framework.spec_tests.loading import input_batches, lookup_rows
+from skyband.framework.spec_tests.loading import clock_of, input_batches, lookup_rows
 from skyband.framework.spec_tests.tables import REJECTED, Tables, tables_of_query
 from skyband.framework.tables.delta.delta_read import exists, open_table, read
 
@@ -24,17 +24,18 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for
 
-    batches = input_batches(plan, test)
+    batches, clock = input_batches(plan, test), clock_of(test)
     with tempfile.TemporaryDirectory(prefix="skyband-test-") as directory:
         landing, sink = Path(directory, "in"), Path(directory, "out")
         landing.mkdir()
-        source = replace(plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None)
+        source = replace(plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None, parts=())
         lookups = _lookups(plan, test, Path(directory, "lookups"))
-        own = replace(plan, source=source, lookups=lookups, sink=str(sink), variables=(), check_every=None, kafka=None)
+        intake = plan.intake if clock is not None else replace(plan.intake, ahead_micros=None)
+        own = replace(plan, source=source, intake=intake, lookups=lookups, sink=str(sink), variables=(), check_every=None, kafka=None)
         for n, batch in enumerate(batches):
             _write(landing / f"{n:06}.parquet", own, batch.rows)
             finish = test.finish and n + 1 == len(batches)
-            Runner(spark, own, writer_for(own.sink, spark), lambda _: None).run(once=True, finish=finish)
+            Runner(spark, own, writer_for(own.sink, spark), lambda _: None, clock=clock).run(once=True, finish=finish)
         names = [*(n for q in plan.queries for n in tables_of_query(q)), REJECTED]
         return {n: read(open_table(sink, n)) for n in names if exists(sink, n)}
 

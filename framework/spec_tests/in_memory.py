@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.spec.models.examples import SpecTest
-from skyband.framework.spec_tests.loading import input_batches, lookup_tables
+from skyband.framework.spec_tests.loading import clock_of, input_batches, lookup_tables
 from skyband.framework.spec_tests.tables import Tables
 from skyband.framework.tables.schemas import derived_tables
 
@@ -16,7 +16,7 @@ def tables_of(plan: Plan, test: SpecTest) -> Tables:
     Raises SkybandError SKY-E530 (invalid row), SKY-E531 (SQL that only Spark evaluates), SKY-E502 (a row breaks a rule of severity
     ``fail``).
     """
-    job = Rehearsal(plan, lookup_tables(plan, test))
+    job = Rehearsal(plan, lookup_tables(plan, test), clock_of(test))
     for batch in input_batches(plan, test):
         if batch.restart:
             job.restart()

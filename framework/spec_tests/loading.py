@@ -64,6 +64,11 @@ def load_tests(path: str) -> tuple[Validated, Plan]:
     return found, compile_job(found.job)
 
 
+def clock_of(test: SpecTest) -> int | None:
+    """Return the clock of ``test`` in microseconds; None if no event time is too far ahead of it."""
+    return None if test.clock is None else int(cell(test.clock, "time"))
+
+
 class InputBatch(NamedTuple):
     """Rows by column, processed as one batch; ``restart``: restart the job first."""
 

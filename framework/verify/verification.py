@@ -17,6 +17,7 @@ from skyband.framework.verify.brute_force.sample import compare
 from skyband.framework.verify.budget import Budget, Clock, Sample
 from skyband.framework.verify.differences import format_differences
 from skyband.framework.verify.progress import Progress
+from skyband.framework.verify.reconciliation.clocks import compare_clocks
 from skyband.framework.verify.reconciliation.missing_values import missing_values
 from skyband.framework.verify.reconciliation.row_counts import compare_count, compare_row_counts
 from skyband.framework.verify.replay.clocks import Clocks
@@ -135,7 +136,7 @@ class _Verification:
         gone = runs_gone(stored)
         if gone is not None:
             self.report("runs_gone", f"runs: {gone}")
-        differences = [*clocks.differences, *compare_row_counts(stored, clocks)]
+        differences = [*clocks.differences, *compare_row_counts(stored, clocks), *compare_clocks(stored)]
         self._differ(len(differences))
         batches = len(set(stored.table("runs")["batch_id"].to_pylist()))
         self.shares.append(Share("batches", None, batches, stored.last_batch + 1))

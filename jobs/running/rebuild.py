@@ -90,6 +90,7 @@ def _undo_or_drop(args: argparse.Namespace, layout: Layout) -> int:
 
 def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout, record: Recorded, began: float) -> int:
     from skyband.framework.quality.newest_checks import newest_checks
+    from skyband.framework.streaming.job.clocks import record as record_clocks
     from skyband.framework.streaming.job.generations import OLD, bytes_in, drop, goes_on, staged, swap
     from skyband.framework.streaming.job.idle import waiting
     from skyband.framework.streaming.job.layout import NEXT
@@ -103,6 +104,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     if not on:
         drop(layout, NEXT)
         built.home.mkdir(parents=True)
+        record_clocks(layout, built)
     CheckSource(plan.source, True, lines).run()
     record.begin()
     if not args.quiet:

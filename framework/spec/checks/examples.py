@@ -32,6 +32,7 @@ def check_examples(s: Scope) -> None:
             s.doc.add("SKY-E102", f"two tests named '{test.name}'", s.doc.where_value((*at, "name")), "give each test a name of its own")
         seen.setdefault(test.name, i)
         before = len(s.doc.errors)
+        _clock(s, (*at, "clock"), test.clock)
         types = {} if s.doc.bad_below(("source", "schema")) else source_types(s.job)
         columns = {n: kind_of(t) for n, t in types.items()} or None
         for n, row in enumerate(test.rows):
@@ -57,6 +58,15 @@ def _lookup(s: Scope, at: Path, name: str, rows: Sequence[Mapping[str, Any]]) ->
     types = {column: type_ for column, (_, type_) in lookup_columns(s.job.lookups[name]).items()}
     for n, row in enumerate(rows):
         _row(s, (*at, n), row, {c: kind_of(t) for c, t in types.items()}, f"look-up {name}", types)
+
+
+def _clock(s: Scope, at: Path, clock: str | None) -> None:
+    if clock is None or s.doc.bad(at):
+        return
+    try:
+        cell(clock, "time")
+    except ValueError as e:
+        s.doc.add("SKY-E530", f"'clock' {e}", s.doc.where_value(at))
 
 
 def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mapping[str, Any] | None:

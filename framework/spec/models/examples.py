@@ -37,6 +37,9 @@ class SpecTest(Model):
         default_factory=dict,
         description="Look-up to the rows of its table: column of its schema to value. A look-up that is left out has an empty table.",
     )
+    clock: Text | None = Field(
+        default=None, description="The clock of event_time.max_ahead, e.g. 2024-01-02 10:00. Default: no row is too far ahead."
+    )
     finish: bool = Field(default=True, description="Declare the input complete after the last row, like run --finish.")
     expect: dict[Name, tuple[Row, ...]] = Field(
         default_factory=dict,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag
 from pydantic_core import PydanticCustomError
 
-from skyband.framework.base.units import Duration, Name, Option, PositiveDuration, Text
+from skyband.framework.base.units import AHEAD, Duration, Name, Option, PositiveDuration, Text
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.spec.models.base import Model, short_or_long
@@ -26,6 +26,13 @@ class SourceColumn(Model):
 ColumnSpec = Annotated[Annotated[ColumnType, Tag("<short>")] | Annotated[SourceColumn, Tag("<long>")], Discriminator(short_or_long)]
 
 
+def _ahead(value: Any) -> str:
+    return "<none>" if isinstance(value, str) and value.strip().lower() == "none" else "<duration>"
+
+
+MaxAhead = Annotated[Annotated[Literal["none"], Tag("<none>")] | Annotated[Duration, Tag("<duration>")], Discriminator(_ahead)]
+
+
 class EventTime(Model):
     """The time of a row, and how long to wait for rows that arrive out of order."""
 
@@ -35,6 +42,13 @@ class EventTime(Model):
         json_schema_extra={"default": "0 seconds"},
     )  # fmt: skip
     tie_break: tuple[Name, ...] = Field(default=(), description="Columns that order rows of equal time, before the id.")
+    max_ahead: MaxAhead = Field(
+        default=AHEAD, description="Reject rows dated further ahead of the clock at which their batch is planned, as too_far_ahead; none: "
+        "accept any time.", json_schema_extra={"default": "1 day"},
+    )  # fmt: skip
+    max_jump: PositiveDuration | None = Field(
+        default=None, description="Stop the run, and write nothing of the batch, if its newest rows are further than this after its others."
+    )
 
 
 def _source_format(value: Any) -> str:

@@ -16,6 +16,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
+from skyband.framework.base.units import AHEAD
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
@@ -357,10 +358,10 @@ def rules_of(plan: Plan, salt: str) -> str:
     A rule's row is as little accepted if it stops the run as if it is rejected; rules of severity ``warn`` decide nothing.
     """
     rules = [(r.name, r.sql) for r in plan.intake.rules if r.severity != "warn"]
-    return salted(
-        hashlib.sha256(repr((rules, [option for _, part in plan.source.each for option in sorted(part.options)])).encode()).hexdigest(),
-        salt,
-    )
+    options = [option for _, part in plan.source.each for option in sorted(part.options)]
+    # A job of a former version said nothing of it: the default is left out.
+    ahead = [] if plan.intake.ahead_micros == AHEAD else [plan.intake.ahead_micros]
+    return salted(hashlib.sha256(repr((rules, options, *ahead)).encode()).hexdigest(), salt)
 
 
 def stopping_rules(plan: Plan) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,9 +17,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import FILTERED, LATE, REASON
@@ -32,6 +33,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay, directory_of
+from skyband.framework.streaming.rows import ahead
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.spark.log import first_cause
 
@@ -104,7 +106,7 @@ def _looked_at(
     assert files is not None
     try:
         rows = intake(files.rows(spark, [path.absolute().as_uri()]), plan.intake, read_tables(spark, plan))
-        found = rows.select(REASON, F.unix_micros(F.col(f"`{plan.intake.event_time}`")).alias("at")).toArrow()
+        found = ahead.judged(rows.select(REASON, f"`{plan.intake.event_time}`").toArrow(), plan.intake, time.time_ns() // 1000)
     except SkybandError:
         raise
     except Exception as e:  # any error of Spark's about this one file is the answer
@@ -112,9 +114,10 @@ def _looked_at(
         text = f"{path.name} cannot be read as the source's files are: {first_cause(redact_values(said))}"
         failed = SkybandError("SKY-E301", text, hint="write it as the source's files are, with the same columns and options")
         raise format_.failure(said, job.header, plan.source.path) or failed from e
-    late = pc.and_(pc.is_null(found[REASON]), pc.fill_null(pc.less(found["at"], -(2**63) if frontier is None else frontier), False))
+    times = found[plan.intake.event_time].cast(pa.int64())
+    late = pc.and_(pc.is_null(found[REASON]), pc.fill_null(pc.less(times, -(2**63) if frontier is None else frontier), False))
     reasons = pc.if_else(late, LATE, found[REASON]).to_pylist()
-    at = found["at"].filter(late)
+    at = times.filter(late)
     by = None if frontier is None or not len(at) else (frontier - pc.max(at).as_py(), frontier - pc.min(at).as_py())
     return reasons, by
 

@@ -53,6 +53,6 @@ def _taken_back(layout: Layout, planned: int, done: int, several: bool) -> bool:
 
 
 def _refused(batch: int, stricter: list[str]) -> SkybandError:
-    what = f"rule {stricter[0]} has severity fail now" if stricter else "quality.rows or source.options changed"
+    what = f"rule {stricter[0]} has severity fail now" if stricter else "quality.rows, source.options or event_time.max_ahead changed"
     hint = "run once with the former spec (--demote RULE, if a rule stops it), then with this one"
     return SkybandError("SKY-E150", f"{what} while batch {batch} is unfinished: it has to be repeated as it was", hint=hint)

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import Skyband, Tally, parse_kind
-from skyband.framework.base.reasons import LATE, REASON, RULE
+from skyband.framework.base.reasons import LATE, REASON, RULE, TOO_FAR_AHEAD
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.base.table_names import every_table
 from skyband.framework.plan.growth import Additions
@@ -218,8 +218,9 @@ def _messages(bucket: int, messages: list[Block]) -> Iterator[pa.RecordBatch]:
 
 
 def _config(plan: Plan, layout: Layout, job: JobFile) -> HostConfig:
-    # The present row rules do not apply: rows that the job has rejected are left out by their text.
-    return HostConfig.of(replace(plan, intake=replace(plan.intake, rules=())), (), cache_key(layout, job), token_key=token_key(layout, job))
+    # Neither the present row rules nor the clock apply: rows that the job has rejected are left out by their text.
+    node = replace(plan.intake, rules=(), ahead_micros=None)
+    return HostConfig.of(replace(plan, intake=node), (), cache_key(layout, job), token_key=token_key(layout, job))
 
 
 def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
@@ -242,7 +243,7 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
 
 
 def _left_out(sink: Sink) -> dict[str, int]:
-    """Return the texts of the rows that were rejected as late or by a row rule, with their counts."""
+    """Return the texts of the rows that were rejected as late, as too far ahead or by a row rule, with their counts."""
     rows = sink.writer.read("rejected", ["reason", "text"])
-    mine = pc.or_(pc.equal(rows["reason"], LATE), pc.starts_with(rows["reason"], RULE))
+    mine = pc.or_(pc.is_in(rows["reason"], pa.array([LATE, TOO_FAR_AHEAD])), pc.starts_with(rows["reason"], RULE))
     return dict(Counter(rows.filter(mine)["text"].to_pylist()))

@@ -19,6 +19,7 @@ from skyband.framework.base.messages import (
     ROWS_IN,
     SENT,
     STOPPING,
+    STRETCHES,
     WAKE,
     Tally,
     null_count,
@@ -27,10 +28,11 @@ from skyband.framework.base.messages import (
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASON, STOPS, count_name
 from skyband.framework.base.types import STAMP
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming.rows import blocks, rejects, reports, tokens, vectors
+from skyband.framework.streaming.rows import ahead, blocks, rejects, reports, tokens, vectors
 from skyband.framework.streaming.rows.config import CAPPED, KEY_HASHES, WARNED, WATERMARK, HostConfig
 from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.rows.source_clocks import with_contributions
+from skyband.framework.streaming.rows.stretches import Stretches, limit_of
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
@@ -43,17 +45,21 @@ _BUFFER_BYTES = 4 << 20
 class Pack:
     """The function for ``mapInArrow``. ``send`` makes the messages for hosts, ``deliver`` those for the driver.
 
+    ``clock`` returns the clock at which the batch was planned.
     ``latest`` is the latest event time, in microseconds, of the rows so far that move the watermark: those that no reason rejects here.
     ``newest``: returns the newest event time of each of several sources, as of the batch before.
     """
 
     def __init__(
-        self, config: HostConfig, deliver: Deliver = as_it_is, send: Send = as_block, newest: Callable[[], Mapping[str, int]] = dict
-    ) -> None:
-        self.config, self._deliver, self._send = config, deliver, send
+        self, config: HostConfig, deliver: Deliver = as_it_is, send: Send = as_block, clock: ahead.Clock = ahead.task_clock,
+        newest: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:  # fmt: skip
         self._newest = newest
+        self.config, self._deliver, self._send, self._clock = config, deliver, send, clock
         self._key = config.token_key
         self.latest: int | None = None
+        limit = limit_of(config.intake, config.window)
+        self._stretches = None if limit is None else Stretches(limit)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of rows as ``intake`` gives them."""
@@ -82,6 +88,7 @@ class Pack:
                 yield self._blocks(pa.concat_tables(held))
                 held, rows = [], 0
             if good.num_rows:
+                self._note_instants(good)
                 held.append(good)
             rows += good.num_rows
             if rows >= _BLOCK_ROWS:
@@ -96,6 +103,8 @@ class Pack:
             yield _block(HOST, bucket, FLUSH, b"")
         if buffered:
             yield self._rejected(buffered)
+        if self._stretches is not None and len(self._stretches.first):
+            yield _block(ASIDE, 0, STRETCHES, blocks.table_bytes(self._stretches.table()))
         if counts[ROWS_IN] or CONTROL in counts or FLUSH in counts:
             # After all rows: its ``WATERMARK`` is the task's.
             yield _block(ASIDE, 0, COUNTS, counts.message())
@@ -111,6 +120,7 @@ class Pack:
         names = self.config.row_schema().names
         if CAPPED in table.column_names or self.config.intake.sources:
             names = [*names, CAPPED]
+        table = ahead.judged(table, self.config.intake, self._clock(), self.config.recorded)
         table = reports.judged(
             vectors.judged(self._with_tokens(table), self.config.intake.vectors), self.config.intake.reports, self.config.texts
         )
@@ -180,6 +190,10 @@ class Pack:
         for name, at in reached.items():
             counts[name] = max(counts.get(name, at), at)
         return table
+
+    def _note_instants(self, good: pa.Table) -> None:
+        if self._stretches is not None:
+            self._stretches.add(good[self.config.intake.event_time].cast(pa.int64()).to_numpy())
 
     def _with_tokens(self, table: pa.Table) -> pa.Table:
         """The rows with their sets of tokens; where a set cannot be used, that is the reason, if there is none yet."""

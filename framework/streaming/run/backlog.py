@@ -5,6 +5,7 @@ See ``sources.watermark_caps`` for caps. A backlog that fits into one batch, or 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -34,6 +35,8 @@ from skyband.framework.streaming.run.by_arrow import spans as spans_by_arrow
 from skyband.framework.streaming.run.several import SourceTimes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST = 30 * 86_400_000_000
+"""Microseconds after which a backlog has been read."""
 
 
 class BacklogCaps:
@@ -143,15 +146,17 @@ class BacklogCaps:
             return {}, None
         delay = 1000 * next((clock.delay_ms for clock in intake_node.sources if clock.name == name), intake_node.delay_ms)
         urls = [p.url for p in files]
-        time = next((f for f in source.fields if f.name == intake_node.event_time), None)
-        spans = backlog.footers(str(time.source_name), urls) if time is not None and time.type == "timestamp" else {}
+        field = next((f for f in source.fields if f.name == intake_node.event_time), None)
+        spans = backlog.footers(str(field.source_name), urls) if field is not None and field.type == "timestamp" else {}
         rest = [u for u in urls if u not in spans]
         times = self._by_arrow(rest, exact=False)
         spans |= times | self._spans_by_spark(name, source, backlog, [u for u in rest if u not in times])
         found = caps(files, spans, delay)
         choosy = intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms)
         choosy = choosy or any(lookup.missing == "reject" for lookup in intake_node.lookups)
-        again = [u for u in urls if u in times or (choosy and u not in rest)]
+        latest = self._latest()
+        far = {u for u in urls if latest is not None and spans[u] != UNKNOWN and spans[u][1] > latest}
+        again = [u for u in urls if u in times or ((choosy or u in far) and u not in rest)]
         if again and any(c is not None for c in found.values()):
             # Event times and footers include rows that are rejected or filtered: read exactly whether the accepted rows need caps.
             spans |= self._read(name, source, backlog, again)
@@ -171,7 +176,7 @@ class BacklogCaps:
         """Return the spans of those of the files ``urls`` that Arrow can read. ``exact``: only of accepted rows."""
         if by_arrow(self.plan, self.job):
             with suppress(Exception):  # Spark reads the same files next and reports the error
-                return spans_by_arrow(self.spark, self.plan, self.job, urls, exact)
+                return spans_by_arrow(self.spark, self.plan, self.job, urls, exact, self._latest())
         return {}
 
     def _spans_by_spark(self, name: str, source: SourceNode, backlog: Backlog, urls: Sequence[str]) -> dict[str, Span]:
@@ -197,10 +202,20 @@ class BacklogCaps:
         return spans
 
     def _spans(self, frame: DataFrame, urls: Sequence[str]) -> dict[str, Span]:
-        time, spelled = F.col(f"`{self.plan.intake.event_time}`"), {plain(u): u for u in urls}
+        at, spelled = F.col(f"`{self.plan.intake.event_time}`"), {plain(u): u for u in urls}
         rows = intake(frame, self.plan.intake, self.lookups).where(F.col(REASON).isNull())
-        spans = rows.groupBy(ORIGIN).agg(F.unix_micros(F.min(time)), F.unix_micros(F.max(time)))
+        if (latest := self._latest()) is not None:
+            rows = rows.where(F.unix_micros(at) <= latest)
+        spans = rows.groupBy(ORIGIN).agg(F.unix_micros(F.min(at)), F.unix_micros(F.max(at)))
         return {spelled[plain(str(url))]: (int(first), int(last)) for url, first, last in spans.collect()}
+
+    def _latest(self) -> int | None:
+        """Return an event time that no batch of this backlog accepts, in microseconds; None if any is accepted.
+
+        The batches are planned later, by clocks of their own: rows near the limit count, as one of them may accept them.
+        """
+        ahead = self.plan.intake.ahead_micros
+        return None if ahead is None else time.time_ns() // 1000 + ahead + _LONGEST
 
     def _warn(self, files: int, capped: Sequence[Span]) -> None:
         known = [s for s in capped if s != UNKNOWN]

@@ -24,6 +24,7 @@ from skyband.framework.base.messages import (
     time_count,
 )
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASONS
+from skyband.framework.streaming.job.jumps import Jump
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,7 +33,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Batch:
     """What one micro-batch did: the figures of its ``runs`` row; ``newest`` and ``frontier`` in microseconds.
 
-    ``reasons`` counts rejected rows by the reason in table ``rejected``; ``changes`` counts changes by query, if there are any.
+    ``reasons`` counts rejected rows by the reason in table ``rejected``; ``changes`` counts changes by query, if there are any. ``jump``:
+    the jump of the watermark to warn about.
     """
 
     number: int
@@ -43,6 +45,7 @@ class Batch:
     frontier: int | None = None
     reasons: Mapping[str, int] = field(default_factory=dict)
     changes: Mapping[str, int] = field(default_factory=dict)
+    jump: Jump | None = None
 
     def get(self, name: str) -> int:
         """Return a count, 0 if nothing was counted under that name."""
@@ -71,7 +74,9 @@ class Batch:
 Report = Callable[[Batch], None]
 
 
-class _Total(NamedTuple):
+class Total(NamedTuple):
+    """The totals after a batch; ``newest`` and ``frontier`` in microseconds."""
+
     pending: int = 0
     newest: int | None = None
     frontier: int | None = None
@@ -97,8 +102,7 @@ class Totals:
 
         ``passed``: returns the frontiers of rows of the control source that Spark's watermark has reached.
         """
-        earlier = [b for b in self._after if b < batch.number]
-        pending, newest, frontier, controlled, lag = self._after[max(earlier)] if earlier else _Total()
+        pending, newest, frontier, controlled, lag = self.before(batch.number)
         pending += batch.counts[PENDING]
         if NEWEST in batch.counts:
             newest = max(newest or batch.counts[NEWEST], batch.counts[NEWEST])
@@ -112,23 +116,28 @@ class Totals:
             batch.counts[BEHIND] = lag
         self.newest = newest
         batch.pending, batch.newest, batch.frontier = pending, newest, frontier
-        self._after[batch.number] = _Total(pending, newest, frontier, CONTROL in batch.counts, lag)
+        self._after[batch.number] = Total(pending, newest, frontier, CONTROL in batch.counts, lag)
         self._after = {b: t for b, t in self._after.items() if b >= batch.number - 2}
+
+    def before(self, batch_id: int) -> Total:
+        """Return the totals after the batch before ``batch_id``."""
+        earlier = [b for b in self._after if b < batch_id]
+        return self._after[max(earlier)] if earlier else Total()
 
     @property
     def behind(self) -> int:
         """Return the number of batches by which ``heads`` and skybands are behind the last committed one."""
-        return self._after.get(self.last_batch, _Total()).behind
+        return self._after.get(self.last_batch, Total()).behind
 
     def committed(self, batch_id: int) -> None:
         """Note that the tables have the rows of ``batch_id``."""
         self.last_batch = max(self.last_batch, batch_id)
 
 
-def _total(row: Mapping[str, Any]) -> _Total:
+def _total(row: Mapping[str, Any]) -> Total:
     """Return the totals of a row of ``runs``."""
     controlled = CONTROL in json.loads(row["counters"])
-    return _Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), controlled, behind(row["counters"]))
+    return Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), controlled, behind(row["counters"]))
 
 
 def _instant(micros: int | None) -> datetime | None:

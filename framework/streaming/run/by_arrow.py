@@ -61,9 +61,10 @@ def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> 
     return format_.arrow_reader(plan.source, directory, recursive(plan.source), fields, tuple(job.header or ()))
 
 
-def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool) -> dict[str, Span]:
+def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool, latest: int | None) -> dict[str, Span]:
     """Return the span of event times of each of the files ``urls``, without those that Spark has to read.
 
+    ``latest``: in microseconds; later rows do not count.
     ``exact``: of accepted rows only; otherwise of all rows, for which only one column is read. Runs in tasks. Exact spans take a third of
     the time that Spark takes, the others half of that.
     """
@@ -73,7 +74,7 @@ def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], ex
     context = spark.sparkContext
     tasks = min(len(urls), 4 * context.defaultParallelism)
     with pool(context, INTAKE):
-        found = context.parallelize(urls, tasks).mapPartitions(_Spans(plan.intake, files, exact))
+        found = context.parallelize(urls, tasks).mapPartitions(_Spans(plan.intake, files, exact, latest))
         serialize_function(found)
     return dict(found.collect())
 
@@ -85,6 +86,7 @@ class _Spans:
     intake: IntakeNode
     files: Readable
     exact: bool
+    latest: int | None
 
     def __call__(self, urls: Iterable[str]) -> Iterator[tuple[str, Span]]:
         require_driver_versions()
@@ -99,7 +101,10 @@ class _Spans:
         first, last = NO_ROWS
         for rows in self.files.tables(url):
             times = accepted_times(self.intake, judged(self.intake, rows, url)) if self.exact else rows[self.intake.event_time]
-            both = pc.min_max(times.cast("int64"))
+            times = times.cast("int64")
+            both = pc.min_max(times)
+            if self.latest is not None and both["max"].is_valid and both["max"].as_py() > self.latest:
+                both = pc.min_max(times.filter(pc.less_equal(times, self.latest)))
             if both["min"].is_valid:
                 first, last = min(first, both["min"].as_py()), max(last, both["max"].as_py())
         return first, last

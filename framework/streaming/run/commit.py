@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time as clock
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.messages import REACHED, REJECTED, RUNS, STOPPING
+from skyband.framework.base.messages import JUMP, MAX_AHEAD, PLANNED, REACHED, REJECTED, ROWS_IN, RUNS, STOPPING, STRETCHES
 from skyband.framework.row_rules.rules import stopped_by_rule
-from skyband.framework.sources.logs import watermark
+from skyband.framework.sources.logs import planned_at, watermark
+from skyband.framework.streaming.job.jumps import Jump, longest_jump, stopped_by_jump
+from skyband.framework.streaming.rows.stretches import limit_of, of_tables
 from skyband.framework.streaming.run.batch import Batch, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.kafka_sink import KafkaSink
@@ -32,10 +35,16 @@ class CommitBatch:
         self._kafka = kafka
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
-        """Run the batch and commit it. Raises SkybandError SKY-E502 for a row that breaks a rule of severity ``fail``."""
+        """Run the batch and commit it.
+
+        Raises SkybandError SKY-E502 for a row that breaks a rule of severity ``fail``, SKY-E506 for rows that stand apart (``max_jump``).
+        """
         sink, layout = self._opened.sink, self._context.layout
         started = clock.perf_counter()
-        sent = run_batch(df, batch_id, layout, self._source.times.before(batch_id, self._source.backlog.caps.capped))
+        ahead, planned = self._opened.plan.intake.ahead_micros, self._context.clock
+        if ahead is not None and planned is None:
+            planned = 1000 * planned_at(layout.checkpoint, batch_id)
+        sent = run_batch(df, batch_id, layout, planned, self._source.times.before(batch_id, self._source.backlog.caps.capped))
         ran = clock.perf_counter()
         failpoint("state.after")
         received = Received.of(sent)
@@ -43,11 +52,16 @@ class CommitBatch:
         if stopping is not None:
             # Nothing of the batch has been written anywhere yet.
             raise stopped_by_rule(self._opened.plan, batch_id, stopping, counts[STOPPING])
+        jump = self._jump(batch_id, received.take(STRETCHES))
         received.put(REJECTED, self._source.files.before_commit(batch_id, counts))
         drift = self._source.drift.before_commit(batch_id)
         self._source.backlog.read(counts)
         self._source.times.add(batch_id, counts)
-        batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes())
+        if counts[ROWS_IN] and ahead is not None and planned is not None:
+            counts |= {PLANNED: planned // 1000, MAX_AHEAD: ahead}
+        if jump is not None:
+            counts[JUMP] = jump.micros // 1000
+        batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes(), jump=jump)
         self._totals.add(batch, self._passed_frontiers)
         runs = {RUNS: sink.runs_row(batch.runs_row(ran - started, drift))}
         sink.commit(batch_id, received.tables() | runs, received.files)
@@ -59,6 +73,19 @@ class CommitBatch:
         self._source.backlog.catch_up(counts[REACHED])
         self._results.derive_if_due()
         self._context.report(batch)
+
+    def _jump(self, batch_id: int, stretches: list[pa.Table]) -> Jump | None:
+        """Return the jump of the watermark to warn about. Raises SkybandError SKY-E506; then nothing of the batch has been written."""
+        plan, before = self._opened.plan, self._totals.before(batch_id)
+        limit = limit_of(plan.intake, plan.window)
+        if limit is None or not stretches:
+            return None
+        found = of_tables(stretches, limit)
+        stopped = stopped_by_jump(plan, batch_id, found, before.frontier)
+        if stopped is not None:
+            raise stopped
+        # Under caps the watermark stays before rows that files may still bring.
+        return None if self._source.backlog.capped else longest_jump(plan, found, before.newest)
 
     def _passed_frontiers(self) -> list[int]:
         """Return the frontiers of the last finish and of the last release of a backlog that Spark's watermark has reached."""

@@ -26,7 +26,8 @@ class RunContext:
 
     ``report`` is called after every batch, ``warn`` with warnings for the user, ``phase`` with a few words about the current work.
     ``gate`` gets the tables every ``plan.check_every`` batches of a continuous run, with results up to date. ``derive_seconds`` is the
-    interval at which a continuous run derives results.
+    interval at which a continuous run derives results. ``clock``: for tests, the clock of all batches in microseconds; None: each has
+    that at which it was planned.
     """
 
     spark: SparkSession
@@ -37,6 +38,7 @@ class RunContext:
     warn: Warn
     phase: Warn
     gate: Callable[[Sink], object]
+    clock: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

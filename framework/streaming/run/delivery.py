@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark import SparkContext, TaskContext
 
-from skyband.framework.base.messages import BATCH, HEADS, REJECTED, file_message
+from skyband.framework.base.messages import BATCH, CLOCK, HEADS, REJECTED, file_message
 from skyband.framework.storage.locations import location
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, least_in_file
@@ -84,6 +84,7 @@ class Delivery:
         return delta_read.read(self._opened, where=pc.field("bucket") == bucket)
 
 
-def number_batch(context: SparkContext, batch_id: int) -> None:
-    """Set the batch number for the tasks of this thread's jobs from now on."""
+def number_batch(context: SparkContext, batch_id: int, clock: int | None) -> None:
+    """Set the batch number, and its clock in microseconds if there is one, for the tasks of this thread's jobs from now on."""
     context.setLocalProperty(BATCH, str(batch_id))
+    context.setLocalProperty(CLOCK, "" if clock is None else str(clock))

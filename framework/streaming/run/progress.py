@@ -20,6 +20,7 @@ from skyband.framework.quality.rejections import LOUD, RunRows
 from skyband.framework.quality.unusable import Use
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket.kernels import compiled_since
+from skyband.framework.streaming.job.jumps import format_span, instant_text
 from skyband.framework.streaming.spark.log import log_file
 from skyband.operators.kernel_files import Compiled
 
@@ -48,6 +49,7 @@ class Progress:
         self._decided = 0
         self.warned = Tally()
         self._objects = self._sent = 0
+        self._jumped = 0
         self._unusable, self._requested, self._nulls = Tally(), Tally(), Tally()
         self._phase = ""
         self._compiling: tuple[Compiled, ...] = ()
@@ -100,6 +102,20 @@ class Progress:
                 f"({late:,} of {rows:,}); raise source.event_time.watermark if they belong in the results"
             )
             self.lines.tell("warning", "late", text, **figures)
+        self._warn_of_jump(batch)
+
+    def _warn_of_jump(self, batch: Batch) -> None:
+        """Warn of a jump of the watermark, if it is the longest of the run so far."""
+        jump, window = batch.jump, None if self.plan is None else self.plan.window.micros
+        if jump is None or window is None or jump.micros <= self._jumped:
+            return
+        self._jumped = jump.micros
+        text = (
+            f"WARNING: the watermark jumped by {format_span(jump.micros)}, more than the window of {format_duration(window)}: no row is "
+            f"dated between {instant_text(jump.before)} and {instant_text(jump.after)}. If the later time is wrong, rows that follow "
+            "are LATE; source.event_time.max_jump stops a run before that"
+        )
+        self.lines.tell("warning", "jump", text, batch=batch.number, before=instant_text(jump.before), after=instant_text(jump.after))
 
     def run_rows(self) -> RunRows | None:
         """Return the rows that the run has read and decided; None if it had no batch."""

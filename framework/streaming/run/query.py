@@ -25,6 +25,7 @@ from skyband.framework.sources.structs import struct
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.bucket.hand_off import hand_off_directory
 from skyband.framework.streaming.bucket.processor import HostProcessor
+from skyband.framework.streaming.job.clocks import recorded
 from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
 from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack
@@ -65,7 +66,7 @@ def build(
     config = HostConfig.of(
         plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark), token_key(layout, job)
     )
-    config = replace(config, together=together)
+    config = replace(config, together=together, recorded=recorded(layout))
     of = pools(spark.sparkContext)
     with pool(spark.sparkContext, of.intake):
         if by_arrow(plan, job):
@@ -74,7 +75,7 @@ def build(
             read = replace(plan.source, plain=by_spark(plan, job))
             frames = source_format(plan.source.format).frames(spark, read, job.header, without, drop)
             rows = with_control(spark, [intake(frame, plan.intake, lookups) for frame in frames], str(layout.control), plan.intake)
-            packed = rows.mapInArrow(Pack(config, deliver, send, passed_newest), _PACKED)
+            packed = rows.mapInArrow(Pack(config, deliver, send, newest=passed_newest), _PACKED)
         # Only accepted rows move the watermark: Pack is the last step before the buckets that rejects rows.
         # Spark drops late rows only if it sees the watermark's column. Without it they reach the buckets, which record them as late.
         packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
@@ -150,10 +151,14 @@ def _set_for_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
                 spark.conf.set(name, value)
 
 
-def run_batch(made: DataFrame, batch_id: int, layout: Layout, newest: Mapping[str, int]) -> Iterable[Block]:
-    """Run the tasks of a batch, exactly once, and return what they send. The state is committed when this returns."""
+def run_batch(made: DataFrame, batch_id: int, layout: Layout, clock: int | None, newest: Mapping[str, int]) -> Iterable[Block]:
+    """Run the tasks of a batch, exactly once, and return what they send. The state is committed when this returns.
+
+    ``clock``: at which the batch was planned, in microseconds; None if event times are not compared with it.
+    ``newest``: how far each of several sources has come.
+    """
     context = made.sparkSession.sparkContext
-    number_batch(context, batch_id)
+    number_batch(context, batch_id, clock)
     pass_newest(context, newest)
     table = made.toArrow()
     shared = shuffle_files_of(context, str(layout.checkpoint))

@@ -46,6 +46,10 @@ class Received:
             self.files.pop(kind, None)
         self._parts[kind].append(rows)
 
+    def take(self, kind: str) -> list[pa.Table]:
+        """Remove the rows of a kind that arrived in messages, and return them."""
+        return self._parts.pop(kind, [])
+
     def tables(self) -> dict[str, pa.Table]:
         """Return the rows that arrived in messages, by kind."""
         return {kind: pa.concat_tables(parts) for kind, parts in self._parts.items()}

@@ -55,9 +55,10 @@ class Runner:
         warn: Warn = warning_to_stderr,
         phase: Warn = lambda _: None,
         gate: Callable[[Sink], object] = lambda _: None,
+        clock: int | None = None,
     ) -> None:
         self.plan = plan
-        self.context = RunContext(spark, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate)
+        self.context = RunContext(spark, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate, clock)
 
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None) -> Finished:
         """Stream over the present input (``once``) or until a signal; ``finish`` then declares the input complete.
@@ -66,8 +67,9 @@ class Runner:
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
         run is active), SKY-E300 (Spark failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
-        died), SKY-E308 (the source has other columns), SKY-E502 (a row breaks a rule of severity ``fail``), SKY-E640 (changes cannot
-        be sent), SKY-E650 and SKY-E651 (the state cannot be divided, or moved, as requested).
+        died), SKY-E308 (the source has other columns), SKY-E502 (a row breaks a rule of severity ``fail``), SKY-E506 (rows stand
+        apart: ``max_jump``), SKY-E640 (changes cannot be sent), SKY-E650 and SKY-E651 (the state cannot be divided, or
+        moved, as requested).
         """
         context, layout = self.context, self.context.layout
         check_sink_location(self.plan, layout)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON
+from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON, TOO_FAR_AHEAD
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.streaming.bucket.deletions import DELETES
 from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -41,8 +41,8 @@ def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -
 
 
 def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
-    """Return ``rows`` less the multiset of rows that ``rejected`` holds as late."""
-    late = Counter(rejected.filter(pc.equal(rejected["reason"], LATE))["text"].to_pylist())
+    """Return ``rows`` less the multiset of rows that ``rejected`` holds as late, or as too far ahead of the clock when they came."""
+    late = Counter(rejected.filter(pc.is_in(rejected["reason"], pa.array([LATE, TOO_FAR_AHEAD])))["text"].to_pylist())
     if not late:
         return rows
     texts = rejects.json_rows(rows.combine_chunks()).to_pylist()

@@ -59,8 +59,11 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
     spelled = [r for c in REASONS for r in c.reasons]
     constants = {
         getattr(reasons, n)
-        for n in ("PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE", "INT_RANGE", "BAD_FILE")
-    }
+        for n in (
+            "PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE", "TOO_FAR_AHEAD", "INT_RANGE",
+            "BAD_FILE",
+        )
+    }  # fmt: skip
     begun = {"rule:<name>", "empty_set:<name>", "large_set:<name>", "null_object:<column>", "bad_vector:<column>", "no_update:<column>"}
     begun |= {"no_match:<name>"}
     assert len(spelled) == len(set(spelled)) and set(spelled) == constants | begun
@@ -79,6 +82,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
     assert comments["reason"] == (
         "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, null_object:<column>, empty_set:<name>, "
         "large_set:<name>, bad_file, time_range, int_range, bad_vector:<column>, no_update:<column>, no_match:<name>"
+        "large_set:<name>, bad_file, time_range, too_far_ahead, int_range, bad_vector:<column>, no_update:<column>"
     )
     assert {n: c for n, c in comments.items() if n.startswith("rejected_")} == {
         "rejected_parse": "rejected: not parsable",

@@ -133,6 +133,13 @@ def test_disorder_gives_the_watermark(tmp_path: Path) -> None:
     assert job["source"]["event_time"] == {"column": "ts", "watermark": "10 minutes"}
 
 
+@pytest.mark.parametrize(("future", "meant"), [(0, False), (5, False), (6, True)])
+def test_many_times_ahead_of_the_clock_are_meant_and_a_few_are_not(tmp_path: Path, future: int, meant: bool) -> None:
+    rows = [["s", f"{2990 if i >= 500 - future else 2020}-01-01 00:{i // 60:02}:{i % 60:02}", "1.5", "1"] for i in range(500)]
+    found, _, _ = made(write_csv(tmp_path / "a.csv", NAMES, rows))
+    assert found["source"]["event_time"].get("max_ahead") == ("none" if meant else None)
+
+
 def test_what_stands_for_nothing(tmp_path: Path) -> None:
     rows = [[*r[:2], "NA" if i % 10 == 3 else r[2], r[3]] for i, r in enumerate(rows_of(300, "%Y-%m-%d %H:%M:%S"))]
     job, _, unsure = made(write_csv(tmp_path / "a.csv", NAMES, rows))

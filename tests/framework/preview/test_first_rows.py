@@ -249,11 +249,13 @@ def test_what_only_the_engine_reads_is_said(tmp_path: Path, form: str, options: 
 
 def test_results_and_reasons_of_the_first_rows(tmp_path: Path) -> None:
     rows = [["1", *GOOD[1:]], ["2", *GOOD[1:4], "7", *GOOD[5:]], ["3", *GOOD[1:4], "200", *GOOD[5:]], ["2", *GOOD[1:]], ["x", *GOOD[1:]],
-            ["5", GOOD[1], "dropped", *GOOD[3:]], ["6", "", *GOOD[2:]], ["7", *GOOD[1:4], "3", *GOOD[5:]]]  # fmt: skip
+            ["5", GOOD[1], "dropped", *GOOD[3:]], ["6", "", *GOOD[2:]], ["7", *GOOD[1:4], "3", *GOOD[5:]],
+            ["8", "9998-01-01 00:00:00", *GOOD[2:4], "9", *GOOD[5:]]]  # fmt: skip
     write(tmp_path, "a.csv", csv_of(rows))
     plan = plan_of(tmp_path, "csv")
     found = judged(plan)
-    assert found.rejected == {"rule:small_x": 1, "duplicate_id": 1, "parse": 1, "null_time": 1} and found.filtered == 1
+    one_each = ("rule:small_x", "duplicate_id", "parse", "null_time", "too_far_ahead")
+    assert found.rejected == dict.fromkeys(one_each, 1) and found.rows[REASON].to_pylist()[-1] == "too_far_ahead" and found.filtered == 1
     ((query, now),) = results_of(plan, found)
     assert query == "best" and now["id"].to_pylist() == [7, 2]
 

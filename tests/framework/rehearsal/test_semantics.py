@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.queries.set_pairs.brute_force import similarity
 from skyband.framework.rehearsal.rehearsal import Rehearsal
@@ -22,6 +23,8 @@ PAGES = [
     ROOT / "docs" / "reference" / "tables.md",
 ]
 SECOND = 1_000_000
+CLOCK = 1_000_000 * SECOND
+"""The clock of all batches: rows may be dated a day later."""
 SPEC = """\
 job: defined
 source:
@@ -42,7 +45,7 @@ def rehearsed(queries: str, *drops: Sequence[dict[str, Any]], more: str = "", wa
     """A job after ``drops``, finished."""
     spec, errors = validate_text(SPEC.format(queries=queries, more=more, watermark=watermark), {})
     assert spec is not None, [e.render() for e in errors]
-    job = Rehearsal(compile_job(spec))
+    job = Rehearsal(compile_job(spec), CLOCK)
     for rows in drops:
         job.drop(rows)
     job.finish()
@@ -104,6 +107,7 @@ FAULTS: list[tuple[str, dict[str, Any], str | None]] = [
     ("id", {"id": None}, "null_id"),
     ("time", {"ts": None}, "null_time"),
     ("range", {"ts": -1}, "time_range"),
+    ("ahead", {"ts": CLOCK + 86_400 * SECOND + 1}, "too_far_ahead"),
     ("key", {"key": None}, "null_key"),
     ("integer", {"n": -(2**63)}, "int_range"),
     ("few", {"body": "a"}, "empty_set:few"),
@@ -122,6 +126,32 @@ def test_a_row_has_the_first_reason_that_applies(first: int) -> None:
     expected = FAULTS[first][2]
     assert reasons(job) == ([] if expected is None else [expected])
     assert job.counts["filtered"] == (expected is None)
+
+
+def test_rows_too_far_ahead_of_the_clock_change_nothing() -> None:
+    """However they come among the others, one by one or together."""
+    times = [3, 40, 41, 90, 95, 130, 131, 200]
+    good = [row(i, t, x=float(t % 7)) for i, t in enumerate(times)]
+    bad = row(99, CLOCK / SECOND + 86_401), row(98, 252_000_000_000)
+    expected = changes(rehearsed(BEST, good), "best", "id")
+    for at in range(len(good) + 1):
+        assert changes(rehearsed(BEST, [*good[:at], *bad, *good[at:]]), "best", "id") == expected
+        drops = [[r] for r in good]
+        job = rehearsed(BEST, *drops[:at], [bad[0]], [bad[1]], *drops[at:])
+        assert changes(job, "best", "id") == expected and reasons(job) == ["too_far_ahead"] * 2
+
+
+def test_max_jump_stops_a_batch_whose_newest_rows_stand_apart_and_the_rows_before_it_stay() -> None:
+    rows = [row(1, 100), row(2, 130)], [row(3, 131), row(4, 200)]
+    assert reasons(rehearsed(BEST, *rows, watermark=", max_jump: 69 seconds")) == []
+    with pytest.raises(SkybandError, match=r"newest rows of batch 2 are at 1970-01-01 00:03:20, 69 seconds after") as e:
+        rehearsed(BEST, *rows, watermark=", max_jump: 68 seconds")
+    assert e.value.code == "SKY-E506"
+    # A row that is late stands apart from nothing, and neither does one that is rejected.
+    assert reasons(rehearsed(BEST, [row(1, 500)], [row(2, 3), row(None, 9_000), row(3, 501)], watermark=", max_jump: 68 seconds")) == [
+        "late",
+        "null_id",
+    ]
 
 
 def test_a_late_row_is_late_before_it_is_a_duplicate() -> None:

@@ -107,3 +107,24 @@ tests:
     assert "ok  right" in told and "FAILED  wrong" in told and "best_now: expected 1 row (-), got 1 (+)" in told
     assert test_command(str(spec)) == 1 and "SKY-E531" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == [spec]
+
+
+CLOCK = """\
+tests:
+  - name: no clock
+    rows: [{id: 1, ts: 2020-01-01, x: 1}, {id: 2, ts: 9998-01-01, x: 2}]
+    expect: {rejected: [], best_now: [{id: 2}]}
+  - name: a clock
+    clock: 2020-01-01 10:00
+    rows: [{id: 1, ts: 2020-01-02 10:00, x: 1}, {id: 2, ts: 2020-01-02 10:00:00.000001, x: 2}]
+    expect: {rejected: [{id: 2, reason: too_far_ahead}], best_now: [{id: 1}]}
+"""
+
+
+def test_a_test_gives_the_clock_of_its_rows_or_none_is_too_far_ahead(tmp_path, capsys) -> None:
+    spec = tmp_path / "job.yaml"
+    spec.write_text(SMALL + CLOCK)
+    assert test_command(str(spec)) == 0, capsys.readouterr()
+    spec.write_text(SMALL + CLOCK.replace("2020-01-01 10:00\n", "soon\n"))
+    assert test_command(str(spec)) == 2
+    assert "SKY-E530 'clock'" in capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_a_batch_that_is_partly_written_is_not(plan: Plan, job: tuple[Layout, Jo
     for changed in (ruled(plan, sql="x < 5"), ruled(plan, name="other"), ruled(plan, severity="warn")):
         with pytest.raises(SpecErrors) as e:
             settle(changed, *job, WRITTEN)
-        assert "SKY-E150 quality.rows or source.options changed while batch 1 is unfinished" in e.value.render()
+        assert "SKY-E150 quality.rows, source.options or event_time.max_ahead changed while batch 1 is unfinished" in e.value.render()
     assert len(begun(job[0])) == 5
 
 
