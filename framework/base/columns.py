@@ -161,7 +161,7 @@ RUNS: Final[Layout] = (
     Column("batch_id", "bigint", "number of the micro-batch"),
     Column("batch_time", "timestamp", "wall-clock time of the batch", nullable=True),
     Column("rows_in", "bigint", "rows read"),
-    Column("filtered", "bigint", "rows dropped by the spec's filters", nullable=True),
+    Column("filtered", "bigint", "rows dropped by the spec's filters, by op.ignore or by on_duplicate: keep_first", nullable=True),
     Column("rejected", "bigint", "rows in table rejected"),
     *(Column(f"rejected_{c.name}", "bigint", f"rejected: {c.meaning}", nullable=True) for c in REASONS),
     Column("accepted", "bigint", "rows that became objects of the stream, or deleted one"),

@@ -24,6 +24,8 @@ RULE: Final = "rule:"
 LATE: Final = "late"
 DUPLICATE_ID: Final = "duplicate_id"
 NO_TARGET: Final = "no_target"
+BAD_OP: Final = "bad_op"
+"""The column of ``source.op`` is null or holds a value that it does not list."""
 NULL_ID: Final = "null_id"
 NULL_TIME: Final = "null_time"
 NULL_KEY: Final = "null_key"
@@ -82,7 +84,7 @@ REASONS: Final = (
     ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
     ReasonClass(
         "other",
-        (TIME_RANGE, TOO_FAR_AHEAD, INT_RANGE, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>", f"{NO_MATCH}<name>"),
+        (TIME_RANGE, TOO_FAR_AHEAD, INT_RANGE, BAD_OP, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>", f"{NO_MATCH}<name>"),
         "another reason",
     ),
 )

@@ -17,6 +17,7 @@ from skyband.framework.plan.model import (
     Filter,
     IntakeNode,
     KafkaNode,
+    OperationNode,
     OperatorNode,
     Plan,
     QueryNode,
@@ -87,6 +88,8 @@ def compile_job(job: Job) -> Plan:
             tie_break=source.event_time.tie_break,
             partition_by=source.partition_by,
             unique=source.unique,
+            on_duplicate=source.on_duplicate,
+            operations=_operations(source),
             deletes=deletes,
             tokens=_tokens(job, fields),
             vectors=tuple(VectorNode(name, dimension) for name, dimension in job.vectors.items()),
@@ -239,7 +242,17 @@ def _transforms(job: Job) -> tuple[Derive | Filter, ...]:
             steps += [Derive(name, s.sql if isinstance(s, DerivedColumn) else s) for name, s in step.derive.items()]
         elif isinstance(step, WhereStep):
             steps.append(Filter(step.where))
+    op = job.source.op
+    if op is not None and op.ignore:
+        # Before all else that rejects rows: they may have no id, and row rules are not for them.
+        ignored = ", ".join(f"'{value}'" for value in op.ignore)
+        steps.append(Filter(f"coalesce(cast(`{op.column}` as string) not in ({ignored}), true)"))
     return tuple(steps)
+
+
+def _operations(source: Source) -> OperationNode | None:
+    op = source.op
+    return None if op is None else OperationNode(op.column, op.insert, op.update, op.delete)
 
 
 def _kafka(job: Job) -> KafkaNode | None:

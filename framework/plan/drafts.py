@@ -62,8 +62,8 @@ class Context:
 
     @property
     def deletes(self) -> bool:
-        """Return True if rows may be deletions."""
-        return self.job.deletes is not None
+        """Return True if objects may be deleted."""
+        return self.job.has_deletions
 
     def scoring(self, name: str) -> Scoring:
         """The scoring function called ``name``."""

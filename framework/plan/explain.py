@@ -9,7 +9,7 @@ from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.explain_parts import format_bytes, format_window, lookup_text, window_rows
 from skyband.framework.plan.graph import tables_of_query
-from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
+from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
@@ -96,12 +96,26 @@ def _intake(plan: Plan) -> list[str]:
         lines.append(
             f"         stop the run if the newest rows of a batch are more than {format_duration(intake.jump_micros)} after its others"
         )
-    unique = "checked against the window" if intake.unique == "checked" else "assumed unique"
+    twice = {"reject": "", "replace": "; a later row replaces the one there", "keep_first": "; later rows are counted as filtered"}
+    unique = f"checked against the window{twice[intake.on_duplicate]}" if intake.unique == "checked" else "assumed unique"
     lines.append(f"         id {', '.join(intake.id)} ({unique})")
-    if intake.deletes is not None:
-        lines.append(f"         rows where {canonical(intake.deletes)} delete the row with their id")
+    lines += [f"         {line}" for line in _corrections(intake)]
     keys = f"one stream per {', '.join(intake.partition_by)}" if intake.partition_by else "one global stream"
     lines += ["  |", f"pack     {keys}, {counted(plan.buckets, 'bucket')}", "  |"]
+    return lines
+
+
+def _corrections(intake: IntakeNode) -> list[str]:
+    lines = []
+    if intake.deletes is not None:
+        lines.append(f"rows where {canonical(intake.deletes)} delete the row with their id")
+    if intake.operations is not None:
+        op = intake.operations
+        does = {
+            "insert": op.insert, "replace the row with their id, or insert": op.update, "delete the row with their id": op.delete,
+        }  # fmt: skip
+        known = "; ".join(f"{', '.join(values)} {what}" for what, values in does.items() if values)
+        lines.append(f"rows by {op.column}: {known}; others are rejected")
     return lines
 
 

@@ -49,6 +49,9 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
             "partition_by": list(intake.partition_by),
             "unique": intake.unique,
             "deletes": _plain(intake.deletes),
+            # Former versions knew neither.
+            **({"on_duplicate": intake.on_duplicate} if intake.on_duplicate != "reject" else {}),
+            **({"op": _plain(intake.operations)} if intake.operations is not None else {}),
         },
         **({"lookups": {n.name: _lookup(n, intake) for n in intake.lookups}} if intake.lookups else {}),
         **(

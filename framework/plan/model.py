@@ -158,10 +158,24 @@ class ReportNode:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationNode:
+    """What the value of ``column``, as text, makes of a row; any other value, or null, rejects it (``reasons.BAD_OP``)."""
+
+    column: str
+    insert: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+
+
+OnDuplicate = Literal["reject", "replace", "keep_first"]
+
+
+@dataclass(frozen=True, slots=True)
 class IntakeNode:
     """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, those of look-ups, then derived).
 
-    ``deletes``: rows for which it is true delete the object with their id. ``whole``: columns of 64-bit whole numbers, instants and dates
+    ``deletes``: rows for which it is true delete the object with their id. ``operations``: a column says so instead (``source.op``).
+    ``on_duplicate``: what a row does whose id an alive object has. ``whole``: columns of 64-bit whole numbers, instants and dates
     that are read as int64, in which one value stands for null: rows that hold it are rejected (``reasons.INT_RANGE``).
     ``sources``: those of a stream of several sources; ``delay_micros`` is then the longest of their delays.
     ``ahead_micros``: how far event times may be ahead of the clock at which a batch is planned (None: any distance). ``jump_micros``: how
@@ -186,6 +200,13 @@ class IntakeNode:
     sources: tuple[SourceClock, ...] = ()
     ahead_micros: int | None = None
     jump_micros: int | None = None
+    on_duplicate: OnDuplicate = "reject"
+    operations: OperationNode | None = None
+
+    @property
+    def has_deletions(self) -> bool:
+        """Return True if objects may be deleted: by rows that delete, or by rows that replace them."""
+        return self.deletes is not None or self.operations is not None or self.on_duplicate == "replace"
 
     def rules_of(self, severity: Literal["warn", "reject", "fail"]) -> tuple[RowRule, ...]:
         """Return the rules of one severity, in the order of the spec."""

@@ -20,7 +20,7 @@ from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.streaming.rows import ahead, reports, tokens, vectors
+from skyband.framework.streaming.rows import ahead, operations, reports, tokens, vectors
 from skyband.framework.tables.schemas import changes_name, now_name
 
 LOOKED: Final = 1_000
@@ -85,6 +85,7 @@ def of_intake(plan: Plan, found: FirstRows, tables: Tables | None = None) -> pa.
 
 def with_reasons(plan: Plan, rows: pa.Table) -> pa.Table:
     """Return all columns of ``rows`` and the reasons of rejected rows, without checking ids and lateness. O(rows)."""
+    rows = operations.judged(rows, plan.intake.operations)
     for node in plan.intake.tokens:
         made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
         rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))

@@ -136,7 +136,7 @@ def _in_words(node: IntakeNode, reason: str, texts: Sequence[str]) -> str:
         case reasons.LATE:
             return "they arrived after the watermark had passed their time; raise source.event_time.watermark to accept them"
         case reasons.DUPLICATE_ID:
-            return f"a row in the window has the same {', '.join(node.id)} (source.id); check that these columns identify a row"
+            return f"a row in the window has the same {', '.join(node.id)} (source.id); see source.on_duplicate"
         case reasons.NULL_ID:
             return f"one of {', '.join(node.id)} (source.id) is null"
         case reasons.NULL_TIME:
@@ -154,6 +154,9 @@ def _in_words(node: IntakeNode, reason: str, texts: Sequence[str]) -> str:
             return f"a column that a query reads is -9223372036854775808, which stands for null internally, such as {_first(texts)}"
         case reasons.NO_TARGET:
             return "they delete an id that no row in the window has"
+        case reasons.BAD_OP:
+            column = node.operations.column if node.operations is not None else "the column of source.op"
+            return f"{column} is null, or a value that source.op does not list, such as {_first(texts)}"
         case reasons.BAD_FILE:
             return f"files that cannot be read, such as {_first(texts)}"
     return "see table `rejected`"

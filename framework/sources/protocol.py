@@ -35,7 +35,7 @@ class Section:
     """The part of a spec's ``source`` that the format checks. ``columns``: name in the spec -> (name in the source, type).
 
     ``secret``: the options whose values come from the environment. ``tie_break``: columns that order rows with the same event time.
-    ``deletes``: whether rows can delete other rows.
+    ``deletes``: whether rows can delete other rows. ``operation``: the column that says what a row does (``source.op``).
     """
 
     format: str
@@ -45,6 +45,8 @@ class Section:
     secret: frozenset[str] = frozenset()
     tie_break: tuple[str, ...] = ()
     deletes: bool = False
+    operation: str | None = None
+    event_time: str = ""
 
 
 @dataclass(frozen=True, slots=True)

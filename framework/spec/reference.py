@@ -41,7 +41,7 @@ _PAGES: Final = {
     "[Spec fields: queries](spec-queries.md)\nhas the others.\n\n"
     "```sh\nskyband explain specs/groups_flights.yaml\n```\n",
 }
-_SOURCE: Final = ("Source", "OneOfSources", "SourceColumn", "EventTime", "Lookup", "Validity")
+_SOURCE: Final = ("Source", "OneOfSources", "SourceColumn", "EventTime", "Operations", "Lookup", "Validity")
 _SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens", "Statistics")
 _QUERIES: Final = ("QueryWindow", "Between", "QueriesFrom")
 _SECTIONS: Final = {"Job": "The top level"}

@@ -14,7 +14,7 @@ from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.protocol import Makeup, QueryType, Question
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec_tests.tables import plain_value
-from skyband.framework.verify.brute_force.accepted import accepted, with_deletions, without_late
+from skyband.framework.verify.brute_force.accepted import accepted, with_operations, without_late
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, objects, window_of
 from skyband.framework.verify.brute_force.statistics import with_statistics
 from skyband.framework.verify.differences import instant
@@ -73,7 +73,7 @@ class Answers:
     def accepted(self, key: Key) -> tuple[Accepted, Objects]:
         """Return a key's objects, as far as results are complete."""
         if key not in self._known:
-            found = accepted(with_deletions(self.plan, self._rows), self.plan.intake, self.plan.window, {key: self.until[key]})[key]
+            found = accepted(with_operations(self.plan, self._rows), self.plan.intake, self.plan.window, {key: self.until[key]})[key]
             found = with_statistics(self.plan, found)
             self._known[key] = found, objects(self.plan, found)
         return self._known[key]
@@ -215,7 +215,8 @@ def _absence(question: Question, window: Any, mine: Accepted, seqs: Sequence[int
         if seq >= end:
             return f"its row is of {instant(arrived)}, so it had not arrived yet{boundary}"
         if question.data.deleted[seq] <= at and question.data.deleted[seq] < NEVER:
-            return f"its row was deleted at {instant(int(question.data.deleted[seq]))}{boundary}"
+            how = "replaced" if _replaced(question, mine, seq) else "deleted"
+            return f"its row was {how} at {instant(int(question.data.deleted[seq]))}{boundary}"
         if seq < first:
             ends = []
             if window.micros:
@@ -225,3 +226,11 @@ def _absence(question: Question, window: Any, mine: Accepted, seqs: Sequence[int
             when, why = min(ends)
             return f"expired at {instant(when)}: its row is of {instant(arrived)}, and {why}{boundary}"
     return None
+
+
+def _replaced(question: Question, mine: Accepted, seq: int) -> bool:
+    """Return True if a deleted object gave way to the next object, which has its id."""
+    at = next((position for _, position, deleted in mine.deletions if deleted == seq), len(mine.time))
+    if at >= len(mine.time) or mine.time[at] != mine.deleted[seq]:
+        return False
+    return all(mine.rows[c][seq].as_py() == mine.rows[c][at].as_py() for c in question.plan.intake.id)

@@ -32,6 +32,7 @@ source:
   id: [id]
   event_time: {{column: ts, watermark: {watermark}, tie_break: [side]}}
 {partition}
+{source}
 quality:
   max_rejected: 100%
   rows:
@@ -85,6 +86,7 @@ def write_spec(
     buckets: int | None = None,
     scoring: str = "",
     deletes: str = "",
+    source: str = "",
 ) -> Path:
     """The spec of a small job below ``directory``."""
     path = directory / "spec.yaml"
@@ -92,7 +94,7 @@ def write_spec(
         SPEC.format(
             job=job, directory=directory, window=window, queries=queries, watermark=watermark, max_files=max_files,
             partition="  partition_by: [grp]" if partition else "", buckets=f", buckets: {buckets}" if buckets else "", scoring=scoring,
-            deletes=deletes,
+            deletes=deletes, source=f"  {source}",
         )
     )  # fmt: skip
     return path

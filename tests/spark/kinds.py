@@ -85,6 +85,13 @@ DELETED = """\
   spread: {type: topk_groups, group: who, score: stddev(x) + var_pop(price), k: 2, window: {count: 20}}
   odd: {type: topk, scoring: odd, k: 3, where: "usual.stddev > 0.5", carry: [usual_max]}
 """
+FEED = "op: {column: side, insert: [a], update: [b], delete: [d]}"
+CORRECTED = """\
+  best20: {type: topk, scoring: high, k: 2, window: {count: 20}, carry: [x]}
+  hourly: {type: topk, scoring: plain, k: 3, every: 1 hour}
+  hot: {type: threshold, scoring: high, at_least: 12}
+  totals: {type: topk_groups, group: grp, score: sum(x), k: 2, where: y < 3}
+"""
 WHO = """\
 transform:
   - derive: {who: "if(y = 3 and x < 1, null, concat(side, cast(y as string)))", busy: "if(x = 11, null, x > 5)"}
@@ -114,6 +121,7 @@ class Kind:
 KINDS = {
     "pairs": Kind(jobs.QUERIES),
     "deletions": Kind(ranked.QUERIES + DELETED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}, sections=STATS + WHO),
+    "corrections": Kind(CORRECTED, ranked.deleting_stream, {"source": FEED}),
     "skylines": Kind(SKYLINES),
     "sets": Kind(SETS, sections=TOKENS),
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),

@@ -36,10 +36,10 @@ source:
   format: delta
   path: "{directory}/in"
   options: {{changes: "true", startingVersion: "0"}}
-  schema: {{id: bigint, amount: double, op: {{type: string, from: $change}}, at: {{type: timestamp, from: $committed}}}}
+  schema: {{id: bigint, amount: double, op: {{type: string, from: {column}}}, at: {{type: timestamp, from: $committed}}}}
   id: [id]
   event_time: {{column: at, tie_break: [op]}}
-deletes: "op = 'delete'"
+{deletes}
 window: {{time: 365 days}}
 scoring: {{amount: {{expression: amount, direction: max}}}}
 queries:
@@ -47,6 +47,11 @@ queries:
 sink: {{path: "{directory}/out"}}
 run: {{max_files: 2}}
 """
+OF_CHANGE = {"column": "$change", "deletes": "deletes: op = 'delete'"}
+OF_CHANGE_TYPE = {
+    "column": "$change_type",
+    "deletes": "  op: {column: op, insert: [insert], update: [update_postimage], delete: [delete], ignore: [update_preimage]}",
+}
 
 
 @pytest.mark.chaos
@@ -69,9 +74,10 @@ def test_rows_made_up_are_the_same_after_a_kill_and_for_verify(tmp_path: Path) -
     assert all(abs(s - (n - first) / 7) < 2e-6 for n, (_, s) in by.items()) and {k for k, _ in by.values()} == {0, 1, 2}
 
 
-def test_the_result_is_that_of_the_table_as_it_is_now(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [OF_CHANGE, OF_CHANGE_TYPE], ids=["change", "change type"])
+def test_the_result_is_that_of_the_table_as_it_is_now(tmp_path: Path, read: dict[str, str]) -> None:
     spec, path = tmp_path / "spec.yaml", str(tmp_path / "in")
-    spec.write_text(ORDERS.format(directory=tmp_path))
+    spec.write_text(ORDERS.format(directory=tmp_path, **read))
     feed = {"delta.enableChangeDataFeed": "true"}
     write_deltalake(path, pa.table({"id": pa.array(range(20)), "amount": [float(i % 7) for i in range(20)]}), configuration=feed)
 
@@ -101,7 +107,7 @@ def test_the_result_is_that_of_the_table_as_it_is_now(tmp_path: Path) -> None:
 
 def test_a_table_without_a_feed_is_refused(tmp_path: Path) -> None:
     spec, path = tmp_path / "spec.yaml", str(tmp_path / "in")
-    spec.write_text(ORDERS.format(directory=tmp_path))
+    spec.write_text(ORDERS.format(directory=tmp_path, **OF_CHANGE))
     write_deltalake(path, pa.table({"id": pa.array(range(20)), "amount": [1.0] * 20}))
     done = run_apart(spec, "--finish")
     assert done.returncode == 3 and "SKY-E301 the table does not hold the changes" in done.stderr, done.stderr

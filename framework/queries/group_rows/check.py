@@ -61,8 +61,8 @@ def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequ
 
 def _check_session(s: Scope, at: Path, query: GroupRows) -> None:
     """Check that a job with deletions has no sessions."""
-    if s.job.deletes is not None and query.window is not None and query.window.session is not None and not s.doc.bad_below(at):
-        message = "sessions cannot be used with deletes: a silence is counted from rows, which may be deleted"
+    if s.job.has_deletions and query.window is not None and query.window.session is not None and not s.doc.bad_below(at):
+        message = "sessions cannot be used with deletions: a silence is counted from rows, which may be deleted"
         s.doc.add("SKY-E117", message, s.doc.where_key(at), "use time or tumbling")
 
 

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 CHANGE: Final = "$change"
-OF_CHANGE: Final[Mapping[str, str]] = {CHANGE: "string", "$version": "bigint", "$committed": "timestamp"}
-"""Metadata of a change that ``from`` may name (its kind, ``insert`` or ``delete``, and its commit) -> its type."""
+"""The kind of change, ``insert`` or ``delete``; an update is both."""
+CHANGE_TYPE: Final = "$change_type"
+"""The kind of change as Delta names it: ``insert``, ``update_preimage``, ``update_postimage`` or ``delete``."""
+VERSION, COMMITTED = "$version", "$committed"
+OF_CHANGE: Final[Mapping[str, str]] = {CHANGE: "string", CHANGE_TYPE: "string", VERSION: "bigint", COMMITTED: "timestamp"}
+"""Metadata of a change that ``from`` may name -> its type."""
 
 
 def follows(options: Mapping[str, str]) -> bool:

@@ -11,7 +11,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import delta_columns
 from skyband.framework.sources.delta import failures
-from skyband.framework.sources.delta.change_feed import CHANGE, OF_CHANGE, follows
+from skyband.framework.sources.delta.change_feed import CHANGE, CHANGE_TYPE, COMMITTED, OF_CHANGE, VERSION, follows
 from skyband.framework.sources.files.format import path_needed
 from skyband.framework.sources.files.preflight import local_directory
 from skyband.framework.sources.first_rows import FirstRows
@@ -55,8 +55,11 @@ class DeltaFormat(SourceFormat):
         for column, (source_name, type_) in section.columns.items():
             if (wanted := OF_CHANGE.get(source_name)) not in (None, type_):
                 yield Mistake("SKY-E114", f"{source_name} is {wanted}, not {type_}", ("schema", column), f"declare {wanted}")
-        change = next((column for column, (source_name, _) in section.columns.items() if source_name == CHANGE), None)
-        if change is None:
+        named = {source_name: column for column, (source_name, _) in section.columns.items()}
+        change, change_type = named.get(CHANGE), named.get(CHANGE_TYPE)
+        if change_type is not None:
+            yield from self._change_types(section, change_type, named.get(VERSION), named.get(COMMITTED))
+        elif change is None:
             hint = f"op: {{type: string, from: {CHANGE}}} in source.schema, and deletes: op = 'delete'"
             yield Mistake("SKY-E111", f"changes of a table need a column from {CHANGE}", ("schema",), hint)
         elif not section.deletes:
@@ -64,6 +67,17 @@ class DeltaFormat(SourceFormat):
         elif change not in section.tie_break:
             said = f"'{change}' has to be in event_time.tie_break: an update takes the old row back, then brings the new one"
             yield Mistake("SKY-E111", said, ("event_time",), f"tie_break: [{change}]")
+
+    def _change_types(self, section: Section, column: str, version: str | None, committed: str | None) -> Iterator[Mistake]:
+        """Yield the mistakes of a source that reads the kinds of change as Delta names them."""
+        if section.operation != column:
+            said = f"a column from {CHANGE_TYPE} needs 'op': an update is two rows, of which the first changes nothing"
+            op = f"op: {{column: {column}, insert: [insert], update: [update_postimage], delete: [delete], ignore: [update_preimage]}}"
+            yield Mistake("SKY-E111", said, ("schema", column), op)
+        needed = [column] if section.event_time == committed else [version, column]
+        if [c for c in section.tie_break if c in needed] != needed:
+            order = ", ".join(c or f"a bigint from {VERSION}" for c in needed)
+            yield Mistake("SKY-E111", "changes of one instant need the order of the commits", ("event_time",), f"tie_break: [{order}]")
 
     def stream(
         self,

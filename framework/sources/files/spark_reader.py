@@ -19,7 +19,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import orc_columns, parquet_columns
 from skyband.framework.sources.csv import spark_reader as csv_reader
-from skyband.framework.sources.delta.change_feed import CHANGE, follows
+from skyband.framework.sources.delta.change_feed import CHANGE, CHANGE_TYPE, COMMITTED, VERSION, follows
 from skyband.framework.sources.files import preflight
 from skyband.framework.sources.files.bad_files import separator_of, why
 from skyband.framework.sources.files.listing import PATTERN, listing, marked, root_of, values_of, without_marks
@@ -217,7 +217,8 @@ def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
     if changes:
         kind = F.col("_change_type")
         change = F.when(kind.isin("delete", "update_preimage"), "delete").when(kind.isin("insert", "update_postimage"), "insert")
-        frame = frame.withColumns({CHANGE: change, "$version": F.col("_commit_version"), "$committed": F.col("_commit_timestamp")})
+        commit = {VERSION: F.col("_commit_version"), COMMITTED: F.col("_commit_timestamp")}
+        frame = frame.withColumns({CHANGE: change, CHANGE_TYPE: kind, **commit})
     return rows(frame, source, F.lit(source.written or source.relative or source.path))
 
 

@@ -173,8 +173,12 @@ def _source_format(s: Scope) -> None:
         spec = source.columns[name]
         columns[name] = ((spec.source_name if isinstance(spec, SourceColumn) else None) or name, type_)
     secret = frozenset(str(path[2]) for path in doc.variables() if path[:2] == ("source", "options") and len(path) == 3)
-    ties, deletes = source.event_time.tie_break, s.job.deletes is not None
-    for m in source_format(source.format).check(Section(source.format, source.path, source.options, columns, secret, ties, deletes)):
+    operation = source.op.column if source.op is not None else None
+    section = Section(
+        source.format, source.path, source.options, columns, secret, source.event_time.tie_break,
+        s.job.deletes is not None or operation is not None, operation, source.event_time.column,
+    )  # fmt: skip
+    for m in source_format(source.format).check(section):
         at: Path = ("source", *m.field)
         if not doc.bad(at):
             doc.add(m.code, m.message, doc.where_key(at) if m.of_name else doc.where_value(at), m.hint)

@@ -11,7 +11,8 @@ from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
 from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.queries.registry import QUERY_TYPES, query_type
+from skyband.framework.queries.registry import query_type
+from skyband.framework.spec.checks.deletions import check_deletions
 from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.checks.sources import check_source_of
 from skyband.framework.spec.checks.terms import check_terms
@@ -49,7 +50,7 @@ def check_queries(s: Scope) -> None:
         _operator(s, path, query)
         _result_columns(s, path, query)
     _tables(s)
-    _deletes(s)
+    check_deletions(s)
 
 
 def _item(query: QueryModel) -> ItemShape:
@@ -210,17 +211,3 @@ def further_tables(s: Scope) -> set[str]:
     shapes = {name: _item(query) for name, query in s.job.queries.items()}
     trajectories = {name + TRAJECTORY for name, shape in shapes.items() if shape.time_varying is not None}
     return trajectories | {name + FINAL_RESULTS for name, shape in shapes.items() if shape.closes}
-
-
-def _deletes(s: Scope) -> None:
-    if s.job.deletes is None or s.doc.bad(("deletes",)):
-        return
-    s.expression(("deletes",), s.job.deletes, ROW_SIDES, "predicate", only=s.kinds_in_source())
-    if s.job.source.unique == "assumed" and not s.doc.bad(("source", "unique")):
-        where = s.doc.where_value(("source", "unique"))
-        s.doc.add("SKY-E117", "deletes needs checked ids, since it finds rows by their ids", where, "remove 'unique'")
-    can = sorted((name for name, kind in QUERY_TYPES.all().items() if kind.takes_deletions), key=len)
-    for name, query in s.job.queries.items():
-        if query.type not in can and not s.doc.bad(("queries", name)):
-            where = s.doc.where_value(("queries", name, "type"))
-            s.doc.add("SKY-E117", f"{query.type} cannot be used with deletes", where, f"only {one_of(can).replace(' or ', ' and ')} can")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skyband.framework.spec.checks.deletions import what_deletes
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.tokens import Tokens
@@ -27,8 +28,9 @@ def check_tokens(s: Scope) -> None:
             at: Path = (*path, "min_tokens")
             where = s.doc.where_value(at) if at in s.doc.places else s.doc.where_value((*path, "max_tokens"))
             s.doc.add("SKY-E117", f"min_tokens is larger than max_tokens ({tokens.max_tokens:,}): no row would have a set", where)
-    if s.job.tokens and s.job.deletes is not None and not s.doc.bad(("tokens",)) and not s.doc.bad(("deletes",)):
-        s.doc.add("SKY-E117", "tokens cannot be used with deletes", s.doc.where_key(("tokens",)), "remove one of them")
+    found = what_deletes(s) if s.job.tokens and not s.doc.bad(("tokens",)) else None
+    if found is not None:
+        s.doc.add("SKY-E117", f"tokens cannot be used with {found[0]}", s.doc.where_key(("tokens",)), "remove one of them")
 
 
 def _check_column(s: Scope, path: Path, tokens: Tokens) -> None:

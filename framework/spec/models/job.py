@@ -108,6 +108,11 @@ class Job(Model):
     _relative_sources: tuple[tuple[str, str], ...] = PrivateAttr(())
 
     @property
+    def has_deletions(self) -> bool:
+        """Return True if objects may be deleted: by rows that delete, or by rows that replace them."""
+        return self.deletes is not None or self.source.op is not None or self.source.on_duplicate == "replace"
+
+    @property
     def variables(self) -> tuple[tuple[tuple[str | int, ...], str], ...]:
         """Return (path, text in the spec) of all values from the environment, which are never stored or shown."""
         return self._variables

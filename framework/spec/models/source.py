@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from skyband.framework.base.units import AHEAD, Duration, Name, Option, PositiveDuration, Text
@@ -49,6 +49,31 @@ class EventTime(Model):
     max_jump: PositiveDuration | None = Field(
         default=None, description="Stop the run, and write nothing of the batch, if its newest rows are further than this after its others."
     )
+
+
+def _value(value: Any) -> Any:
+    """Numbers become text, as the values of a column do; a truth value is most likely a text that YAML reads as one."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+_VALUE = r"^[^'\\]+$"
+OperationValue = Annotated[
+    str,
+    Field(pattern=_VALUE, max_length=64),
+    BeforeValidator(_value),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": _VALUE, "maxLength": 64}),
+]
+Values = tuple[OperationValue, ...]
+
+
+class Operations(Model):
+    """A change feed: a column says whether a row brings an object, changes it or deletes it."""
+
+    column: Name = Field(description="The column with the kind of change: a text or a whole number.")
+    insert: Values = Field(default=(), description="Values of rows that bring an object. See on_duplicate for an id in the window.")
+    update: Values = Field(default=(), description="Values of rows that replace the object of their id, or bring it if there is none.")
+    delete: Values = Field(default=(), description="Values of rows that delete the object of their id.")
+    ignore: Values = Field(default=(), description="Values of rows that are counted as filtered. Any other value rejects its row.")
 
 
 def _source_format(value: Any) -> str:
@@ -109,8 +134,14 @@ class Source(Model):
     event_time: EventTime = Field(description="When a row happened.")
     partition_by: tuple[Name, ...] = Field(default=(), description="Key columns: every combination of their values is a separate stream.")
     unique: Literal["checked", "assumed"] = Field(
-        default="checked", description="checked: reject rows whose id is already in the window; assumed: skip this check."
+        default="checked", description="checked: look for each row's id in the window (see on_duplicate); assumed: skip this check."
     )
+    on_duplicate: Literal["reject", "replace", "keep_first"] = Field(
+        default="reject",
+        description="For a row whose id is in the window: reject it, replace the older row, or keep the older row and count the new one "
+        "as filtered.",
+    )
+    op: Operations | None = Field(default=None, description="For a change feed: the column with the kind of change, and its values.")
     on_bad_file: Literal["stop", "reject"] = Field(
         default="stop", description="For a file that cannot be read: stop the run, or reject the file as one row of table rejected."
     )

@@ -56,7 +56,7 @@ class OperatorHost:
     def __init__(self, config: HostConfig, codes: TextCodes | None = None) -> None:
         self.window = config.window
         self.operators = config.operators
-        self.deletes = bool(config.intake.deletes)
+        self.deletes = config.intake.has_deletions
         # Ids of the whole window are needed to know a row that comes twice: apart only if nothing else of the window is kept.
         apart = only_retained(config.operators, config.statistics)
         self.hashes = list(ID_HASHES) if config.intake.unique == "checked" else []

@@ -12,10 +12,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skyband.framework.streaming.bucket.operations import DELETE, INSERT, REJECT, REPLACE
 from skyband.operators.base import NEVER, NULL, Window
 from skyband.operators.jit import jit
 
 I64 = npt.NDArray[np.int64]
+I8 = npt.NDArray[np.int8]
 Bool = npt.NDArray[np.bool_]
 
 MAX_KEYS = 1 << 23
@@ -28,6 +30,8 @@ HASH_1, HASH_2, KEY, SEQ, TIME = range(5)
 
 DELETED = 1 << 62
 """In place of the seq of an id's newest object: it has been deleted."""
+
+_EVERY_ROW_INSERTS: Final = np.empty(0, np.int8)
 
 
 @jit
@@ -65,11 +69,13 @@ def _refill_slots(d1: I64, d2: I64, known: int, slots: I64) -> None:
 
 @jit
 def _accept(
-    key: I64, time: I64, h1: I64, h2: I64, deletes: Bool, next_seq: I64, count: int, micros: int, table: I64, seq: I64, target: I64
+    key: I64, time: I64, h1: I64, h2: I64, operation: I8, on_duplicate: int, next_seq: I64, count: int, micros: int, table: I64,
+    seq: I64, target: I64,
 ) -> int:  # fmt: skip
-    """Rows in canonical order: seq[i] = the row's number, or -1 if an alive object has its id. Returns the table's new entries.
+    """Rows in canonical order: seq[i] = the row's number, or -1 if an alive object keeps its id. Returns the table's new entries.
 
-    A row with ``deletes[i]`` (shape (0,): none) takes no number: target[i] = the number of the alive object with its id, or -1.
+    target[i] = the number of the object that the row deletes or replaces. A deletion takes no number; without an object its target is -1.
+    ``operation`` has shape (0,) if every row inserts.
     """
     mask = len(table) - 1
     new = 0
@@ -84,15 +90,18 @@ def _accept(
             alive = False
         if alive and micros > 0 and time[i] - table[at, TIME] >= micros:
             alive = False
-        if len(deletes) and deletes[i]:
+        does = operation[i] if len(operation) else INSERT
+        if does == DELETE:
             seq[i] = -1
             target[i] = before if alive else -1
             if alive:
                 table[at, SEQ] = DELETED
             continue
         if alive:
-            seq[i] = -1
-            continue
+            if does == INSERT and on_duplicate != REPLACE:
+                seq[i] = -1
+                continue
+            target[i] = before
         if before < 0:
             new += 1
         table[at, HASH_1] = h1[i]
@@ -227,11 +236,13 @@ class Ids:
     table: I64 = field(default_factory=lambda: _no_entries(64))
     """Shape (a power of two, 5): by row, for one place in memory is looked up at once."""
 
-    def accept(self, keys: Keys, key: I64, time: I64, h1: I64, h2: I64, until: int, deletes: Bool | None = None) -> tuple[I64, I64]:
+    def accept(
+        self, keys: Keys, key: I64, time: I64, h1: I64, h2: I64, until: int, operation: I8 = _EVERY_ROW_INSERTS, on_duplicate: int = REJECT
+    ) -> tuple[I64, I64]:
         """(seq, target) of each row (canonical order). Advances ``keys.next_seq``. O(n) expected.
 
-        seq is -1 where an object with the row's id is alive, and for rows that ``deletes`` marks as deletions: their target is the seq
-        of the alive object with their id, or -1. Everywhere else target is NULL.
+        ``operation`` and ``on_duplicate`` as in ``operations``. seq is -1 where an object with the row's id is alive and stays, and for
+        deletions. target is the seq of the alive object that a row deletes or replaces, -1 for a deletion without one; else NULL.
         """
         seq, target = np.empty(len(key), np.int64), np.full(len(key), NULL)
         single, at = keys.known == 1, 0
@@ -242,9 +253,8 @@ class Ids:
             self._reserve(keys, len(key[part]), int(time[part.start]) if single else until)
             self.used += int(
                 _accept(
-                    key[part], time[part], h1[part], h2[part], np.empty(0, np.bool_) if deletes is None else deletes[part], keys.next_seq,
-                    self.window.count or 0, self.window.micros or 0,
-                    self.table, seq[part], target[part],
+                    key[part], time[part], h1[part], h2[part], operation[part], on_duplicate, keys.next_seq,
+                    self.window.count or 0, self.window.micros or 0, self.table, seq[part], target[part],
                 )
             )  # fmt: skip
         return seq, target

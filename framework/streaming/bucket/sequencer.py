@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.base.messages import ACCEPTED, DELETED, HEADS, NEWEST, PENDING, REJECTED
-from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
+from skyband.framework.base.messages import ACCEPTED, DELETED, HEADS, KEPT_FIRST, NEWEST, PENDING, REJECTED, REPLACED
+from skyband.framework.base.reasons import DUPLICATE_ID, FILTERED, LATE, NO_TARGET
 from skyband.framework.sources.protocol import ORIGIN
-from skyband.framework.streaming.bucket.deletions import DELETES, Deletions
+from skyband.framework.streaming.bucket.deletions import Deletions
+from skyband.framework.streaming.bucket.operations import KEEP_FIRST, OPERATION, Operations
 from skyband.framework.streaming.bucket.sequence import Ids, Keys, number_rows
 from skyband.framework.streaming.bucket.store import Segment, distinct, split_address
 from skyband.framework.streaming.rows import blocks, rejects
@@ -30,15 +31,17 @@ from skyband.framework.tables.key_numbers import order_by
 from skyband.operators.base import NEVER, NULL
 
 I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
 
 _STAMP = pa.timestamp("us", "UTC")
 
 
 @dataclass(slots=True)
 class Sequenced:
-    """Accepted rows in canonical order, arrays of shape (rows,): dense key, time in microseconds, position in the key's order, target.
+    """What accepted rows do, in canonical order. Arrays of shape (n,): dense key, microseconds, position in the key's order, target.
 
-    A deletion has seq -1 and the seq of the object it deletes as its target; the others' is NULL.
+    A deletion has seq -1 and the seq of the object it deletes as its target; the others' is NULL. A row that replaces an object is a
+    deletion, then a new object.
     """
 
     key: I64
@@ -60,7 +63,8 @@ class Sequencer:
         self.until = -NEVER
         self.pending = self.schema.empty_table()
         self.ids = Ids(config.window) if config.intake.unique == "checked" else None
-        self.deletions = Deletions(config.intake.deletes, config.texts, config.window)
+        self.operations = Operations(config.intake, config.texts)
+        self.deletions = Deletions(config.intake.has_deletions, config.window)
         self._waited = 0
         self._touched: list[I64] = []
         """Keys that have got rows since ``heads`` rows were last sent."""
@@ -101,13 +105,13 @@ class Sequencer:
         return rows.filter(ready), limit
 
     def sequence(self, rows: pa.Table, codes: TextCodes, out: Outbox) -> Sequenced:
-        """The accepted of ``rows`` in canonical order; duplicates and deletions of nothing go to ``rejected``."""
+        """What the accepted of ``rows`` do, in canonical order; duplicates and deletions of nothing go to ``rejected``."""
         if not rows.num_rows:
             empty = np.empty(0, np.int64)
             return Sequenced(empty, empty, empty, empty, rows)
         time = micros(rows[self.intake.event_time])
         key = self._key(rows)
-        rows = self.deletions.marked(rows, codes)
+        rows = self.operations.marked(rows, codes)
         order = canonical_order(key, time, rows, self._tie_columns)
         if not np.array_equal(order, np.arange(len(order))):
             key, time, rows = key[order], time[order], rows.take(pa.array(order))
@@ -116,9 +120,14 @@ class Sequencer:
             target = np.full(len(seq), NULL)
         else:
             hashes = ints(rows[ID_HASHES[0]]), ints(rows[ID_HASHES[1]])
-            seq, target = self.ids.accept(self.keys, key, time, *hashes, self.until, self.deletions.of(rows))
+            what = self.operations
+            seq, target = self.ids.accept(self.keys, key, time, *hashes, self.until, what.of(rows), what.on_duplicate)
             for reason, bad in ((DUPLICATE_ID, (seq < 0) & (target == NULL)), (NO_TARGET, target == -1)):
-                if bad.any():
+                if not bad.any():
+                    continue
+                if reason == DUPLICATE_ID and what.on_duplicate == KEEP_FIRST:
+                    out.counts[FILTERED] = out.counts[KEPT_FIRST] = int(bad.sum())
+                else:
                     self._reject(rows.filter(pa.array(bad)), reason, out)
             good = (seq >= 0) | (target >= 0)
             if not good.all():
@@ -129,6 +138,9 @@ class Sequencer:
         out.counts[ACCEPTED] = len(seq)
         if not made.all():
             out.counts[DELETED] = int((~made).sum())
+        if self.deletions.active and (replaces := made & (target >= 0)).any():
+            out.counts[REPLACED] = int(replaces.sum())
+            return _two_events(Sequenced(key, time, seq, target, rows), replaces)
         return Sequenced(key, time, seq, target, rows.combine_chunks())
 
     def close(self, taken: Sequenced, limit: int, bucket: int, out: Outbox, whole: bool) -> None:
@@ -170,7 +182,7 @@ class Sequencer:
             self.key_rows = [pa.concat_tables(self.key_rows).combine_chunks()]
             values["key_rows"] = blocks.table_bytes(self.key_rows[0])
         values["pending"] = blocks.table_bytes(self.pending)
-        if self.intake.deletes:
+        if self.intake.has_deletions:
             values["deleted"] = blocks.arrays_bytes(self.deletions.arrays(self.keys.next_seq, self.until))
         return values
 
@@ -223,8 +235,18 @@ class Sequencer:
     def _order_columns(self) -> list[str]:
         intake = self.intake
         # The rest by name: their order in the spec must not matter.
-        names = [*intake.tie_break, *intake.id, *([DELETES] if intake.deletes else []), *sorted(f.name for f in intake.fields)]
+        operation = [OPERATION] if intake.deletes is not None or intake.operations is not None else []
+        names = [*intake.tie_break, *intake.id, *operation, *sorted(f.name for f in intake.fields)]
         return [n for n in dict.fromkeys(names) if n != intake.event_time and n not in intake.partition_by]
+
+
+def _two_events(taken: Sequenced, replaces: Bool) -> Sequenced:
+    """Return ``taken`` with a deletion before each row that ``replaces`` an object. O(rows)."""
+    at = np.repeat(np.arange(len(replaces)), np.where(replaces, 2, 1))
+    deletion = np.append(at[1:] == at[:-1], False)
+    seq = np.where(deletion, -1, taken.seq[at])
+    target = np.where(seq < 0, taken.target[at], NULL)
+    return Sequenced(taken.key[at], taken.time[at], seq, target, taken.rows.take(pa.array(at)).combine_chunks())
 
 
 def canonical_order(key: I64, time: I64, table: pa.Table, tie_columns: list[str]) -> I64:

@@ -28,7 +28,7 @@ from skyband.framework.base.messages import (
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASON, STOPS, count_name
 from skyband.framework.base.types import STAMP
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming.rows import ahead, blocks, rejects, reports, tokens, vectors
+from skyband.framework.streaming.rows import ahead, blocks, operations, rejects, reports, tokens, vectors
 from skyband.framework.streaming.rows.config import CAPPED, KEY_HASHES, WARNED, WATERMARK, HostConfig
 from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.rows.source_clocks import with_contributions
@@ -121,6 +121,7 @@ class Pack:
         if CAPPED in table.column_names or self.config.intake.sources:
             names = [*names, CAPPED]
         table = ahead.judged(table, self.config.intake, self._clock(), self.config.recorded)
+        table = operations.judged(table, self.config.intake.operations)
         table = reports.judged(
             vectors.judged(self._with_tokens(table), self.config.intake.vectors), self.config.intake.reports, self.config.texts
         )

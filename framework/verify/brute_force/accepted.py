@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON, TOO_FAR_AHEAD
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.streaming.bucket.deletions import DELETES
+from skyband.framework.streaming.bucket.operations import DELETE, INSERT, OPERATION, UPDATE
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.taken_rows import taken_rows
-from skyband.framework.streaming.rows import rejects, reports, tokens, vectors
+from skyband.framework.streaming.rows import operations, rejects, reports, tokens, vectors
 from skyband.framework.verify.brute_force.expressions import holds
 from skyband.framework.verify.brute_force.objects import Accepted, values_of
 from skyband.operators.base import Window
@@ -31,6 +31,8 @@ def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -
     """Return all rows read from the source so far that the intake passes. Raises SkybandError SKY-E301 if they cannot be read again."""
     rows = taken_rows(spark, plan, layout, job).where(f"{REASON} is null")
     found = rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
+    if plan.intake.operations is not None:
+        found = found.filter(pc.is_null(operations.reasons(plan.intake.operations, found)))
     for node in plan.intake.tokens:
         found = found.filter(pc.is_null(tokens.reasons(node, tokens.sets(node, found[node.column], tokens.key_of("")))))
     for vector in plan.intake.vectors:
@@ -56,19 +58,23 @@ def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
     return rows.filter(pa.array(keep))
 
 
-def with_deletions(plan: Plan, rows: pa.Table) -> pa.Table:
-    """Return ``rows`` with a column that marks deletions, if the spec has ``deletes``."""
-    node = plan.intake.deletes
-    if node is None:
-        return rows
-    values = {c.name: values_of(rows[c.name], c.kind) for c in attributes(node)}
-    return rows.append_column(DELETES, pa.array(np.broadcast_to(holds(node)(values, values), rows.num_rows)))
+def with_operations(plan: Plan, rows: pa.Table) -> pa.Table:
+    """Return ``rows`` with a column that says what each does, if not every row inserts."""
+    node, feed = plan.intake.deletes, plan.intake.operations
+    if node is not None:
+        values = {c.name: values_of(rows[c.name], c.kind) for c in attributes(node)}
+        deletes = np.broadcast_to(holds(node)(values, values), rows.num_rows)
+        return rows.append_column(OPERATION, pa.array([DELETE if d else INSERT for d in deletes], pa.int8()))
+    if feed is not None:
+        does = {**dict.fromkeys(feed.insert, INSERT), **dict.fromkeys(feed.update, UPDATE), **dict.fromkeys(feed.delete, DELETE)}
+        return rows.append_column(OPERATION, pa.array([does[str(v)] for v in rows[feed.column].to_pylist()], pa.int8()))
+    return rows
 
 
 def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], Accepted]:
     """Return the accepted objects of the keys in ``until`` (key -> last complete instant, microseconds), in order, without duplicates.
 
-    A deletion ends the life of an object; one without a target is left out.
+    A deletion ends the life of an object, and so does a row that replaces it; a deletion without a target is left out.
     """
     keys = [rows[n].to_pylist() for n in node.partition_by]
     times = rows[node.event_time].cast(pa.int64()).to_pylist()
@@ -76,8 +82,8 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
     for i, key in enumerate(zip(*keys, strict=True) if keys else [()] * len(times)):
         if key in members and times[i] <= until[key]:
             members[key].append(i)
-    deletes = [DELETES] if node.deletes is not None else []
-    names = dict.fromkeys([*node.tie_break, *node.id, *deletes, *sorted(f.name for f in node.fields)])
+    operation = [OPERATION] if OPERATION in rows.column_names else []
+    names = dict.fromkeys([*node.tie_break, *node.id, *operation, *sorted(f.name for f in node.fields)])
     columns = [n for n in names if n != node.event_time]
     compared = rejects.comparable(rows)
     out = {}
@@ -107,7 +113,7 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
     if node.unique == "assumed":
         return Accepted(key, rows.take(pa.array(order, pa.int64())), [times[i] for i in order], {})
     names = list(zip(*[rows[n].to_pylist() for n in node.id], strict=True))
-    deletes = rows[DELETES].to_pylist() if node.deletes is not None else [False] * rows.num_rows
+    operation = rows[OPERATION].to_pylist() if OPERATION in rows.column_names else [INSERT] * rows.num_rows
     alive: deque[tuple[int, int]] = deque()  # (row, seq) of the window, with deleted ones, which still count
     holder: dict[tuple[Any, ...], int] = {}  # id -> seq of the live object with that id
     deleted: dict[int, int] = {}
@@ -123,16 +129,18 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
     for i in order:
         while alive and window.micros and times[alive[0][0]] + window.micros <= times[i]:
             leave()
-        if deletes[i]:
-            if names[i] in holder:
-                seq = holder.pop(names[i])
-                deleted[seq] = times[i]
-                deletions.append((times[i], len(kept), seq))
-            else:
-                rejected[NO_TARGET].append(i)
+        replaces = operation[i] == UPDATE or node.on_duplicate == "replace"
+        if names[i] in holder and (operation[i] == DELETE or replaces):
+            seq = holder.pop(names[i])
+            deleted[seq] = times[i]
+            deletions.append((times[i], len(kept), seq))
+        elif names[i] in holder:
+            if node.on_duplicate == "reject":
+                rejected[DUPLICATE_ID].append(i)
             continue
-        if names[i] in holder:
-            rejected[DUPLICATE_ID].append(i)
+        elif operation[i] == DELETE:
+            rejected[NO_TARGET].append(i)
+        if operation[i] == DELETE:
             continue
         holder[names[i]] = len(kept)
         alive.append((i, len(kept)))

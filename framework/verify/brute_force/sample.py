@@ -21,14 +21,14 @@ from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
 from skyband.framework.plan.model import LogicalQuery, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.registry import query_type
-from skyband.framework.streaming.bucket.deletions import DELETES
+from skyband.framework.streaming.bucket.operations import OPERATION
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows import rejects
 from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.tables.schemas import identity_columns
 from skyband.framework.verify.brute_force import instants
-from skyband.framework.verify.brute_force.accepted import accepted, source_rows, with_deletions, without_late
+from skyband.framework.verify.brute_force.accepted import accepted, source_rows, with_operations, without_late
 from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.brute_force.compare_changes import (
     compare_head,
@@ -152,7 +152,7 @@ class _Comparison:
         self.budget = budget
         self.found = Compared(of_keys=len(stored.until))
         self.rejected_rows = RejectedRows(stored, rows)
-        self.rows = with_deletions(self.plan, without_late(rows, stored.table("rejected")))
+        self.rows = with_operations(self.plan, without_late(rows, stored.table("rejected")))
         self.queries = [_Query(stored, q) for q in self.plan.queries]
         self.room = Room()
         keys = sorted(stored.until, key=repr)
@@ -332,7 +332,7 @@ class RejectedRows:
     def take(self, mine: Accepted) -> None:
         """Add the rows of a key that are no objects."""
         for reason, rows in mine.rejected.items():
-            plain = rows.select([n for n in rows.column_names if n != DELETES])
+            plain = rows.select([n for n in rows.column_names if n != OPERATION])
             self._expected += Counter((reason, text) for text in rejects.json_rows(plain.combine_chunks()).to_pylist())
 
     def differences(self, complete: bool) -> Iterator[Difference]:

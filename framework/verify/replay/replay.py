@@ -194,7 +194,7 @@ def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) ->
     query, plan = stream.query, stream.stored.plan
     window = window_for(query, key)
     capped = query_type(query.type).limits(plan, query, query.asked[0] if query.asked else None).most_of_row is not None
-    rules = Rules(window, bool(query.every_micros), plan.intake.deletes is not None, query.item.varies, capped)
+    rules = Rules(window, bool(query.every_micros), plan.intake.has_deletions, query.item.varies, capped)
     clock = clocks.of(key_of(plan, query, key))
     seqs, times = clocks.parts(query.name)
     for _, group in groupby(rows, key=stream.step.__getitem__):

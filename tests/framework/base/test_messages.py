@@ -61,7 +61,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
         getattr(reasons, n)
         for n in (
             "PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE", "TOO_FAR_AHEAD", "INT_RANGE",
-            "BAD_FILE",
+            "BAD_OP", "BAD_FILE",
         )
     }  # fmt: skip
     begun = {"rule:<name>", "empty_set:<name>", "large_set:<name>", "null_object:<column>", "bad_vector:<column>", "no_update:<column>"}
@@ -81,8 +81,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
     comments = {f.name: f.metadata[b"comment"].decode() for s in (fixed_schema("rejected"), fixed_schema("runs")) for f in s}
     assert comments["reason"] == (
         "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, null_object:<column>, empty_set:<name>, "
-        "large_set:<name>, bad_file, time_range, int_range, bad_vector:<column>, no_update:<column>, no_match:<name>"
-        "large_set:<name>, bad_file, time_range, too_far_ahead, int_range, bad_vector:<column>, no_update:<column>"
+        "large_set:<name>, bad_file, time_range, too_far_ahead, int_range, bad_op, bad_vector:<column>, no_update:<column>, no_match:<name>"
     )
     assert {n: c for n, c in comments.items() if n.startswith("rejected_")} == {
         "rejected_parse": "rejected: not parsable",

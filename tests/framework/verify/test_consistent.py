@@ -22,6 +22,7 @@ QUERIES = [
         "pairs": ("far3", "near4", "hourly"),
         "deletions": ("best20", "hot", "totals", "ends", "busy", "varied", "cents", "paid", "spread", "odd"),
         "keyed": ("far5", "parted", "best", "many", "limits", "sky", "odd"),
+        "corrections": ("best20", "hot"),
         "skylines": ("hourly", "band"),
         "sets": ("twins", "angles", "alike", "seen", "close", "apart", "next"),
         "loyalty": ("loyal", "fresh", "steady", "slowly"),
@@ -77,6 +78,7 @@ GROUPS = [*DELETED, *(("groups", name) for kind, name in QUERIES if kind == "gro
 UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band")]
 CARRYING = [
     ("deletions", "hot"),
+    ("corrections", "best20"),
     ("keyed", "far5"),
     ("keyed", "best"),
     ("keyed", "many"),
@@ -189,7 +191,9 @@ def test_partners_that_are_not_the_best_are_found(jobs: Jobs, tmp_path: Path, wh
     assert result.at == consistent.instant(step[0]["changed_at"])
 
 
-@pytest.mark.parametrize(("kind", "reason"), [("keyed", "late"), ("keyed", "duplicate_id"), ("deletions", "no_target")])
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("keyed", "late"), ("keyed", "duplicate_id"), ("deletions", "no_target"), ("corrections", "duplicate_id")]
+)
 @pytest.mark.parametrize("more", [False, True])
 def test_rejected_rows_that_are_gone_or_made_up_are_found(jobs: Jobs, tmp_path: Path, kind: str, reason: str, more: bool) -> None:
     """With the counts of ``runs`` that go with them."""

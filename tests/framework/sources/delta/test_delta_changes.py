@@ -56,6 +56,39 @@ def test_what_it_refuses(text: str, code: str, said: str) -> None:
     assert errors[0][0] == code and said in errors[0][1], errors
 
 
+FEED = "op: {column: op, insert: [insert], update: [update_postimage], delete: [delete], ignore: [update_preimage]}"
+
+
+def typed(other: str = "", ties: str = "op", feed: str = FEED) -> str:
+    """A spec that reads the kinds of change as Delta names them."""
+    text = spec(other=other, ties=ties).replace("$change", "$change_type").replace("deletes: \"op = 'delete'\"\n", "")
+    return text.replace("  id: [ident]\n", f"  id: [ident]\n  {feed}\n")
+
+
+VERSION_AND_TIME = ", v: {type: bigint, from: $version}, own: timestamp"
+
+
+@pytest.mark.parametrize(
+    "text", [typed(), typed(VERSION_AND_TIME, "v, op"), typed(VERSION_AND_TIME, "v, op").replace("column: at", "column: own")]
+)
+def test_kinds_of_change_as_delta_names_them(text: str) -> None:
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (typed(ties=""), "the order of the commits"),
+        (typed(VERSION_AND_TIME, "op, v").replace("column: at", "column: own"), "the order of the commits"),
+        (typed(", own: timestamp").replace("column: at", "column: own"), "the order of the commits"),
+        (typed(feed="on_duplicate: replace"), "needs 'op'"),
+    ],
+)
+def test_kinds_of_change_need_their_meaning_and_order(text: str, said: str) -> None:
+    errors = found(text)
+    assert [e[0] for e in errors] == ["SKY-E111"] and said in errors[0][1], errors
+
+
 def test_a_table_without_a_feed_is_told() -> None:
     error = DeltaFormat().failure("[DELTA_MISSING_CHANGE_DATA] Error getting change data for range [0 , 3]", None)
     assert error is not None and error.code == "SKY-E301" and "delta.enableChangeDataFeed" in str(error.hint)

@@ -84,8 +84,8 @@ def test_an_open_mapping_keeps_what_it_does_not_know_even_without_a_value() -> N
 
 def test_fields_have_homes_where_their_place_is_fixed() -> None:
     assert [place for place, _ in homes(Job)] == [
-        "the top level", "source", "source.event_time", "quality", "quality.rows", "quality.runs", "window", "sink", "sink.kafka", "run",
-        "schedule", "schedule.retries", "tests",
+        "the top level", "source", "source.event_time", "source.op", "quality", "quality.rows", "quality.runs", "window", "sink",
+        "sink.kafka", "run", "schedule", "schedule.retries", "tests",
     ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.load import validate_file
+from skyband.framework.streaming.bucket.operations import DELETE, INSERT, UPDATE
 from tests.framework.streaming.bucket.test_bucket import MINUTE, drive
 from tests.oracles.topk import Event, Query, replay
 from tests.seeds import cases
@@ -51,6 +52,19 @@ sink: {{path: out}}
 """
 WINDOWS = {"{count: 4}": "{count: 2}", "{time: 9 minutes}": "{time: 3 minutes}", "{count: 5, time: 6 minutes}": "{count: 3}"}
 
+FEED = "op: {column: side, insert: [u, v], update: [w], delete: [d]}"
+MODES = {
+    "plain": "", "deletes": "deletes: side = 'd'", "replace": "  on_duplicate: replace", "keep_first": "  on_duplicate: keep_first",
+    "deletes and replace": "  on_duplicate: replace\ndeletes: side = 'd'", "feed": f"  {FEED}",
+    "feed that keeps the first": f"  {FEED}\n  on_duplicate: keep_first",
+}  # fmt: skip
+DOES = {mode: {"d": DELETE} if "deletes:" in text else {"w": UPDATE, "d": DELETE} if "op:" in text else {} for mode, text in MODES.items()}
+"""What rows with a value of side do, where they do not insert."""
+CASES = [
+    *((window, mode) for window in WINDOWS for mode in ("plain", "deletes")),
+    *zip([*WINDOWS, *WINDOWS], [m for m in MODES if m not in ("plain", "deletes")], strict=False),
+]
+
 # (name, weights of x and id, k, least and most x, only side u); e ranks the smallest first.
 MANY = [
     ("a", (1.0, 0.0), 2, None, None, False),
@@ -85,17 +99,17 @@ def write_tables(directory: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Plan]:
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Plan]:
     directory = Path(tmp_path_factory.mktemp("specs"))
     write_tables(directory)
     made = {}
     for window, small in WINDOWS.items():
-        for deletes in (False, True):
+        for mode, section in MODES.items():
             path = directory / "spec.yaml"
-            path.write_text(SPEC.format(window=window, small=small, deletes="deletes: side = 'd'" if deletes else ""))
+            path.write_text(SPEC.format(window=window, small=small, deletes=section))
             job, errors = validate_file(str(path), {})
             assert job is not None and not errors, [e.render() for e in errors]
-            made[window, deletes] = compile_job(job)
+            made[window, mode] = compile_job(job)
     return made
 
 
@@ -105,14 +119,13 @@ row = st.tuples(
 streams = st.lists(row, min_size=1, max_size=25).map(lambda rows: sorted(rows, key=lambda r: (r[0], r[1])))
 
 
-@pytest.mark.parametrize("deletes", [False, True])
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(("window", "mode"), CASES)
 @settings(max_examples=cases(25))
 @given(rows=streams, cuts=st.lists(st.integers(1, 9), max_size=6))
 def test_cuts_and_restarts_leave_no_trace(
-    plans: dict[tuple[str, bool], Plan], window: str, deletes: bool, rows: list[Any], cuts: list[int]
+    plans: dict[tuple[str, str], Plan], window: str, mode: str, rows: list[Any], cuts: list[int]
 ) -> None:
-    plan = plans[window, deletes]
+    plan = plans[window, mode]
     batches, i = [], 0
     for n in [*cuts, len(rows)]:
         # Rows of one instant stay in one batch: without a watermark's delay the others would be late.
@@ -126,22 +139,21 @@ def test_cuts_and_restarts_leave_no_trace(
     assert drive(plan, batches, restore=True) == whole
 
 
-@pytest.mark.parametrize("deletes", [False, True])
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(("window", "mode"), CASES)
 @settings(max_examples=cases(40))
 @given(rows=streams)
 def test_changes_and_rejected_rows_are_those_of_the_definition(
-    plans: dict[tuple[str, bool], Plan], window: str, deletes: bool, rows: list[Any]
+    plans: dict[tuple[str, str], Plan], window: str, mode: str, rows: list[Any]
 ) -> None:
-    plan = plans[window, deletes]
+    plan = plans[window, mode]
     got = drive(plan, [rows], restore=False)
     until = max(r[0] for r in rows) * MINUTE + 1000
     rejected = []
     expected: dict[str, list[Any]] = {q.name: [] for q in plan.queries}
     for grp in "pq":
         mine = [r for r in rows if r[2] == grp]
-        mine.sort(key=lambda r: (r[0], r[1], deletes and r[4] == "d", r[4], (r[3] is not None, r[3])))
-        objects, events, wrong = accepted(mine, plan, deletes)
+        mine.sort(key=lambda r: (r[0], r[1], DOES[mode].get(r[4], 0), r[4], (r[3] is not None, r[3])))
+        objects, events, wrong = accepted(mine, plan, mode)
         rejected += wrong
         for query in plan.queries:
             for name, score, asked in questions(query):
@@ -161,7 +173,7 @@ def test_changes_and_rejected_rows_are_those_of_the_definition(
     assert sorted(r["reason"] for r in got.get("rejected", [])) == sorted(rejected)
 
 
-def accepted(mine: list[Any], plan: Plan, deletes: bool) -> tuple[list[Any], list[tuple[Any, int | None]], list[str]]:
+def accepted(mine: list[Any], plan: Plan, mode: str) -> tuple[list[Any], list[tuple[Any, int | None]], list[str]]:
     """(objects by seq, events as (row, target of a deletion), reasons of rejected rows) of one key's rows in order."""
     objects: list[Any] = []
     gone: set[int] = set()
@@ -173,17 +185,19 @@ def accepted(mine: list[Any], plan: Plan, deletes: bool) -> tuple[list[Any], lis
             s for s, o in enumerate(objects)
             if o[1] == r[1] and s not in gone and not (count and s < len(objects) - count) and not (span and (r[0] - o[0]) * MINUTE >= span)
         ]  # fmt: skip
-        if deletes and r[4] == "d":
-            if not alive:
-                rejected.append("no_target")
-                continue
-            gone.add(alive[0])
-            events.append((r, alive[0]))
-        elif alive:
-            rejected.append("duplicate_id")
-        else:
+        does = DOES[mode].get(r[4], INSERT)
+        if alive and does == INSERT and plan.intake.on_duplicate != "replace":
+            if plan.intake.on_duplicate == "reject":
+                rejected.append("duplicate_id")
+            continue
+        for s in alive:
+            gone.add(s)
+            events.append((r, s))
+        if does != DELETE:
             events.append((r, None))
             objects.append(r)
+        elif not alive:
+            rejected.append("no_target")
     return objects, events, rejected
 
 
@@ -242,8 +256,8 @@ def micros(at: Any) -> int:
     return pa.scalar(at, pa.timestamp("us", "UTC")).cast(pa.int64()).as_py()  # type: ignore[no-any-return]
 
 
-def test_tables_get_the_operator_that_costs_least(plans: dict[tuple[str, bool], Plan]) -> None:
-    found = {o.name: type(o.operator).__name__ for o in plans["{count: 4}", False].operators}
+def test_tables_get_the_operator_that_costs_least(plans: dict[tuple[str, str], Plan]) -> None:
+    found = {o.name: type(o.operator).__name__ for o in plans["{count: 4}", "plain"].operators}
     assert (found["many"], found["few"], found["centred"], found["levels"], found["alerts"]) == (
         "ManyTopK", "SideBySide", "SideBySide", "Threshold", "ManyThreshold",
     )  # fmt: skip

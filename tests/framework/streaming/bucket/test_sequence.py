@@ -8,17 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.framework.streaming.bucket import sequence
+from skyband.framework.streaming.bucket.operations import DELETE, INSERT, KEEP_FIRST, REJECT, REPLACE, UPDATE
 from skyband.framework.streaming.bucket.sequence import Ids, Keys, number_rows
 from skyband.operators.base import NEVER, NULL, Window
 
-Row = tuple[int, int, int, bool]
+Row = tuple[int, int, int, int]
 
 
-def by_definition(rows: list[Row], window: Window) -> list[tuple[int, int]]:
-    """(seq, target) of every row (key, time, id, deletes): -1 for a duplicate; for a deletion seq -1 and its target or -1."""
+def by_definition(rows: list[Row], window: Window, on_duplicate: int) -> list[tuple[int, int]]:
+    """(seq, target) of every row (key, time, id, operation): seq -1 for a duplicate; for a deletion seq -1 and its target or -1."""
     out = []
     objects: dict[int, list[list[int]]] = {}  # key -> [time, id, deleted] by seq
-    for key, time, ident, deletes in rows:
+    for key, time, ident, operation in rows:
         mine = objects.setdefault(key, [])
         alive = [
             seq
@@ -28,14 +29,16 @@ def by_definition(rows: list[Row], window: Window) -> list[tuple[int, int]]:
             and not (window.count and seq < len(mine) - window.count)
             and not (window.micros and time - at >= window.micros)
         ]
-        if deletes:
-            out.append((-1, alive[-1] if alive else -1))
-            if alive:
-                mine[alive[-1]][2] = 1
-        elif alive:
+        assert len(alive) < 2
+        if alive and operation == INSERT and on_duplicate != REPLACE:
             out.append((-1, NULL))
+            continue
+        for seq in alive:
+            mine[seq][2] = 1
+        if operation == DELETE:
+            out.append((-1, alive[0] if alive else -1))
         else:
-            out.append((len(mine), NULL))
+            out.append((len(mine), alive[0] if alive else NULL))
             mine.append([time, ident, 0])
     return out
 
@@ -43,26 +46,29 @@ def by_definition(rows: list[Row], window: Window) -> list[tuple[int, int]]:
 windows = st.builds(Window, st.one_of(st.none(), st.integers(1, 5)), st.one_of(st.none(), st.integers(1, 6))).filter(
     lambda w: w.count or w.micros
 )
-streams = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 4), st.booleans()), max_size=60)
+streams = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 4), st.sampled_from((INSERT, UPDATE, DELETE))), max_size=60
+)
+duplicates = st.sampled_from((REJECT, REPLACE, KEEP_FIRST))
 
 
 @pytest.mark.parametrize("part", [1, 3, 1 << 16])
-@given(streams, windows, st.lists(st.integers(1, 20), max_size=6), st.integers(0, 5), st.booleans())
-def test_accept_equals_the_definition_for_any_cut(part, rows, window, cuts, restore_at, deleting):
+@given(streams, windows, st.lists(st.integers(1, 20), max_size=6), st.integers(0, 5), st.booleans(), duplicates)
+def test_accept_equals_the_definition_for_any_cut(part, rows, window, cuts, restore_at, deleting, on_duplicate):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence, "_PART", part)
-        accepted_by_definition(rows, window, cuts, restore_at, deleting)
+        accepted_by_definition(rows, window, cuts, restore_at, deleting, on_duplicate)
 
 
-@given(streams, windows, st.integers(1, 4))
-def test_one_key_is_accepted_part_by_part(rows, window, part):
+@given(streams, windows, st.integers(1, 4), duplicates)
+def test_one_key_is_accepted_part_by_part(rows, window, part, on_duplicate):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence, "_PART", part)
-        accepted_by_definition([(0, *r[1:]) for r in rows], window, [], 0, True)
+        accepted_by_definition([(0, *r[1:]) for r in rows], window, [], 0, True, on_duplicate)
 
 
-def accepted_by_definition(rows, window, cuts, restore_at, deleting):
-    rows = [(*r[:3], r[3] and deleting) for r in sorted(rows, key=lambda r: r[1])]
+def accepted_by_definition(rows, window, cuts, restore_at, deleting, on_duplicate):
+    rows = [(*r[:3], r[3] * deleting) for r in sorted(rows, key=lambda r: r[1])]
     keys, ids = Keys(), Ids(window)
     got, i, held = [], 0, []
     for n in [*cuts, len(rows)]:
@@ -71,8 +77,9 @@ def accepted_by_definition(rows, window, cuts, restore_at, deleting):
         time = np.array([r[1] for r in part], np.int64)
         ident = np.array([r[2] for r in part], np.int64)
         dense, _ = keys.number(key + 7, key * 31)
-        deletes = np.array([r[3] for r in part], bool) if deleting else None
-        seq, target = ids.accept(keys, dense, time, ident, ident * 3, int(time.min()) if len(time) else -NEVER, deletes)
+        operation = np.array([r[3] for r in part] if deleting else [], np.int8)
+        until = int(time.min()) if len(time) else -NEVER
+        seq, target = ids.accept(keys, dense, time, ident, ident * 3, until, operation, on_duplicate)
         got += [(r, (s, t)) for r, s, t in zip(part, seq.tolist(), target.tolist(), strict=True)]
         gone = {(d, t) for d, t in zip(dense.tolist(), target.tolist(), strict=True) if t >= 0}
         held += [(d, s, t, x) for d, s, t, x in zip(dense.tolist(), seq.tolist(), time.tolist(), ident.tolist(), strict=True) if s >= 0]
@@ -83,7 +90,7 @@ def accepted_by_definition(rows, window, cuts, restore_at, deleting):
             columns = [np.array(c, np.int64) for c in zip(*sorted(held), strict=True)] or [np.empty(0, np.int64)] * 4
             ids.load(keys, columns[0], columns[1], columns[2], columns[3], columns[3] * 3)
         i += n
-    expected = list(zip(rows, by_definition(rows, window), strict=True))
+    expected = list(zip(rows, by_definition(rows, window, on_duplicate), strict=True))
     for key in range(3):
         assert [x for x in got if x[0][0] == key] == [x for x in expected if x[0][0] == key]
 

@@ -70,6 +70,7 @@ def specs() -> dict[str, str]:
         "skylines": test_bucket_skyline.SPEC.substitute(small),
         "ranked": test_bucket_topk.SPEC.format(window="{count: 4}", small="{count: 2}", deletes=""),
         "deletes": test_bucket_topk.SPEC.format(**small, deletes="deletes: side = 'd'"),
+        "replaced": test_bucket_topk.SPEC.format(**small, deletes="  on_duplicate: replace\ndeletes: side = 'd'"),
         "groups": _of_groups(small, ""),
         "deleted groups": _of_groups(small, "deletes: side = 'd'"),
         "sets": test_bucket_sets.SPEC.substitute(small),
