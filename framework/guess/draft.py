@@ -19,6 +19,7 @@ from skyband.framework.base.units import AHEAD, format_duration
 from skyband.framework.guess.columns import Guess, guess_column, quoted
 from skyband.framework.guess.roles import Roles, roles_of
 from skyband.framework.guess.sample import Column, Sample, sample_of
+from skyband.framework.sources.registry import source_format
 from skyband.operators.expressions.canonical import name as attribute
 
 _TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}
@@ -46,7 +47,8 @@ def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
         names.add(name.lower())
         return name
 
-    roles = roles_of(columns, free)
+    position = {c.name for c in source_format(sample.format).position}
+    roles = roles_of(columns, free, bool(position) and not position & names)
     if roles is None:
         said = ", ".join(f"{c.name} ({c.type})" for c in columns)[:300]
         hint = "every row needs an instant: add a column with one, or write a spec that derives it (skyband init writes an example)"
@@ -111,7 +113,7 @@ def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], role
         ),
         "  schema:",
         *(_column(c) for c in columns),
-        f"  id: [{', '.join(map(_plain, roles.id))}]{_noted(roles, 'id')}",
+        f"  id: {'position' if roles.by_position else _columns_of(roles.id)}{_noted(roles, 'id')}",
         f"  event_time: {{column: {_plain(roles.time)}{_wait(roles)}}}{_noted(roles, 'event_time', 'watermark')}",
     ]
     if roles.keys:
@@ -163,6 +165,10 @@ def _column(c: Guess) -> str:
     said = c.type if c.source == c.name else f"{{type: {c.type}, from: {_quoted(c.source)}}}"
     notes = "; ".join(c.notes)
     return f"    {_plain(c.name)}: {said}" + (f"   # {_comment(notes)}" if notes else "")
+
+
+def _columns_of(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(_plain, names))}]"
 
 
 def _carry(columns: Sequence[Guess], roles: Roles) -> str:

@@ -32,7 +32,7 @@ class Roles:
     """``time``: the column with the instants, under the name it has in the spec; ``derive``: (name, expression) in front of everything.
 
     ``micros``: the instants of the rows, None where there is none. ``watermark``, ``span``: microseconds; ``span`` None: the rows say
-    nothing of time, the window is ``_HELD`` rows.
+    nothing of time, the window is ``_HELD`` rows. ``by_position``: nothing but its position identifies a row, and ``id`` is empty.
     """
 
     time: str
@@ -42,6 +42,7 @@ class Roles:
     score: str | None
     watermark: int
     span: int | None
+    by_position: bool = False
     keys: list[str] = field(default_factory=list)
     notes: dict[str, list[str]] = field(default_factory=dict)
 
@@ -50,8 +51,10 @@ class Roles:
         self.notes.setdefault(about, []).append(text)
 
 
-def roles_of(columns: Sequence[Guess], free: Any) -> Roles | None:
+def roles_of(columns: Sequence[Guess], free: Any, positions: bool = False) -> Roles | None:
     """Return the roles of ``columns``; None if none is an event time. ``free`` makes a name that no column has.
+
+    ``positions``: whether rows may be identified by their position.
 
     O(rows * columns), and up to ``_TRIED``^2 passes over the rows if no column alone tells rows apart.
     """
@@ -60,7 +63,7 @@ def roles_of(columns: Sequence[Guess], free: Any) -> Roles | None:
         return None
     own = next((c for c in columns if c.name == made.time), None)
     rest = [c for c in columns if c is not own and not (made.derive and c.derive is not None and made.derive[0][1] == c.derive)]
-    _identify(made, rest)
+    _identify(made, rest, positions)
     made.score = _score(made, rest)
     made.keys = [
         c.name for c in rest if c.type == "string" and 1 < c.distinct <= len(c.values) / 20 and not c.nulls and c.name not in made.id
@@ -120,8 +123,8 @@ def _whole(parts: Sequence[int]) -> int:
     return ((date(year, month, day) - date(1970, 1, 1)).days * 86_400 + seconds) * 1_000_000
 
 
-def _identify(made: Roles, rest: Sequence[Guess]) -> None:
-    """Return the fewest columns that identify every row: by name first, then any, then with the event time."""
+def _identify(made: Roles, rest: Sequence[Guess], positions: bool) -> None:
+    """Set the fewest columns that identify every row: by name first, then any, then with the event time; else its position."""
     rows = len(made.micros)
     can = [c for c in rest if c.type in ("string", "bigint", "int", "date", "boolean") and not c.nulls]
     named = [c for c in can if _ID.search(c.source)]
@@ -137,8 +140,13 @@ def _identify(made: Roles, rest: Sequence[Guess]) -> None:
         for some in combinations([c for c in ordered if c.distinct > 1], size):
             if len(set(zip(made.micros, *(c.values for c in some), strict=True))) == rows:
                 made.id = [*(c.name for c in some), made.time]
-                made.note("id", f"{'no column identifies a row; ' if not some else ''}no two rows looked at have the same")
+                beside = "; position is for data without an id" if positions else ""
+                made.note("id", f"{'no column identifies a row; ' if not some else ''}no two rows looked at have the same{beside}")
                 return
+    if positions:
+        made.by_position = True
+        made.note("id", "nothing identifies a row but its file and its number in it: files must not be rewritten or renamed")
+        return
     made.id = [*(c.name for c in can), made.time]
     said = "nothing identifies a row: rows looked at repeat in these columns, and the later ones would be rejected as duplicates"
     made.note("id", said)

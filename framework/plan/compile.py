@@ -32,6 +32,7 @@ from skyband.framework.plan.several_sources import clocks, of_source, parts
 from skyband.framework.plan.statistics import StatisticsNode, statistic_kinds
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
+from skyband.framework.sources.position import is_position
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.checks.columns import column_types, derived, looked_up, lookup_columns
 from skyband.framework.spec.checks.table_columns import carried, written
@@ -87,9 +88,9 @@ def compile_job(job: Job) -> Plan:
             jump_micros=source.event_time.max_jump,
             tie_break=source.event_time.tie_break,
             partition_by=source.partition_by,
-            unique=source.unique,
             on_duplicate=source.on_duplicate,
             operations=_operations(source),
+            unique="assumed" if source.by_position else source.unique,
             deletes=deletes,
             tokens=_tokens(job, fields),
             vectors=tuple(VectorNode(name, dimension) for name, dimension in job.vectors.items()),
@@ -172,7 +173,7 @@ def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...], source:
 def _fields(job: Job) -> tuple[Field, ...]:
     types = column_types(job)
     fields = []
-    for name, spec in job.source.columns.items():
+    for name, spec in job.source.all_columns.items():
         origin = spec.source_name if isinstance(spec, SourceColumn) and spec.source_name else name
         fields.append(Field(name, types[name], kind_of(types[name]), origin))
     fields += [Field(name, types[name], kind_of(types[name])) for _, name, _ in looked_up(job)]
@@ -210,7 +211,8 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         format=source.format,
         path=source.path,
         options=tuple(source_format(source.format).options(source.options).items()),
-        fields=tuple(f for f in fields if f.source_name is not None),
+        fields=tuple(f for f in fields if f.source_name is not None and not is_position(f)),
+        position=tuple(f for f in fields if is_position(f)),
         max_files_per_batch=job.run.max_files,
         max_bytes_per_batch=job.run.max_bytes,
         written=dict(job.variables).get(("source", "path")),

@@ -98,6 +98,8 @@ def _intake(plan: Plan) -> list[str]:
         )
     twice = {"reject": "", "replace": "; a later row replaces the one there", "keep_first": "; later rows are counted as filtered"}
     unique = f"checked against the window{twice[intake.on_duplicate]}" if intake.unique == "checked" else "assumed unique"
+    if plan.source.position:
+        unique = "the position of a row"
     lines.append(f"         id {', '.join(intake.id)} ({unique})")
     lines += [f"         {line}" for line in _corrections(intake)]
     keys = f"one stream per {', '.join(intake.partition_by)}" if intake.partition_by else "one global stream"

@@ -16,6 +16,7 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.files import READ_ERRORS
 from skyband.framework.sources.files import preflight
 from skyband.framework.sources.first_rows import FirstRows, Unparsed
+from skyband.framework.sources.position import FileNames, position_values
 from skyband.framework.sources.registry import source_format
 
 
@@ -35,19 +36,22 @@ def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None
         raise gone
     found = FirstRows(absent=[f.name for f in source.fields] if format_.columns_per_row else [])
     paths = [str(preflight.local_directory(str(source.path)))] if format_.of_table else files if files is not None else _by_age(source)
-    found.many = len(paths)
+    found.many, names = len(paths), FileNames.of(source)
     if not paths:
         raise SkybandError(
             "SKY-E206", f"there are no files in {source.path} yet", hint="put one there; names that begin with _ or . are not read"
         )
     for path in paths:
-        if len(found.rows) + found.doubtful >= most:
+        if found.read >= most:
             break
         found.files.append(path)
+        before, kept = found.read, len(found.rows)
         try:
-            format_.first_rows(source, path, most - len(found.rows) - found.doubtful, found)
+            format_.first_rows(source, path, most - found.read, found)
         except (*READ_ERRORS, EOFError, zlib.error, csv.Error, LookupError) as e:
             raise SkybandError("SKY-E201", f"the file {path} cannot be read: {str(e)[:200]}", hint="fix it, or move it away") from e
+        for row, number in zip(found.rows[kept:], found.numbers[kept:], strict=True):
+            row.update(position_values(source.position, names.name(path), number - before))
     return found
 
 

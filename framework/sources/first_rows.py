@@ -24,6 +24,7 @@ class FirstRows:
     """The rows read so far.
 
     ``rows``: columns of the source by their names in the spec; ``reasons``, ``texts``: of rows that do not parse (else None, "").
+    ``numbers``: what number of the rows read, from 1, each is, where rows left out count.
 
     ``why``: what is wrong with each of these, as far as it can be seen. ``files``: the files read, of ``many``. ``doubtful``: the number of
     rows left out because Spark may read them differently. ``absent``: columns that no row has, not even as null.
@@ -32,6 +33,7 @@ class FirstRows:
     rows: list[dict[str, Any]] = field(default_factory=list)
     reasons: list[str | None] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     why: list[Unparsed] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     many: int = 0
@@ -48,7 +50,13 @@ class FirstRows:
         if why is not None:
             self.why.append(why)
 
+    @property
+    def read(self) -> int:
+        """Return the number of rows read so far, those left out included."""
+        return len(self.rows) + self.doubtful
+
     def _put(self, row: dict[str, Any], reason: str | None, text: str) -> None:
+        self.numbers.append(self.read + 1)
         self.rows.append(row)
         self.reasons.append(reason)
         self.texts.append(text)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.first_rows import FirstRows, Unparsed
+from skyband.framework.sources.position import PositionColumn
 from skyband.framework.sources.watermark_caps import Span, UnreadFile, WatermarkCaps
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ class SourceFormat:
     """Options, in lower case, with which ``first_rows`` reads what Spark reads; None if only Spark reads the format."""
     columns_per_row: ClassVar[bool] = False
     """True if each row names its own columns, so that a column may be in no row."""
+    position: ClassVar[tuple[PositionColumn, ...]] = ()
+    """The columns that ``id: position`` stands for; () if rows have no position that lasts."""
     counts_rows: ClassVar[bool] = False
     """True if ``count_rows`` can count the rows of a file."""
 

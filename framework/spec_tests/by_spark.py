@@ -28,9 +28,13 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
     with tempfile.TemporaryDirectory(prefix="skyband-test-") as directory:
         landing, sink = Path(directory, "in"), Path(directory, "out")
         landing.mkdir()
-        source = replace(plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None, parts=())
         lookups = _lookups(plan, test, Path(directory, "lookups"))
         intake = plan.intake if clock is not None else replace(plan.intake, ahead_micros=None)
+        # Rows of tests have positions of their own: to Spark they are columns like others.
+        fields = (*plan.source.fields, *(replace(f, source_name=f.name) for f in plan.source.position))
+        source = replace(
+            plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None, fields=fields, position=(), parts=()
+        )
         own = replace(plan, source=source, intake=intake, lookups=lookups, sink=str(sink), variables=(), check_every=None, kafka=None)
         for n, batch in enumerate(batches):
             _write(landing / f"{n:06}.parquet", own, batch.rows)

@@ -19,6 +19,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Field, Plan, SourceNode
 from skyband.framework.rehearsal.rows import arrow_column, in_spark
+from skyband.framework.sources.position import position_values
 from skyband.framework.spec.load import Validated, validated_file
 from skyband.framework.spec.models.examples import RESTART, SpecTest
 from skyband.framework.spec.parsing.cells import cell
@@ -26,6 +27,8 @@ from skyband.framework.spec.parsing.cells import cell
 _PATH_FIELDS: Final = (("source", "path"), ("source", "options"), ("sink", "path"))
 _OF_LOOKUPS: Final = ("path", "options")
 """Fields of look-ups that tests do not use either."""
+TEST: Final = "test"
+"""The file in the position of rows of tests."""
 _NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -77,14 +80,18 @@ class InputBatch(NamedTuple):
 
 
 def input_batches(plan: Plan, test: SpecTest) -> list[InputBatch]:
-    """Return the input batches of ``test``, with values of ``rehearsal.rows``. SkybandError SKY-E530 for an unfit value."""
+    """Return the input batches of ``test``, with values of ``rehearsal.rows``. SkybandError SKY-E530 for an unfit value.
+
+    With ``id: position``, a row's number is that among the rows of the test.
+    """
     fields = {f.name: f for f in plan.source.fields}
-    made = [InputBatch([])]
+    made, rows = [InputBatch([])], 0
     for given in test.rows:
         if isinstance(given, str):
             made.append(InputBatch([], given == RESTART))
             continue
-        made[-1].rows.append(_row(test, fields, given))
+        rows += 1
+        made[-1].rows.append(_row(test, fields, given) | position_values(plan.source.position, TEST, rows))
     return made
 
 

@@ -20,6 +20,7 @@ from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.files.watch import FileWatch
 from skyband.framework.sources.logs import local_path, taken, unusable
 from skyband.framework.sources.options import Options, unsafe
+from skyband.framework.sources.position import OF_FILES, PositionColumn
 from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage.overlap import without_scheme
@@ -87,6 +88,7 @@ class FileFormat(SourceFormat):
 
     takes: Options
     of_files: ClassVar[bool] = True
+    position: ClassVar[tuple[PositionColumn, ...]] = OF_FILES
     text: bool = False
     jars: tuple[str, ...] = ()
     engine: str | None = None

@@ -23,6 +23,7 @@ from skyband.framework.sources.delta.change_feed import CHANGE, CHANGE_TYPE, COM
 from skyband.framework.sources.files import preflight
 from skyband.framework.sources.files.bad_files import separator_of, why
 from skyband.framework.sources.files.listing import PATTERN, listing, marked, root_of, values_of, without_marks
+from skyband.framework.sources.files.row_numbers import read_files_whole, with_position
 from skyband.framework.sources.json import spark_reader as json_reader
 from skyband.framework.sources.nested import path_of, paths_of, tree
 from skyband.framework.sources.options import FILES
@@ -86,9 +87,12 @@ def files(
         # A file in another encoding gives bytes that are no text, which Arrow would not take.
         corrupt = F.make_valid_utf8(F.col(CORRUPT)) if text else None
     placed = _placed if own else rows
-    if caps is None:
-        return placed(frame, source, url if whole_origin else name, corrupt)
-    return _with_caps(spark, placed(frame, source, name, corrupt, [url.alias(_URL)]), caps)
+    more = [url.alias(_URL)] if caps is not None or source.position else []
+    found = placed(frame, source, url if whole_origin else name, corrupt, more)
+    if source.position:
+        read_files_whole(spark)
+        found = with_position(found, source, _URL)
+    return found.drop(_URL) if caps is None else _with_caps(spark, found, caps)
 
 
 def _placed(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None, more: Sequence[Column] = ()) -> DataFrame:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.kafka.avro_schema import columns, rebuilt
 from skyband.framework.sources.kafka.client import AVRO, JAR, MECHANISMS, NO_PASSWORD, TEXTS, TOPIC, lacking, refused
 from skyband.framework.sources.kafka.records import META, OF_KEY, taken
+from skyband.framework.sources.position import OF_RECORDS, PositionColumn
 from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 
@@ -46,6 +47,7 @@ class KafkaFormat(SourceFormat):
     """Reads a topic. A spec cannot name the client's own options, since some of them load classes."""
 
     jars: tuple[str, ...] = (JAR,)
+    position: ClassVar[tuple[PositionColumn, ...]] = OF_RECORDS
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,6 +17,7 @@ from skyband.framework.sources.files.spark_reader import rows
 from skyband.framework.sources.kafka.avro_schema import rebuilt
 from skyband.framework.sources.kafka.client import connection
 from skyband.framework.sources.kafka.records import META, OF_KEY, Offsets
+from skyband.framework.sources.position import OFFSET, PARTITION
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.spark_adapter.driver import type_of_ddl
 
@@ -46,14 +48,16 @@ def client(given: dict[str, str]) -> dict[str, str]:
 def _parsed(frame: DataFrame, source: SourceNode) -> DataFrame:
     """Records as ``SourceFormat`` promises rows."""
     given = dict(source.options)
+    of_value = [f for f in source.fields if str(f.source_name) not in META and not str(f.source_name).startswith(OF_KEY)]
+    source = replace(source, fields=(*source.fields, *source.position))
     names = [str(f.source_name) for f in source.fields]
     of_key = [f for f in source.fields if str(f.source_name).startswith(OF_KEY)]
-    of_value = [f for f in source.fields if str(f.source_name) not in META and f not in of_key]
     # Bytes that are no text would not be taken for one by Arrow.
     key, value = (F.make_valid_utf8(F.col(name).cast("string")) for name in ("key", "value"))
     if given["value"] == "avro":
         value = F.base64(F.col("value"))
     columns = {f"${name}": F.col(name) for name in ("topic", "partition", "offset", "timestamp")} | {"$key": key}
+    columns |= {PARTITION: F.col("partition"), OFFSET: F.col("offset")}
     corrupt: list[Column] = []
     options: dict[str, str] = {n: given[n] for n in _PARSING if n in given}
     for kind, text, fields, column in ((given["value"], value, of_value, _VALUE), ("json", key, of_key, _KEY)):

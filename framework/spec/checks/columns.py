@@ -22,7 +22,7 @@ def type_hint(name: str) -> str:
 
 def source_types(job: Job) -> dict[str, str]:
     """Return name -> type of the source's columns, in order."""
-    return {name: spec.type if isinstance(spec, SourceColumn) else spec for name, spec in job.source.columns.items()}
+    return {name: spec.type if isinstance(spec, SourceColumn) else spec for name, spec in job.source.all_columns.items()}
 
 
 def looked_up(job: Job) -> Iterator[tuple[str, str, str | None]]:

@@ -33,7 +33,8 @@ def check_examples(s: Scope) -> None:
         seen.setdefault(test.name, i)
         before = len(s.doc.errors)
         _clock(s, (*at, "clock"), test.clock)
-        types = {} if s.doc.bad_below(("source", "schema")) else source_types(s.job)
+        added = {c.name for c in s.job.source.position}
+        types = {} if s.doc.bad_below(("source", "schema")) else {n: t for n, t in source_types(s.job).items() if n not in added}
         columns = {n: kind_of(t) for n, t in types.items()} or None
         for n, row in enumerate(test.rows):
             if isinstance(row, dict):

@@ -20,6 +20,7 @@ from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, source_types, ty
 from skyband.framework.spec.checks.cron import check_cron
 from skyband.framework.spec.checks.examples import check_examples
 from skyband.framework.spec.checks.lookups import check_lookups
+from skyband.framework.spec.checks.position import check_position
 from skyband.framework.spec.checks.queries import check_queries, further_tables
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.checks.sink import check_sink
@@ -139,6 +140,7 @@ def _source(s: Scope) -> None:
         return
     if not doc.bad(("source", "format")) and source.format != SEVERAL:
         _source_format(s)
+    check_position(s)
     for name in source.columns if source.format != SEVERAL else ():
         if name.startswith("__"):
             doc.add(
@@ -169,9 +171,9 @@ def _source_format(s: Scope) -> None:
     """Report the errors that the format finds in its section."""
     doc, source = s.doc, s.job.source
     columns = {}
-    for name, type_ in source_types(s.job).items():
-        spec = source.columns[name]
-        columns[name] = ((spec.source_name if isinstance(spec, SourceColumn) else None) or name, type_)
+    types = source_types(s.job)
+    for name, spec in source.columns.items():
+        columns[name] = ((spec.source_name if isinstance(spec, SourceColumn) else None) or name, types[name])
     secret = frozenset(str(path[2]) for path in doc.variables() if path[:2] == ("source", "options") and len(path) == 3)
     operation = source.op.column if source.op is not None else None
     section = Section(

@@ -33,11 +33,11 @@ def merged(job: Job) -> Job:
 
     A row is identified by its id and its source: two sources may use the same ids.
     """
-    if not job.sources or job.source.format != SEVERAL:
+    if not job.sources or job.source.format != SEVERAL or job.source.by_position:
         return job
     columns = dict(job.source.columns)
     for one in job.sources.values():
         for name, spec in one.columns.items():
             columns.setdefault(name, spec.type if isinstance(spec, SourceColumn) else spec)
     id_ = (*job.source.id, *([SOURCE] if SOURCE not in job.source.id else []))
-    return job.model_copy(update={"source": job.source.model_copy(update={"columns": columns, "id": id_})})
+    return job.model_copy(update={"source": job.source.model_copy(update={"columns": columns, "given_id": id_})})

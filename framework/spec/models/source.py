@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from skyband.framework.base.units import AHEAD, Duration, Name, Option, PositiveDuration, Text
+from skyband.framework.sources.position import PositionColumn
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.spec.models.base import Model, short_or_long
@@ -121,6 +123,17 @@ class OneOfSources(Model):
     )
 
 
+POSITION: Final = "position"
+
+
+def _columns_or_position(value: Any) -> str:
+    return "<position>" if isinstance(value, str) and value.strip() == POSITION else "<columns>"
+
+
+_IdColumns = Annotated[tuple[Name, ...], Field(min_length=1), Tag("<columns>")]
+Id = Annotated[_IdColumns | Annotated[Literal["position"], Tag("<position>")], Discriminator(_columns_or_position)]
+
+
 class Source(Model):
     """Where rows come from, and which columns identify, order and group them."""
 
@@ -130,7 +143,11 @@ class Source(Model):
     path: Text | None = Field(default=None, description=_PATH)
     options: dict[str, Option] = Field(default_factory=dict, repr=False, description=_OPTIONS)
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
-    id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
+    given_id: Id = Field(
+        alias="id",
+        description="Columns that identify a row, such as [a, b]. position, for data without an id: the file of the row and its number in "
+        "it, or the partition and offset of a Kafka record.",
+    )
     event_time: EventTime = Field(description="When a row happened.")
     partition_by: tuple[Name, ...] = Field(default=(), description="Key columns: every combination of their values is a separate stream.")
     unique: Literal["checked", "assumed"] = Field(
@@ -148,3 +165,25 @@ class Source(Model):
     on_drift: Literal["stop", "warn"] = Field(
         default="stop", description="For a column that is missing or has another type than in the first run: stop the run, or warn."
     )
+
+    @property
+    def by_position(self) -> bool:
+        """Return True if a row is identified by its position."""
+        return self.given_id == POSITION
+
+    @property
+    def position(self) -> tuple[PositionColumn, ...]:
+        """Return the columns that ``id: position`` adds, without those whose name a column of the schema has."""
+        kind = SOURCES.all().get(self.format) if self.by_position else None
+        declared = {name.lower() for name in self.columns}
+        return tuple(c for c in (kind.position if kind is not None else ()) if c.name not in declared)
+
+    @property
+    def id(self) -> tuple[str, ...]:
+        """Return the columns that identify a row."""
+        return tuple(c.name for c in self.position) if self.given_id == POSITION else self.given_id
+
+    @property
+    def all_columns(self) -> Mapping[str, ColumnType | SourceColumn]:
+        """Return the columns of the schema, then those of the ``position``."""
+        return {**self.columns, **{c.name: SourceColumn.model_validate({"type": c.type, "from": c.source_name}) for c in self.position}}

@@ -15,6 +15,7 @@ from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.files.listing import recursive
 from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
 from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.position import FileNames, NumberedFiles
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span
 from skyband.framework.spark_adapter.driver import serialize_function
@@ -58,7 +59,9 @@ def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> 
     root = os.path.abspath(without_scheme(str(plan.source.path)))
     directory = os.path.dirname(root) if os.path.isfile(root) else root
     format_ = source_format(plan.source.format)
-    return format_.arrow_reader(plan.source, directory, recursive(plan.source), fields, tuple(job.header or ()))
+    reader = format_.arrow_reader(plan.source, directory, recursive(plan.source), fields, tuple(job.header or ()))
+    position = tuple(f for f in plan.source.position if columns is None or f.name in columns)
+    return NumberedFiles(reader, FileNames.of(plan.source), position) if position else reader
 
 
 def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool, latest: int | None) -> dict[str, Span]:

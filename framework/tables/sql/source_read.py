@@ -24,6 +24,7 @@ from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.nested import path_of
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.job_file_header import read_job_file_header
+from skyband.framework.tables.sql.numbered_rows import numbered_rows
 from skyband.framework.tables.sql.source_rows import found_by, source_schema
 from skyband.framework.tables.sql.view import quoted
 
@@ -44,12 +45,15 @@ _PLAIN: Final = {"encoding": "utf-8", "charset": "utf-8", "timezone": "utc"}
 
 def why_not(source: SourceNode) -> str | None:
     """Return why DuckDB cannot read the rows of ``source`` as Spark does, in words; None if it can."""
-    known = source_format(source.format).duckdb_options
+    format_ = source_format(source.format)
+    known = format_.preview_options if source.position else format_.duckdb_options
     if known is None:
         return f"rows of format {source.format} are known to Spark alone"
     options = {k.lower(): v for k, v in source.options}
     for name, value in options.items():
-        if name not in known or (name in _PLAIN and value.lower() != _PLAIN[name]):
+        if source.position and name not in known:
+            return f"the source is read with the option {name}, with which only Spark numbers rows"
+        if name not in known or (not source.position and name in _PLAIN and value.lower() != _PLAIN[name]):
             return f"the source is read with the option {name}, which DuckDB does not support as Spark does"
     return None if "://" not in str(source.path).removeprefix("file://") else "the source is not on this machine"
 
@@ -63,16 +67,28 @@ def rows(plan: Plan, keys: pa.Table) -> pa.Table:
     duck.execute("set timezone = 'UTC'")
     duck.register("source_keys", keys)
     try:
-        return _rows(duck, plan)
-    except (duckdb.Error, OSError, pa.ArrowException) as e:
+        return _rows(duck, plan, keys)
+    except (duckdb.Error, OSError, EOFError, LookupError, ValueError, pa.ArrowException) as e:
         raise SkybandError("SKY-E301", f"the rows of the source cannot be read: {one_line(e)}", hint="views named _rows need them") from e
 
 
-def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
-    source = plan.source
-    relation = _relation(duck, plan)
-    if relation is None:
-        return source_schema(plan).empty_table()
+def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan, keys: pa.Table) -> pa.Table:
+    if plan.source.position:
+        duck.register("numbered_rows", numbered_rows(plan.source, taken_files(plan.source, _home(plan)), keys))
+        found = "select * from numbered_rows"
+    else:
+        relation = _relation(duck, plan)
+        if relation is None:
+            return source_schema(plan).empty_table()
+        found = _select(duck, plan.source, relation)
+    on = " and ".join(f"source_rows.{quoted(c)} = source_keys.{quoted(c)}" for c in found_by(plan))
+    return duck.sql(
+        f"with source_rows as ({found}) select distinct source_rows.* from source_rows semi join source_keys on {on}"
+    ).to_arrow_table()
+
+
+def _select(duck: duckdb.DuckDBPyConnection, source: SourceNode, relation: str) -> str:
+    """Return the statement that gives the rows of ``relation`` the columns and types of the spec."""
     by_lower_case = {c.lower(): c for c in duck.sql(f"select * from {relation} limit 0").columns}
     columns = []
     # Spark replaces the text for null also within quotes.
@@ -87,11 +103,7 @@ def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
         cell = "null" if column is None else f"nullif({quoted(column)}, {text(nothing)})" if nothing else quoted(column)
         columns.append(f"try_cast({cell} as {type_of(f.type)}) as {quoted(f.name)}")
     cut = source_format(source.format).duckdb_condition(source, list(by_lower_case.values()))
-    on = " and ".join(f"source_rows.{quoted(c)} = source_keys.{quoted(c)}" for c in found_by(plan))
-    return duck.sql(
-        f"with source_rows as (select {', '.join(columns)} from {relation}{cut}) "
-        f"select distinct source_rows.* from source_rows semi join source_keys on {on}"
-    ).to_arrow_table()
+    return f"select {', '.join(columns)} from {relation}{cut}"
 
 
 def _member(source: SourceNode, name: str, by_lower_case: Mapping[str, str]) -> str | None:
@@ -110,7 +122,7 @@ def _relation(duck: duckdb.DuckDBPyConnection, plan: Plan) -> str | None:
     if format_.of_table:
         duck.register("source_table", format_.dataset(source, []))
         return "source_table"
-    home = Path(plan.sink.removeprefix("file://")) / "_skyband"
+    home = _home(plan)
     files = taken_files(source, home)
     if not files:
         return None
@@ -120,6 +132,10 @@ def _relation(duck: duckdb.DuckDBPyConnection, plan: Plan) -> str | None:
         duck.register("source_table", format_.dataset(source, files))
         return "source_table"
     return call
+
+
+def _home(plan: Plan) -> Path:
+    return Path(plan.sink.removeprefix("file://")) / "_skyband"
 
 
 def taken_files(source: SourceNode, home: Path) -> list[str]:

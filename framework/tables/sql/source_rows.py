@@ -26,7 +26,9 @@ SOURCE: Final = "source_rows"
 def why_not(plan: Plan) -> str | None:
     """Return why views cannot be joined to the source, in words; None if they can."""
     named = {f.name: f for f in plan.intake.fields}
-    made = [c for c in dict.fromkeys((*plan.intake.id, plan.intake.event_time)) if named[c].source_name is None]
+    # The position of a row finds it without its time.
+    needed = plan.intake.id if plan.source.position else (*plan.intake.id, plan.intake.event_time)
+    made = [c for c in dict.fromkeys(needed) if named[c].source_name is None]
     if made:
         said = "by which a row would be found again, is made by a look-up or a transform: the source itself does not have it"
         return f"{', '.join(made)}, {said}"
@@ -37,8 +39,12 @@ def why_not(plan: Plan) -> str | None:
 
 
 def source_schema(plan: Plan) -> pa.Schema:
-    """Return the columns of ``SOURCE``: those that the spec declares, each once."""
-    return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in plan.source.fields])
+    """Return the columns of ``SOURCE``: those that the spec declares, each once, and those of the position."""
+    return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in _columns(plan)])
+
+
+def _columns(plan: Plan) -> tuple[Field, ...]:
+    return (*plan.source.fields, *plan.source.position)
 
 
 def joined(sql: str, relation: str) -> str:
@@ -48,7 +54,7 @@ def joined(sql: str, relation: str) -> str:
 
 def found_by(plan: Plan) -> list[str]:
     """Return the columns of the source by which a row is found."""
-    declared = {f.name for f in plan.source.fields}
+    declared = {f.name for f in _columns(plan)}
     return list(dict.fromkeys(c for c in (*plan.intake.id, plan.intake.event_time, *plan.intake.partition_by) if c in declared))
 
 
@@ -59,7 +65,7 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
     table = query.name if query.item.lasting else changes_name(query.name)
     schema = results_schema(plan, query) if query.item.lasting else changes_schema(plan, query)
     taken, said = list(schema.names), dict[str, str]()
-    many, nth = free([f.name for f in plan.source.fields], "of_key", "nth")
+    many, nth = free([f.name for f in _columns(plan)], "of_key", "nth")
     columns, joins, source_keys = [], [], []
     for part in query.item.rows:
         side = quoted(f"part_{part.role}")
@@ -78,8 +84,8 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
         joins.append(f"left join _found {side} on {side}.{quoted(nth)} = 1 and {on}")
     of_row = listed(found_by(plan))
     sql = (
-        f"with _rows as (select distinct {listed(f.name for f in plan.source.fields)} from {SOURCE}), "
-        f"_found as (select {by('_rows.', [f.name for f in plan.source.fields])}count(*) over (partition by {of_row}) as {quoted(many)}, "
+        f"with _rows as (select distinct {listed(f.name for f in _columns(plan))} from {SOURCE}), "
+        f"_found as (select {by('_rows.', [f.name for f in _columns(plan)])}count(*) over (partition by {of_row}) as {quoted(many)}, "
         f"row_number() over (partition by {of_row} order by {of_row}) as {quoted(nth)} from _rows) "
         f"select r.*, {', '.join(columns)} from {quoted(table)} r {' '.join(joins)}"
     )
@@ -92,7 +98,7 @@ def _lacking(plan: Plan, query: QueryNode) -> list[Field]:
     """Return the source's columns that the table has neither as id, time or key, nor carried."""
     known = {plan.intake.event_time, *plan.intake.id, *plan.intake.partition_by}
     known |= {c.source for c in query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by) if c.what == "carry"}
-    return [f for f in plan.source.fields if f.name not in known]
+    return [f for f in _columns(plan) if f.name not in known]
 
 
 def _same_row(plan: Plan, query: QueryNode, part: Part) -> Iterator[tuple[str, str]]:

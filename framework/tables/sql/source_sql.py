@@ -23,7 +23,7 @@ def source(plan: Plan, dialect: str) -> str:
     """
     relation = _relation(plan, dialect)
     if relation is None:
-        columns = ", ".join(f"{f.name} {f.type}" for f in plan.source.fields)
+        columns = ", ".join(f"{f.name} {f.type}" for f in (*plan.source.fields, *plan.source.position))
         options = "".join(f", {name} = {value!r}" for name, value in plan.source.options)
         lines = [f"{SOURCE}: the rows of the {plan.source.format} source at {plan.source.path}{options}", f"with the columns {columns}"]
         # A line break in a path or an option must not end the comment.
@@ -43,6 +43,8 @@ def _relation(plan: Plan, dialect: str) -> str | None:
     """Return the relation from which ``dialect`` reads the source, None if it cannot be one expression."""
     source, path = plan.source, str(plan.source.path).removeprefix("file://")
     format_ = source_format(source.format)
+    if source.position:
+        return None
     if format_.of_table:
         return place(path, dialect)
     named = format_.spark_relation(path) if dialect == "spark" else None

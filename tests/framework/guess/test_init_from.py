@@ -218,8 +218,14 @@ def test_numbers_of_20_digits_are_texts(tmp_path: Path, form: str) -> None:
 
 def test_nothing_that_identifies_a_row_is_said(tmp_path: Path) -> None:
     rows = [["a", T0.isoformat(), "1.5"]] * 20
-    _, text, unsure = made(write_csv(tmp_path / "a.csv", ["s", "ts", "x"], rows))
+    job, text, unsure = made(write_csv(tmp_path / "a.csv", ["s", "ts", "x"], rows))
     assert any(u.startswith("id: nothing identifies a row") for u in unsure) and "unsure: nothing identifies a row" in text
+    assert job["source"]["id"] == "position" and job["scoring"]["highest"]["expression"] == "x"
+    # Where rows have no position, or columns of its names, all columns stand in for an id.
+    job, text, _ = made(write_csv(tmp_path / "b.csv", ["file", "ts", "x"], rows))
+    assert job["source"]["id"] == ["file", "ts"] and "unsure: nothing identifies a row" in text
+    write_deltalake(tmp_path / "t", pa.table({"s": ["a"] * 20, "ts": pa.array([T0] * 20, pa.timestamp("us", "UTC")), "x": [1.5] * 20}))
+    assert made(tmp_path / "t")[0]["source"]["id"] == ["s", "ts"]
 
 
 def test_nanoseconds_and_numbers_without_a_sign(tmp_path: Path) -> None:
