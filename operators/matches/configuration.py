@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from skyband.operators.base import Window
 from skyband.operators.expressions.ast import Node
-from skyband.operators.pair_rows.queries import Between, PairQuery
+from skyband.operators.pair_rows.queries import DELETED, Between, PairQuery
 from skyband.operators.pair_rows.scored import ScoredPairs
 from skyband.operators.set_index.configuration import SetsConfiguration
 from skyband.operators.state_keys import StateKeys
@@ -28,7 +28,7 @@ class MatchesConfiguration(SetsConfiguration):
     state_format: ClassVar[str] = "Matches"
     query_types: ClassVar[frozenset[str]] = frozenset({"matches"})
     lasting: ClassVar[bool] = False
-    state_keys: ClassVar[StateKeys] = StateKeys(each={"next": 0, "step": 1})
+    state_keys: ClassVar[StateKeys] = StateKeys(each={"next": 0, "step": 1}, groups=(DELETED,))
     """Nothing of what was reported is kept: there is no result that changes add up to."""
 
     def __post_init__(self) -> None:
@@ -54,6 +54,8 @@ class ScoredMatchesConfiguration(ScoredPairs):
     queries: tuple[PairQuery, ...]
     window: Window
     texts: tuple[str, ...] = ()
+    deletes: bool = False
+    """Whether rows may be deletions: later arrivals do not match deleted rows, and what was reported stays so."""
 
     state_format: ClassVar[str] = "ScoredMatches"
     query_types: ClassVar[frozenset[str]] = frozenset({"matches"})

@@ -50,7 +50,7 @@ class MatchesLogic:
         self.until = LONG_AGO
         self.step = np.zeros((len(queries), 0), np.int64)
         if state is not None:
-            self.search.restore(state.rows, np.asarray(state.arrays["next"], np.int64), self.until)
+            self.search.restore(state.rows, state.arrays, self.until)
             self.until = int(state.arrays["until"][0])
             self.step = np.array(state.arrays["step"], np.int64)
 
@@ -61,7 +61,11 @@ class MatchesLogic:
             return Changes.empty(2)
         more = self.search.grow(int(arrivals.key[-1]) + 1)
         self.step = np.concatenate([self.step, np.zeros((len(self.step), more), np.int64)], axis=1)
-        _, _, found = self.search.find(arrivals, since, until)
+        arrivals, deletions = self.search.split(arrivals)
+        if not len(arrivals):
+            self.search.delete(deletions)
+            return Changes.empty(2)
+        _, _, found = self.search.find(arrivals, deletions, since, until)
         return self._changes(found)
 
     def _changes(self, found: Pairs) -> Changes:
@@ -90,9 +94,10 @@ class MatchesLogic:
         return None
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """Next seqs and steps. O(keys)."""
+        """Next seqs and steps, and deletions. O(keys)."""
         return {
             "until": np.array([self.until], np.int64), "next": self.search.windows.keys[:, NEXT_SEQ].copy(), "step": self.step.copy(),
+            **self.search.saved(self.until),
         }  # fmt: skip
 
     def retained(self) -> tuple[I64, I64]:

@@ -31,4 +31,4 @@ class ScoredMatches(ScoredMatchesConfiguration):
         from skyband.operators.matches.logic import MatchesLogic
         from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
 
-        return MatchesLogic(self, partial(ScoredPartnerSearch, self), state)
+        return MatchesLogic(self, partial(ScoredPartnerSearch, self, deletes=self.deletes), state)

@@ -10,6 +10,7 @@ import numpy as np
 from skyband.operators.base import (
     ARRIVAL,
     BOUNDARY,
+    DELETE,
     EXPIRY,
     F64,
     I64,
@@ -22,8 +23,9 @@ from skyband.operators.base import (
     State,
     Window,
 )
+from skyband.operators.pair_rows.deletions import Deletions, ending, no_deletions
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ
-from skyband.operators.pair_rows.life import Alive, Lives, new_pairs, no_pairs, set_count_ends, shown_span, still_needed, wake
+from skyband.operators.pair_rows.life import Alive, Lives, new_pairs, no_pairs, set_count_ends, set_deleted, shown_span, still_needed, wake
 from skyband.operators.pair_rows.queries import BoundedPairQuery
 from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch
 from skyband.operators.windows import check_window, count_of, micros_of
@@ -69,13 +71,15 @@ class AllPairsLogic:
             np.array([*worst, max(worst)], np.float64), np.array([*(q.every_micros or 0 for q in queries), 0], np.int64),
         )  # fmt: skip
         self.until = LONG_AGO
-        self.pairs = no_pairs(len(windows))
+        self.pairs = no_pairs(len(windows), self.search.deletes)
         self.step = np.zeros((len(queries), 0), np.int64)
         if state is not None:
             a = state.arrays
-            self.search.restore(state.rows, np.asarray(a["next"], np.int64), self.until)
+            self.search.restore(state.rows, a, self.until)
             self.until, self.step = int(a["until"][0]), np.array(a["step"], np.int64)
-            saved: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Alive._fields, self.pairs, strict=True)]
+            deleted = a["deleted"] if self.search.deletes else np.empty((len(a["key"]), 0))
+            fields = zip(Alive._fields, self.pairs, strict=True)
+            saved: list[AnyArray] = [np.array({**a, "deleted": deleted}[name], empty.dtype) for name, empty in fields]
             self.pairs = Alive(*saved)
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
@@ -84,31 +88,39 @@ class AllPairsLogic:
         if len(arrivals):
             more = self.search.grow(int(arrivals.key[-1]) + 1)
             self.step = np.concatenate([self.step, np.zeros((len(self.step), more), np.int64)], axis=1)
-            keys, first, found = self.search.find(arrivals, since, until)
+        arrivals, deletions = self.search.split(arrivals) if len(arrivals) else (arrivals, no_deletions())
+        if len(arrivals):
+            keys, first, found = self.search.find(arrivals, deletions, since, until)
             windows = self.search.windows
             new = new_pairs(found.key, found.older, found.newer, found.score, windows, self.lives)
             longer: list[AnyArray] = [np.concatenate([x, y]) for x, y in zip(self.pairs, new, strict=True)]
             self.pairs = Alive(*longer)
             set_count_ends(self.pairs, keys, first, windows, self.lives, windows.keys[:, NEXT_SEQ])
-        changes = self._changes(since, until)
+        else:
+            self.search.delete(deletions)
+        ended_by = ending(deletions, self.pairs.key, self.pairs.older, self.pairs.newer >> 1)
+        if len(deletions.key):
+            set_deleted(self.pairs, ended_by, deletions)
+        changes = self._changes(since, until, deletions, ended_by)
         keep = still_needed(self.pairs, self.lives, self.until)
         stay: list[AnyArray] = [x[keep] for x in self.pairs]
         self.pairs = Alive(*stay)
         return changes
 
-    def _changes(self, since: Instant, until: Instant) -> Changes:
-        """Return the changes of the table's pairs in [since, until)."""
+    def _changes(self, since: Instant, until: Instant, deletions: Deletions, ended_by: I64) -> Changes:
+        """Return the changes of the table's pairs in [since, until); ``ended_by``: the deletion that ends each pair, or ``NEVER``."""
         pairs, rows = self.pairs, []
         for q in range(len(self.lives.window_count) - 1):
             entry, end, shown = shown_span(pairs, self.lives, q)
             for instant, sign in ((end, -1), (entry, 1)):
-                rows.append(self._rows(q, np.flatnonzero(shown & (instant >= since) & (instant < until)), instant, sign))
-        query, which, at, order, signs = (np.concatenate([row[c] for row in rows]) for c in range(5))
+                which = np.flatnonzero(shown & (instant >= since) & (instant < until))
+                rows.append(self._rows(q, which, instant[which], sign, deletions, ended_by[which]))
+        query, which, at, order, signs, cause = (np.concatenate([row[c] for row in rows]) for c in range(6))
         if not len(which):
             return Changes.empty(2)
         key, older, newer, score = pairs.key[which], pairs.older[which], pairs.newer[which], pairs.score[which]
         by = np.lexsort((-newer, -older, score, signs, order, at, key, query))
-        query, at, order, signs, key = (x[by] for x in (query, at, order, signs, key))
+        query, at, order, signs, cause, key = (x[by] for x in (query, at, order, signs, cause, key))
         group = np.ones(len(query), bool)
         group[1:] = (query[1:] != query[:-1]) | (key[1:] != key[:-1])
         event = group.copy()
@@ -117,25 +129,35 @@ class AllPairsLogic:
         steps = number - (number[group] - 1)[np.cumsum(group) - 1] + self.step[query, key]
         last = np.append(group[1:], True)
         self.step[query[last], key[last]] = steps[last]
-        comes = np.where(self.lives.every[query] > 0, BOUNDARY, ARRIVAL)
         return Changes(
             query=query.astype(np.int16), key=key, at=at, step=steps,
             pos=(np.arange(len(query)) - np.flatnonzero(event)[number - 1]).astype(np.int32), sign=signs.astype(np.int8),
-            cause=np.where(signs < 0, EXPIRY, comes).astype(np.int8), score=self.configuration.external(score[by]),
-            items=self.search.items(older[by], newer[by]),
+            cause=cause.astype(np.int8), score=self.configuration.external(score[by]), items=self.search.items(older[by], newer[by]),
         )  # fmt: skip
 
-    def _rows(self, q: int, which: I64, instant: I64, sign: int) -> tuple[I64, I64, I64, I64, I64]:
-        """(query, pair, at, place within the instant, sign) of changes: expiries by time come first, then arrivals by seq."""
-        pairs, at = self.pairs, instant[which]
-        if self.lives.every[q] > 0:
-            order = np.zeros(len(which), np.int64)
-        elif sign > 0:
-            order = pairs.newer[which] >> 1
-        else:
+    def _rows(self, q: int, which: I64, at: I64, sign: int, deletions: Deletions, ended_by: I64) -> tuple[I64, I64, I64, I64, I64, I64]:
+        """(query, pair, at, place within the instant, sign, cause) of changes of the pairs ``which``.
+
+        Expiries by time come first, then arrivals by seq, with each one's deletions after it.
+        """
+        pairs, every = self.pairs, bool(self.lives.every[q] > 0)
+        order, between = np.zeros(len(which), np.int64), 1 + len(deletions.key)
+        cause = np.full(len(which), EXPIRY if sign < 0 else BOUNDARY if every else ARRIVAL)
+        if sign < 0 and every and self.search.deletes:
+            cause[pairs.deleted[which, 0] <= at] = DELETE
+        elif sign > 0 and not every:
+            order = (pairs.newer[which] >> 1) * between
+        elif not every:
             by_time = at == pairs.older_time[which] + self.lives.window_micros[q]
-            order = np.where(by_time, -1, pairs.older[which] + self.lives.window_count[q])
-        return np.full(len(which), q), which, at, order, np.full(len(which), sign)
+            pushed_by = pairs.older[which] + self.lives.window_count[q]
+            order = np.where(by_time, -1, pushed_by * between)
+            if len(deletions.key):
+                gone = np.flatnonzero((ended_by < NEVER) & ~by_time)
+                gone = gone[pairs.deleted[which[gone], 0] == at[gone]]
+                gone = gone[pushed_by[gone] >= deletions.before[ended_by[gone]]]
+                order[gone] = (deletions.before[ended_by[gone]] - 1) * between + 1 + ended_by[gone]
+                cause[gone] = DELETE
+        return np.full(len(which), q), which, at, order, np.full(len(which), sign), cause
 
     def wake(self) -> Instant | None:
         """Return the next expiry by time of a shown pair, or the next boundary with a change."""
@@ -143,9 +165,10 @@ class AllPairsLogic:
         return None if least == NEVER else least
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """Return the table of pairs, next seqs and steps. O(pairs + keys)."""
+        """Return the table of pairs, next seqs, steps and deletions. O(pairs + keys)."""
         fixed = {"until": np.array([self.until], np.int64), "next": self.search.windows.keys[:, NEXT_SEQ].copy(), "step": self.step.copy()}
-        return fixed | {name: x.copy() for name, x in self.pairs._asdict().items()}
+        pairs = {name: x.copy() for name, x in self.pairs._asdict().items() if name != "deleted" or self.search.deletes}
+        return fixed | pairs | self.search.saved(self.until)
 
     def retained(self) -> tuple[I64, I64]:
         """Return the objects of pairs that a query with ``every`` shows, which may leave the window before a boundary."""
@@ -162,7 +185,7 @@ class AllPairsLogic:
             raise ValueError(f"k = {k}: at least 1")
         check_window(window, self.configuration.window, "snapshot")
         pairs = self.pairs
-        mine = np.flatnonzero((pairs.key == key) & (pairs.score <= self.lives.worst[query]))
+        mine = np.flatnonzero((pairs.key == key) & (pairs.score <= self.lives.worst[query]) & (pairs.deleted == NEVER).all(axis=1))
         mine = mine[self.search.windows.alive(pairs.key[mine], pairs.older[mine], window, self.until)]
         mine = mine[np.lexsort((-pairs.newer[mine], -pairs.older[mine], pairs.score[mine]))[:k]]
         return self._items(mine)
@@ -170,7 +193,8 @@ class AllPairsLogic:
     def skyband(self) -> Items:
         """Return all pairs of the largest window, grouped by key."""
         pairs = self.pairs
-        alive = np.flatnonzero(self.search.windows.alive(pairs.key, pairs.older, self.configuration.window, self.until))
+        alive = self.search.windows.alive(pairs.key, pairs.older, self.configuration.window, self.until)
+        alive = np.flatnonzero(alive & (pairs.deleted == NEVER).all(axis=1))
         return self._items(alive[np.argsort(pairs.key[alive], kind="stable")])
 
     def _items(self, which: I64) -> Items:

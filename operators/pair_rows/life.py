@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, AnyArray
+from skyband.operators.pair_rows.deletions import Deletions
 from skyband.operators.pair_rows.windows import Windows
 from skyband.operators.windows import UNBOUNDED
 
@@ -34,7 +35,10 @@ class Alive(NamedTuple):
     older_time: I64
     """int64: time of the older object."""
     end: I64
-    """int64 (pairs, queries): when the pair leaves the query's window; ``NEVER`` while unknown, ``NOT_IN`` if never in the result."""
+    """int64 (pairs, queries): when the pair leaves the query's window, or is deleted; ``NEVER`` while unknown, ``NOT_IN`` if never in the
+    result."""
+    deleted: I64
+    """int64 (pairs, 1): when one of its objects was deleted, or ``NEVER``; (pairs, 0) if nothing can be deleted."""
 
 
 class Lives(NamedTuple):
@@ -50,14 +54,14 @@ class Lives(NamedTuple):
     """int64: microseconds between boundaries, or 0."""
 
 
-def no_pairs(queries: int) -> Alive:
+def no_pairs(queries: int, deletes: bool) -> Alive:
     """Return a table without pairs."""
     none = np.empty(0, np.int64)
-    return Alive(none, none, none, np.empty(0), none, none, np.empty((0, queries), np.int64))
+    return Alive(none, none, none, np.empty(0), none, none, np.empty((0, queries), np.int64), np.empty((0, int(deletes)), np.int64))
 
 
 def new_pairs(key: I64, older: I64, newer: I64, score: F64, windows: Windows, lives: Lives) -> Alive:
-    """Return a table of pairs just found, with the ends that are known."""
+    """Return a table of pairs just found, with the ends that are known. Deletions are not known yet."""
     newer_time, older_time = windows.times(key, newer >> 1), windows.times(key, older)
     end = np.empty((len(key), len(lives.window_count)), np.int64)
     for q, (count, micros, worst) in enumerate(
@@ -66,7 +70,8 @@ def new_pairs(key: I64, older: I64, newer: I64, score: F64, windows: Windows, li
         by_time = older_time + micros if micros < UNBOUNDED else np.full(len(key), NEVER)
         good = (score <= worst) & ((newer >> 1) - older < count) & (newer_time < by_time)
         end[:, q] = np.where(good, by_time, NOT_IN)
-    return Alive(key, older, newer, score, newer_time, older_time, end)
+    deleted = np.full((len(key), int(windows.until_row >= 0)), NEVER)
+    return Alive(key, older, newer, score, newer_time, older_time, end, deleted)
 
 
 def set_count_ends(pairs: Alive, keys: I64, first_new: I64, windows: Windows, lives: Lives, next_seq: I64) -> None:
@@ -77,6 +82,15 @@ def set_count_ends(pairs: Alive, keys: I64, first_new: I64, windows: Windows, li
         pusher = pairs.older + lives.window_count[q]
         out = np.flatnonzero((pusher >= since[pairs.key]) & (pusher < next_seq[pairs.key]) & (pairs.end[:, q] != NOT_IN))
         pairs.end[out, q] = np.minimum(pairs.end[out, q], windows.times(pairs.key[out], pusher[out]))
+
+
+def set_deleted(pairs: Alive, number: I64, deletions: Deletions) -> None:
+    """Note for every pair the one of ``deletions`` that ends it, ``number`` (pairs,), or ``NEVER`` (``deletions.ending``)."""
+    which = np.flatnonzero((number < NEVER) & (pairs.deleted[:, 0] == NEVER))
+    at = deletions.time[number[which]]
+    pairs.deleted[which, 0] = at
+    ends = pairs.end[which]
+    pairs.end[which] = np.where(ends == NOT_IN, NOT_IN, np.minimum(ends, at[:, None]))
 
 
 def boundary(instant: I64, every: int) -> I64:

@@ -12,6 +12,9 @@ from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node, Type
 from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
 
+DELETED: Final = Group(Named("tomb_key"), {"tomb_seq": 0, "tomb_time": 0})
+"""The positions of keys in the deletions of a checkpoint."""
+
 PAIR_ROWS: Final = StateKeys(
     each={"next": 0, "step": 1, "wake": 1, "due": 1, "shown": 1, "shown_score": 0, "shown_older": 0, "shown_newer": 0},
     groups=(Group(Named("sky_key"), {"sky_score": 0, "sky_older": 0, "sky_newer": 0, "sky_stair": 0}),),
@@ -21,7 +24,7 @@ PAIR_ROWS: Final = StateKeys(
 
 ALL_PAIRS: Final = StateKeys(
     each={"next": 0, "step": 1},
-    groups=(Group(Named("key"), {"older": 0, "newer": 0, "score": 0, "newer_time": 0, "older_time": 0, "end": 0}),),
+    groups=(Group(Named("key"), {"older": 0, "newer": 0, "score": 0, "newer_time": 0, "older_time": 0, "end": 0, "deleted": 0}), DELETED),
 )
 """The positions of keys in the checkpoint of a table of all pairs, for any operator."""
 

@@ -14,6 +14,7 @@ from skyband.operators.expressions.ast import Binary, Literal_, Node
 from skyband.operators.expressions.bounds import trivial
 from skyband.operators.expressions.compile import PairKernel, compile_pair
 from skyband.operators.expressions.leaves import needed_columns, read_columns
+from skyband.operators.pair_rows.deletions import given_columns
 from skyband.operators.pair_rows.nulls import missing
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery, PairsOfSides, all_of
 
@@ -30,6 +31,7 @@ class ScoredPairs(PairsOfSides):
     where: Node | None
     queries: Sequence[PairQuery | BoundedPairQuery]
     window: Window
+    deletes: bool = False
 
     def check_scored(self) -> None:
         """Raise ValueError for other directions, bounds that disagree, equal sides, or a score or condition that is none."""
@@ -92,6 +94,6 @@ class ScoredPairs(PairsOfSides):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Return the attributes of the scoring expression and of the conditions."""
+        """Return the attributes of the scoring expression and of the conditions, and the deletions' targets."""
         found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in read_columns(n)}
-        return tuple(found.values())
+        return given_columns(found, self.deletes)

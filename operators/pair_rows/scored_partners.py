@@ -13,7 +13,7 @@ from skyband.operators.base import AnyArray, Arrivals
 from skyband.operators.expressions.compile import bound_type, count_type, score_type
 from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, PartnerQueries, Partners
 from skyband.operators.pair_rows.kernels.scored_partners import find_partners
-from skyband.operators.pair_rows.kernels.tables import COUNTERS, KEY_COLUMNS, NEXT_SEQ, Advance, Bucket, Settings, pairs_counted
+from skyband.operators.pair_rows.kernels.tables import COUNTERS, KEY_COLUMNS, NEXT_SEQ, Advance, Bucket, Objects, Settings, pairs_counted
 from skyband.operators.pair_rows.logic import no_skyband
 from skyband.operators.pair_rows.scored import ScoredPairs
 from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch
@@ -47,9 +47,9 @@ def finder() -> Callable[..., Any]:
 class ScoredPartnerSearch(PartnerSearch):
     """The windows of one bucket, with the queries that search them. O(window) vectorised scores per arrival, whatever the queries."""
 
-    def __init__(self, configuration: ScoredPairs, queries: Sequence[PartnerQuery]) -> None:
+    def __init__(self, configuration: ScoredPairs, queries: Sequence[PartnerQuery], deletes: bool = False) -> None:
         places = sum(min(q.k, configuration.window.count or q.k) for q in queries)
-        super().__init__(configuration, queries, max(1, min(SUB_BATCH, HEAP_PLACES // max(1, places))))
+        super().__init__(configuration, queries, max(1, min(SUB_BATCH, HEAP_PLACES // max(1, places))), deletes)
         self.configuration = configuration
         self.zones = ZoneMaps(configuration)
         self.work = np.zeros(COUNTERS, np.int64)
@@ -70,11 +70,11 @@ class ScoredPartnerSearch(PartnerSearch):
         worth = self.zones.worth(self.settings, self.windows.keys, advance)
         if not worth.all():
             yield self._part(None, advance._replace(keys=advance.keys[~worth], first_new=advance.first_new[~worth]))
-        keys = self.windows.keys
+        keys, objects = self.windows.keys, self.attributes()
         for key, first_new in zip(advance.keys[worth].tolist(), advance.first_new[worth].tolist(), strict=True):
             at, stop = first_new, int(keys[key, NEXT_SEQ])
             while at < stop:
-                bucket = Bucket(keys, self.windows.objects, no_skyband(), 0)
+                bucket = Bucket(keys, objects, no_skyband(), 0)
                 zones, upto = self.zones.next_slice(self.settings, bucket, key, at, stop)
                 keys[key, NEXT_SEQ] = upto
                 before = self.work.copy()
@@ -84,9 +84,14 @@ class ScoredPartnerSearch(PartnerSearch):
 
     def _part(self, zones: Zones | None, advance: Advance) -> Partners:
         functions, windows = self.configuration.functions(zones is not None), self.windows
-        zones = zones or no_zones(len(windows.float_names), len(windows.int_names))
+        zones = zones or no_zones(len(windows.float_names), len(windows.int_names) - self.settings.deletes)
         partners, n = finder()(*functions, zones, self.settings, self.queries, windows.keys, windows.objects, advance, self.work)
         return Partners(partners.fields[:n], partners.score[:n])
+
+    def attributes(self) -> Objects:
+        """Return the windows' arena with the attributes of the kernel alone."""
+        objects = self.windows.objects
+        return objects._replace(integers=objects.integers[:-1]) if self.deletes else objects
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         return self.configuration.unusable(arrivals)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray, Arrivals, Instant, Window
+from skyband.operators.pair_rows.deletions import Deletions, loaded, no_deletions, saved, split
 from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, QUERY, PartnerQueries, Partners
-from skyband.operators.pair_rows.kernels.tables import Advance, Settings
+from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Settings
 from skyband.operators.pair_rows.windows import Windows, WindowsConfiguration
+from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.windows import count_of, micros_of
 
 
@@ -44,17 +46,21 @@ class PartnerQuery(NamedTuple):
 class PartnerSearch(ABC):
     """The windows of one bucket, with the queries that search them; a subclass finds the partners."""
 
-    def __init__(self, configuration: WindowsConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0) -> None:
-        """Search for ``queries``; ``sub_batch``: the most arrivals of a key that are taken together."""
+    def __init__(
+        self, configuration: WindowsConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0, marks_deleted: bool = False
+    ) -> None:
+        """Search for ``queries``; ``sub_batch``: the most arrivals of a key that are taken together; ``marks_deleted``: as ``Windows``."""
         between, window = configuration.between, configuration.window
-        self.windows = Windows(window, configuration.kernel)
-        self.settings = Settings(0, count_of(window), micros_of(window), sub_batch, *self.windows.sides(configuration))
+        self.windows = Windows(window, configuration.kernel, marks_deleted)
+        sides = self.windows.sides(configuration)
+        self.settings = Settings(0, count_of(window), micros_of(window), sub_batch, *sides, int(marks_deleted))
         self.between = between
         ends = [q.window.within(window) for q in queries]
         self.queries = PartnerQueries(
             np.array([q.k for q in queries], np.int64), np.array([count_of(w) for w in ends], np.int64),
             np.array([micros_of(w) for w in ends], np.int64), np.array([q.worst_score for q in queries], np.float64),
         )  # fmt: skip
+        self.tombs = Tombstones.empty()
         self.arrived = self.unusable = self.on_a_side = self.found = 0
 
     @abstractmethod
@@ -73,8 +79,23 @@ class PartnerSearch(ABC):
         """Enlarge the tables to ``keys`` keys; return the number of new ones."""
         return self.windows.grow(keys)
 
-    def find(self, arrivals: Arrivals, since: Instant, until: Instant) -> tuple[I64, I64, Pairs]:
-        """Put arrivals (at least one) into the windows, and find their pairs.
+    @property
+    def deletes(self) -> bool:
+        """Return True if rows may be deletions."""
+        return self.windows.until_row >= 0
+
+    def split(self, arrivals: Arrivals) -> tuple[Arrivals, Deletions]:
+        """Return the objects and the deletions among ``arrivals``. The tables must hold the keys (``grow``)."""
+        return split(arrivals, self.windows.keys[:, NEXT_SEQ]) if self.deletes else (arrivals, no_deletions())
+
+    def delete(self, deletions: Deletions) -> None:
+        """Delete objects of the windows: arrivals after a deletion do not find its object."""
+        if len(deletions.key):
+            self.windows.delete(deletions.key, deletions.seq, deletions.before)
+            self.tombs = self.tombs.with_(Tombstones(deletions.key, deletions.seq, deletions.time))
+
+    def find(self, arrivals: Arrivals, deletions: Deletions, since: Instant, until: Instant) -> tuple[I64, I64, Pairs]:
+        """Put arrivals (at least one) into the windows, delete objects between them, and find the arrivals' pairs.
 
         Returns the arrivals' keys, the seq of each key's first, and the pairs by key and arrival. The tables must hold the keys (``grow``).
         """
@@ -87,16 +108,28 @@ class PartnerSearch(ABC):
         self.on_a_side += len(arrivals) if self.between is None else int(np.count_nonzero(on_a_side))
         self.unusable += int(np.count_nonzero(unusable))
         keys, first = self.windows.append(arrivals, since)
+        self.delete(deletions)
         partners, n = self._find(arrivals, Advance(keys, first, since, until))
         self.found += n
         fields = partners.fields[:n]
         query, key, older, newer = (fields[:, c].copy() for c in (QUERY, KEY, OLDER, NEWER))
         return keys, first, Pairs(query, key, older, newer, partners.score[:n].copy())
 
-    def restore(self, rows: Arrivals, next_seq: I64, until: Instant) -> None:
-        """Fill the windows with the rows that the host kept."""
+    def saved(self, until: Instant) -> dict[str, AnyArray]:
+        """Return the deletions whose objects would still be in the window, as arrays of a checkpoint; nothing without deletions."""
+        if not self.deletes:
+            return {}
+        self.tombs = self.tombs.alive(self.windows.keys[:, NEXT_SEQ], until, self.windows.window)
+        return saved(self.tombs)
+
+    def restore(self, rows: Arrivals, arrays: Mapping[str, AnyArray], until: Instant) -> None:
+        """Fill the windows with the rows that the host kept; ``arrays``: the checkpoint, with every key's ``next`` seq."""
+        next_seq = np.asarray(arrays["next"], np.int64)
         self.grow(len(next_seq))
         self.windows.restore(rows, next_seq, until)
+        if self.deletes:
+            self.tombs = loaded(arrays)
+            self.windows.delete(self.tombs.key, self.tombs.seq, 0)
 
     @staticmethod
     def items(older: I64, newer: I64) -> I64:

@@ -8,6 +8,7 @@ import numpy as np
 
 from skyband.operators.base import I64, AnyArray, Arrivals, Instant, Window
 from skyband.operators.expressions.compile import PairKernel, matrix
+from skyband.operators.pair_rows.deletions import UNTIL, lifetimes
 from skyband.operators.pair_rows.kernels.arena import append
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
@@ -54,12 +55,15 @@ class WindowsConfiguration(Protocol):
 class Windows:
     """The key table and the objects' arena. The columns are rebuilt from the host's rows, never checkpointed."""
 
-    def __init__(self, window: Window, kernel: PairKernel) -> None:
+    def __init__(self, window: Window, kernel: PairKernel, marks_deleted: bool = False) -> None:
+        """``marks_deleted``: objects can be deleted, but the kernel does not know; ``UNTIL`` is then the last integer attribute."""
         self.window = window
-        self.float_names, self.int_names = kernel.float_names, kernel.int_names
+        self.float_names, self.int_names = kernel.float_names, kernel.int_names + ((UNTIL,) if marks_deleted else ())
         self.keys = np.zeros((0, KEY_COLUMNS), np.int64)
         self.objects, self.end = no_objects(len(self.float_names), len(self.int_names)), 0
         self.pool = Pool(self.int_names)
+        self.until_row = self.int_names.index(UNTIL) if UNTIL in self.int_names else -1
+        """The attribute that says until when an object can be in pairs; -1: nothing is ever deleted."""
 
     def sides(self, configuration: WindowsConfiguration) -> tuple[int, int, int]:
         """Return ``side_row``, ``code_a`` and ``code_b`` of ``Settings``."""
@@ -90,6 +94,8 @@ class Windows:
         if not np.array_equal(self.keys[which, NEXT_SEQ], seq[start]):
             raise ValueError("arrivals do not continue the seqs of their keys")
         columns = {**rows.columns, **self.pool.append(rows, self.keys, self.objects)}
+        if self.until_row >= 0:
+            columns |= lifetimes(seq)
         pool = self.pool.values
         incoming = Objects(
             matrix(columns, self.float_names, np.float64, len(key)), matrix(columns, self.int_names, np.int64, len(key)),
@@ -111,6 +117,12 @@ class Windows:
             raise ValueError("the window's rows do not end where the state does")
         for column in (FIRST_STORED, NEXT_SEQ, FIRST_ALIVE):
             self.keys[~stored, column] = next_seq[~stored]
+
+    def delete(self, key: I64, seq: I64, before: I64 | int) -> None:
+        """Mark objects as deleted for those that arrive from the seqs ``before`` on; objects that are not stored are passed over."""
+        stored = seq >= self.keys[key, FIRST_STORED]
+        at = (seq - self.keys[key, FIRST_STORED] + self.keys[key, REGION_START])[stored]
+        self.objects.integers[self.until_row, at] = before if isinstance(before, int) else before[stored]
 
     def alive(self, key: I64, seq: I64, window: Window, until: Instant) -> AnyArray:
         """Return which objects (key, seq) are alive in ``window`` when everything before ``until`` is done."""

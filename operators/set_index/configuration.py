@@ -13,6 +13,7 @@ from skyband.operators.base import F64, Column, Window
 from skyband.operators.expressions.ast import Literal_, Node
 from skyband.operators.expressions.compile import PairKernel, compile_pair
 from skyband.operators.expressions.leaves import read_columns
+from skyband.operators.pair_rows.deletions import both_alive, given_columns
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery, PairsOfSides, all_of
 from skyband.operators.set_index.functions import DISTANCES, SIMILARITIES, Similarity
 
@@ -24,7 +25,8 @@ NEARLY_ZERO: float = nextafter(0.0, -1.0)
 class SetsConfiguration(PairsOfSides):
     """Pairs of sets of ``tokens`` by ``similarity``, of those that meet ``where`` (a is the older object, or with ``between`` side a).
 
-    ``texts`` are the plan's text constants. Raises ValueError for an unknown similarity, equal sides, or a condition that is none.
+    ``texts`` are the plan's text constants. ``deletes``: rows may be deletions. Raises ValueError for an unknown similarity, equal sides,
+    or a condition that is none.
     """
 
     tokens: str
@@ -33,6 +35,7 @@ class SetsConfiguration(PairsOfSides):
     between: Between | None = None
     window: Window
     texts: tuple[str, ...] = ()
+    deletes: bool = False
 
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
 
@@ -74,8 +77,8 @@ class SetsConfiguration(PairsOfSides):
 
     @property
     def condition(self) -> Node | None:
-        """What a pair must meet besides being similar: ``where`` and the sides."""
-        return all_of(self.conditions(self.where))
+        """What a pair must meet besides being similar: ``where``, the sides, and that none of the two was deleted."""
+        return all_of([*self.conditions(self.where), *(both_alive() if self.deletes else [])])
 
     @cached_property
     def kernel(self) -> PairKernel:
@@ -85,9 +88,9 @@ class SetsConfiguration(PairsOfSides):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The tokens, and the attributes of the condition."""
+        """The tokens, the attributes of the condition, and deletions."""
         found = {c.name: c for n in (self.condition,) if n is not None for c in read_columns(n)}
-        return tuple({self.tokens: Column(self.tokens, "tokens"), **found}.values())
+        return given_columns({self.tokens: Column(self.tokens, "tokens"), **found}, self.deletes)
 
 
 def least_square(cosine: float) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.base import I64, AnyArray, Arrivals, Instant
+from skyband.operators.base import AnyArray, Arrivals, Instant
 from skyband.operators.expressions.compile import score_type
 from skyband.operators.pair_rows.kernels.partners import PartnerQueries, Partners
 from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, Advance, Settings
@@ -61,9 +61,9 @@ class SetPartnerSearch(PartnerSearch):
         )  # fmt: skip
         return partners, n
 
-    def restore(self, rows: Arrivals, next_seq: I64, until: Instant) -> None:
+    def restore(self, rows: Arrivals, arrays: Mapping[str, AnyArray], until: Instant) -> None:
         """Fill windows and index with the rows that the host kept."""
-        super().restore(rows, next_seq, until)
+        super().restore(rows, arrays, until)
         self.sets.restore(self.settings, self.windows, rows, until)
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:

@@ -28,6 +28,8 @@ class ThresholdPairsConfiguration(ScoredPairs):
     queries: tuple[BoundedPairQuery, ...]
     window: Window
     texts: tuple[str, ...] = ()
+    deletes: bool = False
+    """Whether rows may be deletions."""
 
     state_format: ClassVar[str] = "ThresholdPairs"
     query_types: ClassVar[frozenset[str]] = frozenset({"threshold_pairs"})

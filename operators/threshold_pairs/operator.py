@@ -20,4 +20,4 @@ class ThresholdPairs(ThresholdPairsConfiguration):
         from skyband.operators.pair_rows.all_pairs import AllPairsLogic
         from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
 
-        return AllPairsLogic(self, partial(ScoredPartnerSearch, self), state)
+        return AllPairsLogic(self, partial(ScoredPartnerSearch, self, deletes=self.deletes), state)

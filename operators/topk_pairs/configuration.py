@@ -30,6 +30,8 @@ class TopKPairsConfiguration(ScoredPairs):
     keep_k: int
     window: Window
     texts: tuple[str, ...] = ()
+    deletes: bool = False
+    """Whether rows may be deletions."""
 
     state_format: ClassVar[str] = "TopKPairs"
     query_types: ClassVar[frozenset[str]] = frozenset({"topk_pairs"})

@@ -6,12 +6,16 @@ hold a token.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from skyband.operators.base import State
+from skyband.operators.pair_rows.queries import DELETED
+from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
 
 if TYPE_CHECKING:
+    from skyband.operators.topk_similar_sets.deletes.logic import DeletableSetsLogic
     from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 
 
@@ -23,3 +27,28 @@ class TopKSimilarSets(TopKSimilarSetsConfiguration):
         from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 
         return SimilarSetsLogic(self, state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKSimilarSetsDeletes(TopKSimilarSetsConfiguration):
+    """The operator where rows may be deletions.
+
+    A deletion can bring any pair back, so there is no skyband: each query has a list of its best pairs, some more than k.
+    """
+
+    deletes: bool = True
+
+    state_format: ClassVar[str] = "TopKSimilarSetsDeletes"
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={
+            "next": 0, "step": 1, "wake": 1, "due": 1, "shown": 1, "shown_score": 0, "shown_older": 0, "shown_newer": 0, "shown_deleted": 0,
+            "best_length": 1, "best_oldest": 1, "best_bound_score": 1, "best_bound_older": 1, "best_bound_newer": 1,
+        },
+        groups=(Group(Named("best_key"), {"best_place": 0, "best_score": 0, "best_older": 0, "best_newer": 0}), DELETED),
+    )  # fmt: skip
+
+    def build(self, state: State | None) -> DeletableSetsLogic:
+        """A logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.topk_similar_sets.deletes.logic import DeletableSetsLogic
+
+        return DeletableSetsLogic(self, state)

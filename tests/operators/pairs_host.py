@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import NULL, Arrivals, Window
+from skyband.operators.base import DELETION_TARGET, NULL, Arrivals, Window
 from skyband.operators.expressions import parse
 from skyband.operators.expressions.vectors import Vector
 from skyband.operators.matches.operator import ScoredMatches
@@ -17,7 +17,7 @@ from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQ
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
 from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.host import band_of as band_of
-from tests.operators.host import blocks_of, in_order, play
+from tests.operators.host import blocks_of, in_order, pick, play
 from tests.operators.host import cuts_of as cuts_of
 from tests.oracles import pairs as oracle
 
@@ -68,19 +68,21 @@ TEXTS = ("buy", "sell")
 
 @dataclass
 class Stream:
-    """Rows in time order over all keys."""
+    """Rows in time order over all keys; ``target``: the deleted seqs, or ``NULL``, if rows may be deletions."""
 
     time: Any
     key: Any
     seq: Any
     columns: dict[str, Any]
+    target: Any = None
 
     def __len__(self) -> int:
         return len(self.time)
 
     def block(self, lo: int, hi: int) -> Arrivals:
         order = lo + np.argsort(self.key[lo:hi], kind="stable")
-        return Arrivals(self.key[order], self.seq[order], self.time[order], {n: c[order] for n, c in self.columns.items()})
+        columns = self.columns if self.target is None else {**self.columns, DELETION_TARGET: self.target}
+        return Arrivals(self.key[order], self.seq[order], self.time[order], {n: c[order] for n, c in columns.items()})
 
 
 def random_stream(rng: np.random.Generator, rows: int, keys: int, shape: str) -> Stream:
@@ -139,7 +141,8 @@ class Case:
     end: int
 
     def key_stream(self, key: int) -> oracle.Stream:
-        mine = np.flatnonzero(self.stream.key == key)
+        rows = np.flatnonzero(self.stream.key == key)
+        mine = rows[self.stream.seq[rows] >= 0]
         objects = [{n: c[i].item() if n in ("g", "side") else c[i] for n, c in self.stream.columns.items()} for i in mine]
 
         def score(a: dict[str, Any], b: dict[str, Any]) -> float:
@@ -148,7 +151,12 @@ class Case:
 
         between = self.op.between
         sides = None if between is None else (between.column, *self.op.side_codes())
-        return oracle.Stream([int(t) for t in self.stream.time[mine]], objects, score, self.op.direction == "max", sides)
+        times = [int(t) for t in self.stream.time[mine]]
+        events = None
+        if self.stream.target is not None:
+            targets = [None if t == NULL else t for t in self.stream.target[rows].tolist()]
+            events = list(zip(self.stream.time[rows].tolist(), targets, strict=True))
+        return oracle.Stream(times, objects, score, self.op.direction == "max", sides, events)
 
     def query(self, q: Any) -> oracle.Query:
         w, n = q.window, self.op.window
@@ -248,6 +256,24 @@ def _searching(case: Case, kind: Any, queries: tuple[Any, ...]) -> Case:
     return replace(case, op=kind(**given, queries=queries))
 
 
+def deleting(case: Case, seed: int) -> Case:
+    """The job with rows turned into deletions of objects, mostly new ones, in the window or not."""
+    rng, stream = np.random.default_rng(seed), case.stream
+    share, reach = float(rng.choice([0.05, 0.2, 0.4])), int(rng.choice([2, 12]))
+    seq, target = np.empty(len(stream), np.int64), np.full(len(stream), NULL)
+    objects: dict[int, int] = {}
+    gone = set()
+    for i, key in enumerate(stream.key.tolist()):
+        n = objects.get(key, 0)
+        live = [s for s in range(max(0, n - reach), n) if (key, s) not in gone]
+        if live and rng.random() < share:
+            seq[i], target[i] = -1, live[int(rng.integers(len(live)))]
+            gone.add((key, int(target[i])))
+        else:
+            seq[i], objects[key] = n, n + 1
+    return replace(case, op=replace(case.op, deletes=True), stream=replace(stream, seq=seq, target=target))
+
+
 def text_of(rows: list[tuple[Any, ...]]) -> str:
     """Rows as text: tells -0.0 from 0.0, and lists of two runs compare as bytes."""
     return "\n".join(map(repr, rows))
@@ -276,7 +302,8 @@ def drive(
 def window_rows(case: Case, upto: int, until: int, loose: int) -> Arrivals:
     """The objects alive before ``until`` once ``upto`` rows have come, and up to ``loose`` dead ones before them, by (key, seq)."""
     rows, w = case.stream.block(0, upto), case.op.window
-    keep = np.zeros(upto, bool)
+    rows = pick(rows, rows.seq >= 0)
+    keep = np.zeros(len(rows), bool)
     for key in set(rows.key.tolist()):
         mine = np.flatnonzero(rows.key == key)
         alive = np.ones(len(mine), bool)
@@ -286,4 +313,4 @@ def window_rows(case: Case, upto: int, until: int, loose: int) -> Arrivals:
             alive &= rows.time[mine] + w.micros >= until
         first = int(np.argmax(alive)) if alive.any() else len(mine)
         keep[mine[max(0, first - loose) :]] = True
-    return Arrivals(rows.key[keep], rows.seq[keep], rows.time[keep], {n: c[keep] for n, c in rows.columns.items()})
+    return pick(rows, keep)

@@ -15,6 +15,7 @@ import pytest
 
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.jit import HAVE_NUMBA
+from skyband.operators.topk_similar_sets.deletes import logic as deletes_logic
 from tests.operators import (
     host,
     loyalty_host,
@@ -22,6 +23,7 @@ from tests.operators import (
     sets_host,
     test_capped_pairs,
     test_contract,
+    test_deleted_sets,
     test_groups,
     test_skyline,
     test_threshold,
@@ -120,7 +122,19 @@ def matches(seed: int) -> Iterable[Any]:
 
 def pairs_of_texts(seed: int) -> Iterable[Any]:
     operators = [op for name, op in test_contract.OPERATORS.items() if "texts" in name]
-    operator = operators[seed % len(operators)]
+    return in_two_calls(operators[seed % len(operators)], seed)
+
+
+def deleted_sets(seed: int) -> Iterable[Any]:
+    """Lists of the best pairs are short, so that windows are joined."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deletes_logic, "PLACES", (2, 0))
+        for kind in test_deleted_sets.CASES:
+            yield from in_two_calls(test_deleted_sets.deletable(kind, seed).op, seed)
+
+
+def in_two_calls(operator: Any, seed: int) -> Iterable[Any]:
+    """The changes of a random stream that is cut in two."""
     rows = random_rows(operator, rng_of(seed), 60, 2)
     logic, codes = operator.build(None), rows.first_codes()
     half = int(np.searchsorted(rows.time, rows.time[len(rows) // 2]))
@@ -163,6 +177,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "similar_sets": (similar_sets, 500, 540),
     "matches": (matches, 500, 540),
     "pairs_of_texts": (pairs_of_texts, 500, 560),
+    "deleted_sets": (deleted_sets, 500, 530),
     "loyalty": (loyalty, 500, 530),
     "groups": (groups, 0, 45),
 }

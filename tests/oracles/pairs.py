@@ -41,6 +41,8 @@ class Stream:
     score: Callable[[Attributes, Attributes], float]
     maximise: bool
     sides: tuple[str, Any, Any] | None = None
+    events: Sequence[tuple[int, int | None]] | None = None
+    """(time, seq of the deleted object or None) of all rows, if some are deletions; ``times`` and ``objects`` are of the others."""
 
     def pair(self, older: int, newer: int) -> tuple[float, int, int]:
         """(score, first seq, second seq) of the pair's item; the score is NaN if the two cannot pair."""
@@ -103,28 +105,53 @@ class Watched:
 
     def __init__(self, stream: Any, query: Any, pairs: Sequence[Any]) -> None:
         self.stream, self.query, self.pairs = stream, query, pairs
-        self.arrived = 0
+        self.arrived, self.deleted = 0, set[int]()
+        self.events = events_of(stream)
 
     def enter(self, row: int) -> None:
-        self.arrived = row + 1
+        target = self.events[row][1]
+        if target is None:
+            self.arrived += 1
+        else:
+            self.deleted.add(target)
 
     def first(self, t: int) -> int:
         return first_alive(self.stream, self.query, t, self.arrived)
 
     def result(self, t: int) -> list[Pair]:
         first = self.first(t)
-        return taken((p for p in self.pairs if p[2] < self.arrived and p[1] >= first), self.query)
+        now = (p for p in self.pairs if p[2] < self.arrived and p[1] >= first and not self.deleted.intersection(p[1:3]))
+        return taken(now, self.query)
 
     def left(self, item: Pair, t: int) -> str:
-        return "expiry" if item[1] < self.first(t) else "displaced"
+        return "delete" if self.deleted.intersection(item[1:3]) else "expiry" if item[1] < self.first(t) else "displaced"
 
     def brought(self, item: Pair, row: int) -> bool:
-        return item[2] == row
+        return self.events[row][1] is None and item[2] == self.arrived - 1
+
+
+def events_of(stream: Any) -> Sequence[tuple[int, int | None]]:
+    """(time, seq of the deleted object or None) of all rows."""
+    given: Sequence[tuple[int, int | None]] | None = getattr(stream, "events", None)
+    return [(t, None) for t in stream.times] if given is None else given
+
+
+def deleted_at(stream: Any, arrived: int) -> set[int]:
+    """The objects deleted before the object of seq ``arrived`` comes; all that are deleted if there is none."""
+    found, objects = set[int](), 0
+    for _, target in events_of(stream):
+        if target is not None:
+            found.add(target)
+        elif objects == arrived:
+            break
+        else:
+            objects += 1
+    return found
 
 
 def replay(query_index: int, key: int, stream: Stream, query: Query, until: int) -> list[Row]:
     """All changes of one query up to ``until`` (exclusive)."""
-    found = instants(stream.times, stream.times, query.micros, query.every, until)
+    found = instants([t for t, _ in events_of(stream)], stream.times, query.micros, query.every, until)
     return [
         (query_index, key, *rest, p[3], p[4], p[0])
         for *rest, p in changes(found, query.every, Watched(stream, query, all_pairs(stream, query.min_score, query.max_score)))
@@ -136,7 +163,8 @@ def matched(stream: Any, query: Any, pairs: Sequence[Any], until: int) -> Iterat
     step = 0
     for newer, t in enumerate(stream.times):
         first = first_alive(stream, query, t, newer + 1)
-        best = [p for p in pairs if p[2] == newer and p[1] >= first][: query.k]
+        gone = deleted_at(stream, newer)
+        best = [p for p in pairs if p[2] == newer and p[1] >= first and p[1] not in gone][: query.k]
         step += bool(best)
         for pos, p in enumerate(best if t < until else []):
             yield t, step, pos, p
@@ -151,7 +179,9 @@ def matches(query_index: int, key: int, stream: Stream, query: Query, until: int
 def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[int, int, float]]:
     """(first, second, score) of the query's result at instant t when ``arrived`` objects have come, in rank order."""
     first = first_alive(stream, query, t, arrived)
-    best = [p for p in all_pairs(stream, query.min_score, query.max_score) if p[2] < arrived and p[1] >= first]
+    gone = deleted_at(stream, arrived)
+    pairs = all_pairs(stream, query.min_score, query.max_score)
+    best = [p for p in pairs if p[2] < arrived and p[1] >= first and not gone.intersection(p[1:3])]
     return [(p[3], p[4], p[0]) for p in taken(best, query)]
 
 

@@ -120,8 +120,13 @@ class Kind:
 
 KINDS = {
     "pairs": Kind(jobs.QUERIES),
-    "deletions": Kind(ranked.QUERIES + DELETED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}, sections=STATS + WHO),
     "corrections": Kind(CORRECTED, ranked.deleting_stream, {"source": FEED}),
+    "deletions": Kind(
+        ranked.QUERIES + DELETED + SETS,
+        ranked.deleting_stream,
+        {"deletes": "deletes: side = 'd'"},
+        sections=STATS + WHO + TOKENS.removeprefix("transform:\n"),
+    ),
     "skylines": Kind(SKYLINES),
     "sets": Kind(SETS, sections=TOKENS),
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),

@@ -10,6 +10,7 @@ from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.scored_pairs import brute_force as scored
 from skyband.framework.queries.set_pairs import brute_force as sets
 from skyband.framework.verify.brute_force.objects import Found
+from skyband.operators.base import NEVER
 
 
 def comparing(question: Question) -> Compare:
@@ -29,9 +30,14 @@ def reported(question: Question) -> Found | None:
     alive = 0 if query.window.micros is None else int(np.searchsorted(time, question.at - query.window.micros, side="right"))
     found: Found = []
     compare = comparing(question)
+    seen_until = np.full(len(question.data.every.time), NEVER)
+    """The seq of the first object that came after the object's deletion."""
+    for _, before, seq in question.data.every.deletions:
+        seen_until[seq] = before
     for x in range(first, end):
         since = alive if query.window.count is None else max(alive, x + 1 - query.window.count)
         if not question.work.take(x - since):
             return None
-        found += pairs_of(question, x, since, compare).take(slice(query.k)).found()
+        pairs = pairs_of(question, x, since, compare)
+        found += pairs.take(seen_until[pairs.older] > x).take(slice(query.k)).found()
     return found

@@ -12,6 +12,7 @@ from skyband.framework.queries.set_pairs import compile as sets
 from skyband.operators.base import Operator
 
 _WHY_SETS = "lists of the sets that hold a token; an arrival looks for its own, and what was reported is not kept"
+_WHY_SETS_DELETES = f"{_WHY_SETS}; deleted rows stay in the lists until they leave the window"
 _WHY_SCORED = "an arrival is scored with the older rows of the window, and what was reported is not kept"
 
 
@@ -39,5 +40,6 @@ def _draft(context: Context, group: sets.Shared | scored.Shared) -> OperatorDraf
         return cast(Operator, kind(**group.configuration(context, texts), queries=asked))
 
     queries = [_query(m) for m in group.entries]
-    largest, why = max(q.k for q in queries), _WHY_SETS if of_sets else _WHY_SCORED
+    why_sets = _WHY_SETS_DELETES if context.deletes else _WHY_SETS
+    largest, why = max(q.k for q in queries), why_sets if of_sets else _WHY_SCORED
     return OperatorDraft(group.entries, largest, group.window, group.direction, group.texts, build, why, skyband=False)

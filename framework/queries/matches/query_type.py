@@ -32,6 +32,7 @@ class MatchesType(QueryType):
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     sides = PAIR_SIDES
     shows_k = False
+    takes_deletions = True
     shares = "scoring and direction (or tokens and similarity), where and between"
 
     def item(self, query: Matches) -> ItemShape:

@@ -71,16 +71,17 @@ def first_pairs(question: Question, count: int | None, make: Callable[[Question]
     whose objects are both in the window then. Else every pair of the window is compared again.
     """
     query, data = question.query, question.data
-    first, end, _ = window_of(query, query.window, data, question.at)
+    first, end, at = window_of(query, query.window, data, question.at)
     least, most = _bounds(query)
+    alive = data.deleted > at
     ranking = _ranking(question, make)
     if ranking is not None:
-        return _first_of(ranking, first, end, count, least, most).found()
+        return _first_of(ranking, first, end, alive, count, least, most).found()
     if not question.work.take((end - first) ** 2 // 2):
         return None
     compare, best = make(question), joined([])
     for block in blocks(question, compare, first, end, np.full(end, first)):
-        good = (block.score >= least) & (block.score <= most)
+        good = (block.score >= least) & (block.score <= most) & alive[block.older] & alive[block.newer]
         if count is not None and len(best.rank) == count:
             good &= block.rank <= best.rank[-1]
         if good.any():
@@ -195,13 +196,14 @@ def _lows(data: Data, windows: set[Window]) -> I64:
     return low
 
 
-def _first_of(ranking: Pairs, first: int, end: int, count: int | None, least: float, most: float) -> Pairs:
-    """The first ``count`` pairs of a ranking with both objects in ``first`` <= seq < ``end`` and scores within bounds."""
+def _first_of(ranking: Pairs, first: int, end: int, alive: Bools, count: int | None, least: float, most: float) -> Pairs:
+    """The first ``count`` pairs of a ranking with both objects in ``first`` <= seq < ``end`` and ``alive``, and scores within bounds."""
     found: list[Pairs] = []
     have, at, size = 0, 0, 4096
     while at < len(ranking.rank) and (count is None or have < count):
         part = ranking.take(slice(at, at + size))
         part = part.take((part.older >= first) & (part.newer < end) & (part.score >= least) & (part.score <= most))
+        part = part.take(alive[part.older] & alive[part.newer])
         found.append(part)
         have, at, size = have + len(part.rank), at + size, size * 2
     return joined(found).take(slice(count))

@@ -83,7 +83,7 @@ class Shared:
         """The operator's configuration but for its queries."""
         return {
             "scoring": self.score, "direction": self.direction, "where": self.where, "between": sides(context, self.between),
-            "window": self.window, "texts": texts,
+            "window": self.window, "texts": texts, "deletes": context.deletes,
         }  # fmt: skip
 
 

@@ -78,7 +78,7 @@ class Shared:
         first = self.queries[0]
         return {
             "tokens": TOKENS + str(first.tokens), "similarity": first.similarity, "where": self.where,
-            "between": sides(context, first.between), "window": self.window, "texts": texts,
+            "between": sides(context, first.between), "window": self.window, "texts": texts, "deletes": context.deletes,
         }  # fmt: skip
 
 

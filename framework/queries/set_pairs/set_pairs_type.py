@@ -49,6 +49,7 @@ class SetPairsType(QueryType):
 
     sides = PAIR_SIDES
     shares = "tokens, similarity, where and between"
+    takes_deletions = True
 
     def item(self, query: Any) -> ItemShape:
         """Two rows, by age or by side."""

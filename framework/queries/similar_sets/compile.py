@@ -11,6 +11,7 @@ from skyband.framework.queries.similar_sets.model import SimilarSets as SimilarS
 from skyband.operators.base import Operator
 
 _WHY = "lists of the sets that hold a token; only pairs that are similar enough are kept"
+_WHY_DELETES = f"{_WHY}, and deleted rows stay in the lists until they leave the window"
 
 
 def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
@@ -29,4 +30,6 @@ def _draft(context: Context, group: Shared) -> OperatorDraft:
         asked = (BoundedPairQuery(m.name, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group.entries, queries, strict=True))
         return cast(Operator, SimilarSets(**group.configuration(context, texts), queries=tuple(asked)))
 
-    return OperatorDraft(group.entries, 1, group.window, group.direction, group.texts, build, _WHY, skyband=False)
+    return OperatorDraft(
+        group.entries, 1, group.window, group.direction, group.texts, build, _WHY_DELETES if context.deletes else _WHY, skyband=False
+    )

@@ -12,6 +12,8 @@ from skyband.operators.base import Operator
 
 _WHY = "an arrival is scored with the older rows of the window; only pairs within the bounds are kept"
 
+_WHY_DELETES = f"{_WHY}; a deletion costs no more than an arrival, and deleted rows are passed over"
+
 
 def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
     """Drafts of ``ThresholdPairs`` operators."""
@@ -29,4 +31,6 @@ def _draft(context: Context, group: Shared) -> OperatorDraft:
         asked = (BoundedPairQuery(m.name, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group.entries, queries, strict=True))
         return cast(Operator, ThresholdPairs(**group.configuration(context, texts), queries=tuple(asked)))
 
-    return OperatorDraft(group.entries, 1, group.window, group.direction, group.texts, build, _WHY, skyband=False)
+    return OperatorDraft(
+        group.entries, 1, group.window, group.direction, group.texts, build, _WHY_DELETES if context.deletes else _WHY, skyband=False
+    )

@@ -28,6 +28,7 @@ class ThresholdPairsType(ScoredPairsType):
     model = ThresholdPairs
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     shows_k = False
+    takes_deletions = True
 
     def check(self, scope: Scope, path: Path, query: ThresholdPairs) -> None:
         """Check what all pairs with a score have in common, and that there is a bound."""

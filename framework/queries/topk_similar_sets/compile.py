@@ -11,6 +11,10 @@ from skyband.framework.queries.topk_similar_sets.model import TopKSimilarSets as
 from skyband.operators.base import Operator
 
 _WHY = "lists of the sets that hold a token, each read down to the oldest set that can still matter"
+_WHY_DELETES = (
+    "a deletion can bring any pair back: each query keeps its best 2k + 8 to 4k + 16 pairs; where deletions leave fewer than k, "
+    "the window's sets are joined again"
+)
 
 
 def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
@@ -24,9 +28,11 @@ def _draft(context: Context, group: Shared, queries: list[TopKSimilarSetsModel])
 
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.pair_rows.queries import PairQuery
-        from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
+        from skyband.operators.topk_similar_sets.operator import TopKSimilarSets, TopKSimilarSetsDeletes
 
+        kind = TopKSimilarSetsDeletes if context.deletes else TopKSimilarSets
         asked = (PairQuery(m.name, q.k, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group.entries, queries, strict=True))
-        return cast(Operator, TopKSimilarSets(**group.configuration(context, texts), queries=tuple(asked), keep_k=largest))
+        return cast(Operator, kind(**group.configuration(context, texts), queries=tuple(asked), keep_k=largest))
 
-    return OperatorDraft(group.entries, largest, group.window, group.direction, group.texts, build, _WHY)
+    why, skyband = (_WHY_DELETES, False) if context.deletes else (_WHY, True)
+    return OperatorDraft(group.entries, largest, group.window, group.direction, group.texts, build, why, skyband=skyband)

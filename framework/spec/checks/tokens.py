@@ -28,9 +28,9 @@ def check_tokens(s: Scope) -> None:
             at: Path = (*path, "min_tokens")
             where = s.doc.where_value(at) if at in s.doc.places else s.doc.where_value((*path, "max_tokens"))
             s.doc.add("SKY-E117", f"min_tokens is larger than max_tokens ({tokens.max_tokens:,}): no row would have a set", where)
-    found = what_deletes(s) if s.job.tokens and not s.doc.bad(("tokens",)) else None
-    if found is not None:
-        s.doc.add("SKY-E117", f"tokens cannot be used with {found[0]}", s.doc.where_key(("tokens",)), "remove one of them")
+        if tokens.short == "reject" and (deletes := what_deletes(s)) is not None and not s.doc.bad((*path, "short")):
+            said = f"with {deletes[0]}, short cannot be reject: a row that deletes would need tokens, too"
+            s.doc.add("SKY-E117", said, s.doc.where_key((*path, "short")), "short: skip lets short rows take no part")
 
 
 def _check_column(s: Scope, path: Path, tokens: Tokens) -> None:

@@ -177,16 +177,26 @@ def put(partners: Partners, row: int, query: int, key: int, older: int, newer: i
 
 
 @inner
+def sees(seen_until: I64, position: int, seq: int) -> bool:
+    """Return True if an arrival of ``seq`` sees the object at a position of the arena: it has not been deleted before."""
+    return bool(len(seen_until) == 0 or seen_until[position] > seq)
+
+
+@inner
 def take_range(
-    queries: PartnerQueries, key: int, batch: SubBatch, i: int, first: int, upto: int, scores: F64, best: Best, partners: Partners,
-    written: int,
+    queries: PartnerQueries, key: int, batch: SubBatch, i: int, first: int, upto: int, offset: int, seen_until: I64, scores: F64,
+    best: Best, partners: Partners, written: int,
 ) -> int:  # fmt: skip
-    """Give arrival i's ``scores`` with the partners first..upto - 1 to every query: into heaps, or as rows; return how many are written."""
+    """Give arrival i's ``scores`` with the partners first..upto - 1 to every query: into heaps, or as rows; return how many are written.
+
+    ``seen_until``: the row of the arena for deleted objects, or (0,).
+    """
+    seq = batch.first_seq + i
     for q in range(len(queries.k)):
         low, k, bar = max(first, best.first[q, i]), queries.k[q], bar_of(queries, best, q, i, upto)
         if k == 0:
             for older in range(upto - 1, low - 1, -1):
-                if scores[older - first] <= bar:
+                if scores[older - first] <= bar and sees(seen_until, older + offset, seq):
                     put(partners, written, q, key, older, batch.newer[i], scores[older - first])
                     written += 1
         else:
@@ -195,7 +205,7 @@ def take_range(
                 bottom = max(low, top - STRETCH)
                 if reach(scores[bottom - first : top - first], bar):
                     for older in range(top - 1, bottom - 1, -1):
-                        if scores[older - first] <= bar:
+                        if scores[older - first] <= bar and sees(seen_until, older + offset, seq):
                             count = add_found(heap, count, k, scores[older - first], older)
                             if count == k:
                                 bar = heap.score[0]
@@ -206,8 +216,8 @@ def take_range(
 
 @maker
 def scan_range(
-    scoring: Scoring, objects: Objects, offset: int, queries: PartnerQueries, key: int, batch: SubBatch, low: int, high: int, scores: F64,
-    best: Best, partners: Partners, written: int, work: I64,
+    scoring: Scoring, objects: Objects, offset: int, queries: PartnerQueries, key: int, batch: SubBatch, low: int, high: int,
+    seen_until: I64, scores: F64, best: Best, partners: Partners, written: int, work: I64,
 ) -> tuple[Partners, int]:  # fmt: skip
     """Find the partners of seq low..high - 1 for all arrivals of ``batch``; return the (perhaps new) rows and their number.
 
@@ -223,19 +233,20 @@ def scan_range(
         if most > 0:
             if whole:
                 partners = ensure_capacity(partners, written, most * len(queries.k))
-            written = take_range(queries, key, batch, i, first, upto, scores, best, partners, written)
+            written = take_range(queries, key, batch, i, first, upto, offset, seen_until, scores, best, partners, written)
     return partners, written
 
 
 @inner
 def take_leaf(
-    queries: PartnerQueries, key: int, batch: SubBatch, i: int, seqs: I64, scores: F64, best: Best, partners: Partners, written: int
-) -> int:
+    queries: PartnerQueries, key: int, batch: SubBatch, i: int, seqs: I64, offset: int, seen_until: I64, scores: F64, best: Best,
+    partners: Partners, written: int,
+) -> int:  # fmt: skip
     """Give arrival i's ``scores`` with the objects ``seqs`` of a leaf to every query; as ``take_range``."""
     for q in range(len(queries.k)):
         first, k, worst = best.first[q, i], queries.k[q], queries.worst_score[q]
         for j in range(len(scores)):
-            if scores[j] <= worst and seqs[j] >= first:
+            if scores[j] <= worst and seqs[j] >= first and sees(seen_until, seqs[j] + offset, batch.first_seq + i):
                 if k == 0:
                     put(partners, written, q, key, seqs[j], batch.newer[i], scores[j])
                     written += 1
@@ -246,8 +257,8 @@ def take_leaf(
 
 @maker
 def scan_segment(
-    scoring: Scoring, zones: Zones, segment: int, queries: PartnerQueries, key: int, batch: SubBatch, buffers: ZoneBuffers, best: Best,
-    partners: Partners, written: int, work: I64,
+    scoring: Scoring, zones: Zones, segment: int, queries: PartnerQueries, key: int, batch: SubBatch, offset: int, seen_until: I64,
+    buffers: ZoneBuffers, best: Best, partners: Partners, written: int, work: I64,
 ) -> tuple[Partners, int]:  # fmt: skip
     """Find the partners in a segment of the zones for all arrivals of ``batch``; as ``scan_range``.
 
@@ -273,7 +284,7 @@ def scan_segment(
                     if whole:
                         partners = ensure_capacity(partners, written, LEAF * len(queries.k))
                     seqs = zones.seqs[low : low + LEAF]
-                    written = take_leaf(queries, key, batch, i, seqs, buffers.scores, best, partners, written)
+                    written = take_leaf(queries, key, batch, i, seqs, offset, seen_until, buffers.scores, best, partners, written)
     return partners, written
 
 
@@ -302,9 +313,11 @@ def find_partners(
     (COUNTERS,)).
     """
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, objects.pool)
-    partners, written = no_partners(), 0
+    partners, written, seen_until = no_partners(), 0, np.empty(0, np.int64)
+    if settings.deletes > 0:
+        seen_until = objects.integers[-1]
     batch, buffers = (
-        new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0]),
+        new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0] - settings.deletes),
         new_zone_buffers(zones, settings.sub_batch),
     )
     best, scores, window_first = new_best(queries, settings.sub_batch), np.empty(LARGEST, np.float64), np.empty(len(queries.k), np.int64)
@@ -322,12 +335,12 @@ def find_partners(
             while high > oldest:
                 low = max(oldest, high - width)
                 partners, written = scan_range(
-                    scoring, objects, offset, queries, key, batch, low, high, scores, best, partners, written, work
+                    scoring, objects, offset, queries, key, batch, low, high, seen_until, scores, best, partners, written, work
                 )  # fmt: skip
                 high, width = low, min(2 * width, LARGEST)
             for segment in range(len(zones.segments)):
                 partners, written = scan_segment(
-                    scoring, zones, segment, queries, key, batch, buffers, best, partners, written, work
+                    scoring, zones, segment, queries, key, batch, offset, seen_until, buffers, best, partners, written, work
                 )  # fmt: skip
             partners = ensure_capacity(partners, written, best.found[:, : batch.size].sum())
             written = write_best(queries, key, batch, best, partners, written)

@@ -95,9 +95,9 @@ def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, o
         while first_alive < seq and times[first_alive + offset] <= times[position] - settings.window_micros:
             first_alive += 1
         batch.first_partner[i] = first_alive
-        for row in range(floats.shape[0]):
+        for row in range(batch.floats.shape[1]):
             batch.floats[i, row] = floats[row, position]
-        for row in range(integers.shape[0]):
+        for row in range(batch.integers.shape[1]):
             batch.integers[i, row] = integers[row, position]
         batch.newer[i] = 2 * seq
         if settings.side_row >= 0:

@@ -50,6 +50,8 @@ class Settings(NamedTuple):
     """What that row holds for side a."""
     code_b: int
     """What that row holds for side b."""
+    deletes: int = 0
+    """1 if objects can be deleted: the last row of ``Objects.integers`` is then ``deletions.UNTIL``; else 0."""
 
 
 class Queries(NamedTuple):

@@ -6,6 +6,7 @@ import pytest
 
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
+from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_text
 from skyband.operators.matches.operator import Matches, ScoredMatches
@@ -63,10 +64,13 @@ def test_a_mistake_is_reported_where_it_is(old: str, new: str, code: str, marked
     assert hint is None or hint in (found.hint or ""), found.render()
 
 
-def test_deletions_are_not_offered() -> None:
-    _, errors = validate_text(SPEC.replace("\nwindow:", "\ndeletes: x > 1\nwindow:"))
-    messages = [e.message for e in errors if e.code == "SKY-E117"]
-    assert "threshold_pairs cannot be used with deletes" in messages and "matches cannot be used with deletes" in messages
+def test_operators_know_of_deletions_only_where_there_are_some() -> None:
+    scored = "".join(line for line in SPEC.splitlines(keepends=True) if "words" not in line and line != "tokens:\n")
+    without, deleting = plan_of_text(scored), plan_of_text(scored.replace("\nwindow:", "\ndeletes: x > 1\nwindow:"))
+    assert {getattr(o.operator, "deletes", None) for o in without.operators} == {False}
+    assert {getattr(o.operator, "deletes", None) for o in deleting.operators} == {True}
+    assert all("deletes" not in q for q in fingerprint(without)["queries"].values())
+    assert all(q["deletes"] is True for q in fingerprint(deleting)["queries"].values())
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,6 @@ MISTAKES = [
     ("k: 2}", "k: 2, where: tags = 1}", "SKY-E130", "tags", None),
     ("expression: x", "linear: {tags: 1}", "SKY-E126", "tags", None),
     ("format: json", "format: csv", "SKY-E126", None, "separator"),
-    ("window:", "deletes: x > 1\nwindow:", "SKY-E117", "tokens", None),
     ("tokens: tags, similarity", "tokens: tagz, similarity", "SKY-E127", "tagz", "did you mean 'tags'?"),
     ("max_score: 4", "min_score: 0.4", "SKY-E117", "min_score", "use max_score"),
     ("min_score: 0.5", "max_score: 0.5", "SKY-E117", "max_score", "use min_score"),
@@ -122,3 +121,16 @@ def test_each_mistake_is_told_at_its_place(old, new, code, marked, hint):
         assert found.where.text[found.where.col - 1 :].startswith(marked), found.render()
     if hint is not None:
         assert hint in (found.hint or ""), found.render()
+
+
+def test_sets_take_deletions_unless_short_ones_are_rejected() -> None:
+    deleting = SPEC.replace("\nwindow:", "\ndeletes: x > 1\nwindow:")
+    assert deleting != SPEC
+    job, errors = validate_text(deleting)
+    assert not errors
+    without, plan = compile_job(validate_text(SPEC)[0]), compile_job(job)  # type: ignore[arg-type]
+    about_sets = [o for o in plan.operators if hasattr(o.operator, "similarity")]
+    assert len(about_sets) == 4 and all(o.operator.deletes and not o.skyband for o in about_sets)  # type: ignore[attr-defined]
+    assert all("deletes" not in q for q in fingerprint(without)["queries"].values())
+    _, errors = validate_text(deleting.replace("ngrams: 2", "ngrams: 2, short: reject"))
+    assert [e.code for e in errors] == ["SKY-E117"] and "short cannot be reject" in errors[0].message
