@@ -89,7 +89,7 @@ def with_reasons(plan: Plan, rows: pa.Table) -> pa.Table:
     for node in plan.intake.tokens:
         made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
         rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))
-    return reports.judged(vectors.judged(rows, plan.intake.vectors), plan.intake.reports, plan.texts)
+    return reports.judged(vectors.judged(rows, plan.intake.vectors), plan.intake, plan.texts)
 
 
 def _either(first: pa.ChunkedArray, second: pa.Array) -> pa.Array:

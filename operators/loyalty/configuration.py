@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from skyband.operators.base import Column, Window, object_column
 from skyband.operators.expressions import RowKernel, compile_row, read_columns
 from skyband.operators.expressions.ast import Node, Unary
+from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.state_keys import Group, Named, StateKeys
 
 
@@ -32,7 +33,7 @@ class LoyaltyConfiguration:
     A row for which ``where`` is true is a report on its object. The report is on or off by the predicate ``criteria``, unusable if that is
     null; or by the column ``updates``, of kind bool or int, on with 1 and off with 0, unusable with anything else. A report on no object
     (``NULL``) is unusable too. ``stale_after``: a report counts for so many microseconds at most. ``window``: T, time alone. ``texts`` are
-    the plan's text constants.
+    the plan's text constants. ``deletes``: rows may be deletions; that of the valid report on an object switches it off.
 
     Raises ValueError for no ``object``, neither or both of ``criteria`` and ``updates``, an ``updates`` of another kind, durations below 1,
     a count window, no queries, a query with neither or both of ``k`` and ``at_least``, k < 1, ``at_least`` not within 1..T, ``every`` < 1.
@@ -46,6 +47,7 @@ class LoyaltyConfiguration:
     window: Window
     queries: tuple[LoyaltyQuery, ...]
     texts: tuple[str, ...] = ()
+    deletes: bool = False
 
     state_format: ClassVar[str] = "Loyalty"
     query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it: their own rooms name them
@@ -55,7 +57,7 @@ class LoyaltyConfiguration:
         groups=(
             Group(
                 Named("key"),
-                {"number": 0, "word": 0, "report": 0, "told": 1, "name_length": 0, "name_words": 0},
+                {"number": 0, "word": 0, "report": 0, "told": 1, "name_length": 0, "name_words": 0, "last": 0},
                 places={"echo_object": ("echo_time",), "stale_object": ("stale_time",)},
             ),
         ),
@@ -109,7 +111,7 @@ class LoyaltyConfiguration:
         """Return the column of the objects' numbers, and those that the conditions and ``updates`` read."""
         read = [] if self.updates is None else [self.updates]
         read += [c for node in (self.where, self.criteria) if node is not None for c in read_columns(node)]
-        return (self.object_column, *dict.fromkeys(read))
+        return (self.object_column, *dict.fromkeys(read), *((DELETION_COLUMN,) if self.deletes else ()))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "kernels"}

@@ -8,6 +8,7 @@ import numpy as np
 
 from skyband.operators.base import I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Traces, Window
 from skyband.operators.loyalty.configuration import LoyaltyConfiguration
+from skyband.operators.loyalty.deletions import DELETION, Deletions
 from skyband.operators.loyalty.kernels.driver import add_objects, drive
 from skyband.operators.loyalty.kernels.emit import CHANGE_COLUMNS, POINT_COLUMNS, Output
 from skyband.operators.loyalty.kernels.heaps import new_watch
@@ -75,6 +76,7 @@ class LoyaltyLogic:
         self.progress = Progress(np.zeros((0, KEY_COLUMNS), np.int64), np.zeros((len(queries), 0, PROGRESS), np.int64))
         self.echoes, self.stale = Pending(), Pending()
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
+        self.deletions = Deletions(configuration.deletes)
         self.watch = new_watch(64)
         if state is not None:
             self._restore(state.arrays)
@@ -145,6 +147,7 @@ class LoyaltyLogic:
             self.marks = Marks(*(
                 np.concatenate([array[:, :first], np.zeros((len(array), room - first), np.int32)], axis=1) for array in self.marks
             ))  # fmt: skip
+        self.deletions.ensure_capacity(end)
         objects = self.table
         objects.word[first:end], objects.report[first:end] = 0, -FAR
         objects.bend[first:end], objects.number[first:end] = -1, number
@@ -153,13 +156,15 @@ class LoyaltyLogic:
         self.numbers = self.numbers.extended(objects.number[:end])
 
     def _reports(self, arrivals: Arrivals, place: I64) -> tuple[I64, Rows]:
-        """Return keys and rows of the usable reports, and count the others."""
+        """Return keys and rows of the usable reports and of the deletions that switch an object off, and count the other reports."""
         configuration, rows = self.configuration, len(arrivals)
         self.rows += rows
         if rows == 0:
             return NONE, Rows(NONE, NONE, NONE)
         columns: dict[str, Any] = dict(arrivals.columns)
-        matching = configuration.kernels[0].passes(columns, rows) if configuration.where is not None else np.ones(rows, bool)
+        matching = self.deletions.objects(arrivals)
+        if configuration.where is not None:
+            matching &= configuration.kernels[0].passes(columns, rows)
         if configuration.updates is not None:
             update = np.asarray(columns[configuration.updates.name], np.int64)
             on, off = update == 1, update == 0
@@ -170,9 +175,15 @@ class LoyaltyLogic:
         self.matching += int(np.count_nonzero(matching))
         self.unusable += int(np.count_nonzero(matching)) - int(np.count_nonzero(usable))
         which: Any = slice(None) if usable.all() else np.flatnonzero(usable)
-        place = place[which]
-        if len(place) and int(place.min()) == NOBODY:
+        mine = place[which]
+        if len(mine) and int(mine.min()) == NOBODY:
             raise ValueError("a row reports on an object without a name")
+        if configuration.deletes:
+            gone, of = self.deletions.effective(arrivals, np.flatnonzero(usable), place, self.table.key[: self.n])
+            place, on = place.copy(), on.astype(np.int64)
+            place[gone], on[gone] = of, DELETION
+            which = np.flatnonzero(usable | (on == DELETION))
+        place = place[which]
         return arrivals.key[which], Rows(np.ascontiguousarray(arrivals.time[which]), place, on[which].astype(np.int64))
 
     def _job(self, key: I64, echo_key: I64, stale_key: I64) -> Job:
@@ -198,7 +209,7 @@ class LoyaltyLogic:
         self.echoes.add(time, place, self.until - self.window, len(self.progress.keys))
         if self.stale_after:
             report, word = self.table.report[rows.object], self.table.word[rows.object]
-            last = (rows.on != 0) & (report == rows.time) & (word & 1 != 0)
+            last = (rows.on == 1) & (report == rows.time) & (word & 1 != 0)
             self.stale.add(rows.time[last], rows.object[last], self.until - self.stale_after, len(self.progress.keys))
 
     # ---------------------------------------------------------------- changes out
@@ -243,6 +254,7 @@ class LoyaltyLogic:
         new_place[places] = np.arange(len(places))
         self.echoes, self.stale = self.echoes.keep(new_place), self.stale.keep(new_place)
         self.names = self.names.keep(places)
+        self.deletions.keep(places)
         emitted = self.marks.where[:, places] & (IN | EMITTED)
         word, report = self.table.word[places], self.table.report[places]
         self._take(self.table.number[places], self.table.key[places], word, report, emitted)
@@ -274,6 +286,7 @@ class LoyaltyLogic:
             "moving": self.progress.keys[:, MOVING].copy(),
         }  # fmt: skip
         saved.update({name: queries[:, :, column].copy() for name, column in SAVED.items()})
+        saved |= self.deletions.saved(count)
         for name, pending in (("echo", self.echoes), ("stale", self.stale)):
             live = pending.live()
             saved |= {f"{name}_time": live.time.copy(), f"{name}_object": live.object.copy()}
@@ -288,6 +301,7 @@ class LoyaltyLogic:
             self.progress.queries[:, :, column] = arrays[name]
         self.names = Names(np.array(arrays["name_length"], np.int64), np.array(arrays["name_words"], np.int64))
         number, key, word, report = (np.array(arrays[name], np.int64) for name in ("number", "key", "word", "report"))
+        self.deletions = Deletions(self.configuration.deletes, np.array(arrays.get("last", NONE), np.int64))
         self._take(number, key, word, report, np.array(arrays["told"], np.int32))
         self.echoes, self.stale = (
             Pending(np.array(arrays[f"{name}_time"], np.int64), np.array(arrays[f"{name}_object"], np.int64)) for name in ("echo", "stale")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, Column, Named, Ragged, State, Window
+from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, Changes, Column, Named, Ragged, State, Window
 from skyband.operators.expressions import parse
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 from skyband.operators.loyalty.logic import FEW
@@ -31,12 +31,17 @@ WHERES: dict[str | None, Callable[[int], bool]] = {None: lambda g: True, "g > 0"
 
 @dataclass
 class Stream:
-    """Rows in time order over all keys. ``name``: of the object, or None; names are tuples of words."""
+    """Rows in time order over all keys. ``name``: of the object, or None; names are tuples of words.
+
+    ``seq``: of each row in its key, -1 for deletions; ``deletes``: for these the row deleted, -1 for others.
+    """
 
     time: Any
     key: Any
     name: list[Any]
     columns: dict[str, Any]
+    seq: Any = None
+    deletes: Any = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -78,7 +83,8 @@ class Host:
         named = Named(np.array(new, np.int64), Ragged(start, np.array(words, np.int64)))
         column = self.op.object_column.name
         columns = {c.name: stream.columns[c.name][at] for c in self.op.columns if c.name != column} | {column: number}
-        return Arrivals(stream.key[at], at, stream.time[at], columns, {}, {column: named})
+        seq = at if stream.seq is None else stream.seq[at]
+        return Arrivals(stream.key[at], seq, stream.time[at], columns, {}, {column: named})
 
     def advance(self, block: Arrivals, until: int) -> None:
         woken = self.logic.wake()
@@ -126,12 +132,13 @@ class Case:
         """The usable reports of a key."""
         s, found = self.stream, []
         for i in np.flatnonzero(s.key == key).tolist():
-            if not WHERES[self.where](int(s.columns["g"][i])) or s.name[i] is None:
+            if not WHERES[self.where](int(s.columns["g"][i])) or s.name[i] is None or (s.seq is not None and s.seq[i] < 0):
                 continue
+            gone = np.flatnonzero(s.deletes == i) if s.deletes is not None else []
             on = s.columns["u"][i]
             update = {0: False, 1: True}.get(int(on)) if self.criteria is None else CRITERIA[self.criteria](float(s.columns["x"][i]))
             if update is not None:
-                found.append(oracle.Report(int(s.time[i]), s.name[i], bool(update)))
+                found.append(oracle.Report(int(s.time[i]), s.name[i], bool(update), int(s.time[gone[0]]) if len(gone) else oracle.FOREVER))
         return found
 
     def queries(self) -> list[oracle.Query]:
@@ -230,6 +237,26 @@ def random_case(seed: int, rows: int = 40, objects: int = 7, scale: int = 1) -> 
     )  # fmt: skip
     end = int(time[-1]) + int(rng.choice([1, 5, 2 * window, 3 * window + 20])) * scale
     return Case(Stream(time, key, picked, {"u": on, "x": x, "g": g}), op, end, criteria, where)
+
+
+def with_deletions(case: Case, seed: int) -> Case:
+    """The case with some rows turned into deletions of others before them, most of them late ones."""
+    rng, s = np.random.default_rng(seed), case.stream
+    share = float(rng.choice([0.05, 0.3, 0.5]))
+    seq, deletes, target = np.full(len(s), -1), np.full(len(s), -1), np.full(len(s), NULL)
+    count: dict[int, int] = {}
+    alive: dict[int, list[int]] = {}
+    for i, key in enumerate(s.key.tolist()):
+        mine = alive.setdefault(key, [])
+        if mine and rng.random() < share:
+            deletes[i] = mine.pop(-1 - int(rng.integers(min(len(mine), int(rng.choice([1, 3, 20]))))))
+            target[i] = seq[deletes[i]]
+        else:
+            seq[i] = count.get(key, 0)
+            count[key] = int(seq[i]) + 1
+            mine.append(i)
+    columns = s.columns | {DELETION_TARGET: target}
+    return replace(case, stream=replace(s, columns=columns, seq=seq, deletes=deletes), op=replace(case.op, deletes=True))
 
 
 def random_cuts(case: Case, rng: np.random.Generator, share: float) -> list[int]:

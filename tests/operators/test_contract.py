@@ -23,7 +23,7 @@ from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQ
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.single_rows.scores import Linear
-from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
+from skyband.operators.skyline.operator import Dimension, Skyline, SkylineDeletes, SkylineQuery
 from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
@@ -58,11 +58,11 @@ def thresholds(window: Window, deletes: bool, scoring: Any = LINEAR, where: Any 
     return Threshold(scoring, "min", where, queries, window, ("a", "b"), deletes)
 
 
-def skyline(window: Window, *dims: tuple[str, str], band: int = 1, distinct: bool = False, where: Any = None) -> Skyline:
+def skyline(window: Window, *dims: tuple[str, str], band: int = 1, distinct: bool = False, where: Any = None, kind: Any = Skyline) -> Any:
     smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
     queries = (SkylineQuery("all", window), SkylineQuery("less", smaller), SkylineQuery("now and then", window, 6))
     made: Any = tuple(Dimension(Column(name, SCHEMA[name]), direction) for name, direction in dims)  # type: ignore[arg-type]
-    return Skyline(made, queries, window, band, distinct, where, ("a",))
+    return kind(made, queries, window, band, distinct, where, ("a",))
 
 
 def pairs(window: Window, scoring: str, where: str | None = None, between: Between | None = None, **bounds: float) -> TopKPairs:
@@ -161,6 +161,9 @@ OPERATORS: dict[str, Any] = {
     "skyline, count": skyline(COUNT, ("x", "min"), ("n", "max"), ("t", "equal")),
     "skyline, time, band": skyline(TIME, ("x", "max"), ("ts", "min"), band=3, where=row("t <> 'a'")),
     "skyline, both, distinct": skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True),
+    "skyline deletes, count": skyline(COUNT, ("x", "min"), ("n", "max"), ("t", "equal"), kind=SkylineDeletes),
+    "skyline deletes, time, band": skyline(TIME, ("x", "max"), ("ts", "min"), band=3, where=row("t <> 'a'"), kind=SkylineDeletes),
+    "skyline deletes, both, distinct": skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True, kind=SkylineDeletes),
     "pairs, count": pairs(COUNT, "abs(a.x - b.x) + a.n", "a.t <> b.t"),
     "capped pairs": capped_pairs(BOTH, 2),
     "pairs, time": pairs(TIME, "a.x - b.y", max_score=1.0),
@@ -181,6 +184,10 @@ OPERATORS: dict[str, Any] = {
         where=row("n > 0"),
         stale_after=9,
     ),
+    "loyalty deletes, updates": loyalty(
+        (LoyaltyQuery(1), LoyaltyQuery(3, None, 7), LoyaltyQuery(None, 9)), updates=Column("ok", "bool"), deletes=True
+    ),
+    "loyalty deletes, criteria": loyalty((LoyaltyQuery(2, trace_all=True),), criteria=row("x > 0"), stale_after=9, deletes=True),
     "matches": Matches(
         tokens="words",
         similarity="jaccard",

@@ -26,6 +26,7 @@ from tests.operators import (
     test_deleted_sets,
     test_groups,
     test_skyline,
+    test_skyline_deletes,
     test_threshold,
     test_topk,
     test_topk_single,
@@ -78,6 +79,12 @@ def threshold_many(seed: int) -> Iterable[Any]:
 def single_rows(op: Any, stream: Any, seed: int) -> Any:
     rows, logic = topk_host.drive(op, stream, topk_host.cuts_of(stream, rng_of(seed), 0.3), int(stream.time[-1]) + 50, True)
     return rows, host.band_of(logic)
+
+
+def skyline_deletes(seed: int) -> Iterable[Any]:
+    case = test_skyline_deletes.Case(seed, n=40)
+    blocks, logic = test_skyline_deletes.play(case, case.cuts(3))
+    yield test_skyline.tuples(blocks), {name: array.tobytes() for name, array in logic.checkpoint().items()}
 
 
 def skyline(seed: int) -> Iterable[Any]:
@@ -169,6 +176,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "threshold": (threshold, 0, 60),
     "threshold_many": (threshold_many, 0, 60),
     "skyline": (skyline, 0, 40),
+    "skyline deletes": (skyline_deletes, 0, 30),
     "topk_pairs": (topk_pairs, 500, 580),
     "capped_pairs": (capped_pairs, 500, 560),
     "threshold_pairs": (threshold_pairs, 500, 560),

@@ -1,7 +1,7 @@
 """Loyalty by the definition alone (docs/semantics 12), in plain Python, for one key: slow and plain.
 
-An object is on from a report that says so until the next report, or until the report is stale. Its loyalty at t is the length of the time
-within (t - T, t] that it was on. Nothing here is kept from one instant to the next but what was emitted.
+An object is on from a report that says so until the next report, or until the report is stale or deleted. Its loyalty at t is the length
+of the time within (t - T, t] that it was on. Nothing here is kept from one instant to the next but what was emitted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ FOREVER = 2**62
 
 
 class Report(NamedTuple):
-    """A usable report, in the order of arrival."""
+    """A usable report, in the order of arrival; ``deleted``: when it was deleted."""
 
     time: int
     object: Hashable
     on: bool
+    deleted: int = FOREVER
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,16 @@ def spans(reports: Sequence[Report], stale_after: int | None) -> Spans:
     """Return the spans in which every object is on."""
     found: Spans = {}
     for name in {r.object for r in reports}:
-        states = {r.time: r.on for r in reports if r.object == name}  # of one instant the last one counts
+        states = {r.time: r for r in reports if r.object == name}  # of one instant the last one counts
         times = sorted(states)
         mine: list[tuple[int, int]] = []
         for t, following in zip(times, [*times[1:], FOREVER], strict=True):
-            end = following if stale_after is None else min(following, t + stale_after)
-            if states[t] and mine and mine[-1][1] == t:
+            end = min(following, states[t].deleted, FOREVER if stale_after is None else t + stale_after)
+            if not states[t].on or end == t:
+                continue
+            if mine and mine[-1][1] == t:
                 mine[-1] = (mine[-1][0], end)
-            elif states[t]:
+            else:
                 mine.append((t, end))
         found[name] = mine
     return found

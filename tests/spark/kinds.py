@@ -84,6 +84,8 @@ DELETED = """\
   paid: {type: threshold_groups, group: who, score: max(price), above: 0.7, below: 0.4, window: {count: 9}}
   spread: {type: topk_groups, group: who, score: stddev(x) + var_pop(price), k: 2, window: {count: 20}}
   odd: {type: topk, scoring: odd, k: 3, where: "usual.stddev > 0.5", carry: [usual_max]}
+  peaks: {type: skyline, dimensions: {x: min, y: max}, carry: [x]}
+  layers: {type: skyline, dimensions: {x: max, id: min, side: equal}, band: 2, window: {count: 20}, every: 20 minutes}
 """
 FEED = "op: {column: side, insert: [a], update: [b], delete: [d]}"
 CORRECTED = """\
@@ -91,6 +93,11 @@ CORRECTED = """\
   hourly: {type: topk, scoring: plain, k: 3, every: 1 hour}
   hot: {type: threshold, scoring: high, at_least: 12}
   totals: {type: topk_groups, group: grp, score: sum(x), k: 2, where: y < 3}
+"""
+SWITCHED = """\
+  loyal: {type: topk_loyalty, object: who, criteria: x > 5, k: 3}
+  fresh: {type: topk_loyalty, object: [grp, side], criteria: x > 5, stale_after: 30 minutes, k: 2, window: {time: 1 hour}, trace: all}
+  steady: {type: threshold_loyalty, object: who, updates: busy, at_least: 40 minutes, where: y < 3}
 """
 WHO = """\
 transform:
@@ -130,6 +137,7 @@ KINDS = {
     "skylines": Kind(SKYLINES),
     "sets": Kind(SETS, sections=TOKENS),
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),
+    "switched": Kind(SWITCHED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'", "window": "{time: 5 hours}"}, sections=WHO),
     "groups": Kind(GROUPS, sections=WHO),
     "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}, sections=STATS),
 }

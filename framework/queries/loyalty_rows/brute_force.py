@@ -147,13 +147,14 @@ def _spans_of(question: Question) -> _Spans:
     on, usable = _reports(question, len(time))
     row = np.nonzero(usable)[0]
     reports = time[row], of_row[row]
-    # By object, within one in order of the stream: a report counts until the next, or until it is stale.
+    # By object, within one in order of the stream: a report counts until the next, or until it is stale or deleted.
     row = row[np.argsort(of_row[row], kind="stable")]
     of, since = of_row[row], time[row]
     until = np.full(len(row), NEVER)
     until[:-1] = np.where(of[1:] == of[:-1], since[1:], NEVER)
     if operator.stale_after is not None:
         until = np.minimum(until, since + operator.stale_after)
+    until = np.minimum(until, question.data.every.deleted[row])
     lasting = on[row] & (since < until)
     of, since, until = of[lasting], since[lasting], until[lasting]
     first = np.ones(len(of), bool)

@@ -54,7 +54,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
         )
         operator = Loyalty(
             object=first.objects, criteria=criteria, updates=updates, where=where, stale_after=first.stale_after, window=group[0].window,
-            queries=queries, texts=texts,
+            queries=queries, texts=texts, deletes=context.deletes,
         )  # fmt: skip
         return cast(Operator, operator)
 

@@ -18,7 +18,8 @@ def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, s
     operator: Any = node.operator
     on = f"by column {operator.updates.name}" if operator.updates is not None else f"where {canonical_text(operator.criteria)}"
     stale = f", for {format_duration(operator.stale_after)} at most" if operator.stale_after is not None else ""
-    found = [("object", ", ".join(operator.object)), ("on", f"{on}, until the object's next report{stale}")]
+    deleted = " or its own deletion" if operator.deletes else ""
+    found = [("object", ", ".join(operator.object)), ("on", f"{on}, until the object's next report{deleted}{stale}")]
     found += [("where", canonical_text(operator.where))] if operator.where is not None else []
     bounds = [f"{format_duration(n)} for {q.name}" for q in queries if (n := operator.queries[q.index].at_least) is not None]
     found += [("at least", ", ".join(bounds))] if bounds else []
@@ -32,4 +33,10 @@ def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, s
 def size(plan: Plan) -> list[str]:
     """Return the line about the kept objects."""
     per_key = " of a key" if plan.intake.partition_by else ""
-    return [f"    keeps     objects{per_key} that are on or were within the window, and when each was switched; no rows"]
+    keeps = [f"    keeps     objects{per_key} that are on or were within the window, and when each was switched; no rows"]
+    if plan.intake.deletes is None:
+        return keeps
+    return [
+        *keeps,
+        "    price     of deletions: 8 B an object for its last report; up to twice the operator's time per row in small batches",
+    ]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class LoyaltyType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``LoyaltyRows``."""
 
+    takes_deletions = True
     family = "loyalty"
     durations = frozenset({"stale_after", "at_least"})
     shares = explain.SHARES_STATE

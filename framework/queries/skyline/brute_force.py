@@ -25,11 +25,11 @@ def unbeaten(question: Question) -> Found | None:
     """
     query, data = question.query, question.data
     op: Any = question.plan.operators[query.operator].operator
-    first, end, _ = window_of(query, query.window, data, question.at)
+    first, end, at = window_of(query, query.window, data, question.at)
     if not question.work.take(SLOW * (end - first)):
         return None
     rows = data.values(first, end)
-    usable = np.broadcast_to(holds(op.where)(rows, rows), end - first).copy()
+    usable = holds(op.where)(rows, rows) & (data.deleted[first:end] > at)
     for d in op.dimensions:
         usable &= rows[d.column.name].valid
     seqs = np.nonzero(usable)[0]
@@ -69,9 +69,9 @@ def beating(question: Question, seq: int) -> Found | None:
     """Return the objects of the window that beat ``seq``, newest first; None if ``seq`` takes no part. O(window)."""
     query, data = question.query, question.data
     op: Any = question.plan.operators[query.operator].operator
-    first, end, _ = window_of(query, query.window, data, question.at)
+    first, end, at = window_of(query, query.window, data, question.at)
     rows = data.values(first, end)
-    beats = np.broadcast_to(holds(op.where)(rows, rows), end - first).copy()
+    beats = holds(op.where)(rows, rows) & (data.deleted[first:end] > at)
     for d in op.dimensions:
         beats &= rows[d.column.name].valid
     if not first <= seq < end or not beats[seq - first]:

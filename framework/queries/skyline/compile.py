@@ -11,6 +11,7 @@ from skyband.framework.queries.skyline.model import Skyline as SkylineModel
 from skyband.operators.base import Column, Operator, Window
 
 _WHY = "one interval of membership per row; scan of the rows that no newer row beats"
+_WHY_DELETES = "a deleted row brings back those that it alone beat, so no row can be dropped early"
 
 
 def compile_skyline(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
@@ -29,10 +30,12 @@ def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineMode
     window = Window.union(m.window for m in group)
 
     def build(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
+        from skyband.operators.skyline.operator import Dimension, Skyline, SkylineDeletes, SkylineQuery
 
         dimensions = tuple(Dimension(Column(c, context.kinds[c]), d) for c, d in first.dimensions.items())
         queries = tuple(SkylineQuery(m.name, m.window, m.query.every) for m in group)
-        return Skyline(dimensions, queries, window, first.band, first.distinct, where, texts)
+        kind = SkylineDeletes if context.deletes else Skyline
+        return kind(dimensions, queries, window, first.band, first.distinct, where, texts)
 
-    return OperatorDraft(group, first.band, window, "min", texts_of(where), build, _WHY)
+    why = _WHY_DELETES if context.deletes else _WHY
+    return OperatorDraft(group, first.band, window, "min", texts_of(where), build, why, skyband=not context.deletes)

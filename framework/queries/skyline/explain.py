@@ -45,6 +45,8 @@ def skyline_size(k: int, n: float, d: int) -> float:
 def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """Return the lines about the kept rows; rows in groups of equal values keep as much per group, of fewer rows each."""
     op: Any = node.operator
+    if not node.skyband:
+        return _with_deletions(plan, node, rate)
     d = sum(x.direction != "equal" for x in op.dimensions)
     known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
     kept = skyline_size(node.k, n, d)
@@ -61,4 +63,18 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     return [
         f"    skyband   {at}; {format_bytes(bytes_)}",
         f"              (if dimensions are independent{groups}; fewer if they agree, more if they conflict)",
+    ]
+
+
+def _with_deletions(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+    """Return the lines about the price of deletions: which rows are kept, and which work is done (figures in docs/algorithms D4)."""
+    op: Any = node.operator
+    known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
+    bytes_ = n * 8 * (3 + node.k + len(op.dimensions))
+    rows = f"{counted(round(n), 'row')}{per_key(plan)}{assuming(node.window, rate)}"
+    at = f"depends on the rate; at N = {rows}" if known is None else f"N = {rows}"
+    beating = "a row that beats it" if node.k == 1 else f"up to {counted(node.k, 'row')} that beat it"
+    return [
+        f"    price     of deletions: every row of the window with {beating}, {at}: {format_bytes(bytes_)}",
+        "              a row that goes is replaced wherever it kept others out: some 15 times the operator's time per row",
     ]

@@ -27,6 +27,7 @@ class SkylineType(QueryType):
     name = "skyline"
     model = Skyline
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
+    takes_deletions = True
     own_k = "band"
     shares = "dimensions, band, distinct and where"
 

@@ -30,7 +30,7 @@ class StatisticsPart:
 
     def __init__(self, node: StatisticsNode, config: HostConfig) -> None:
         self.node = node
-        self._deletes = bool(config.intake.deletes)
+        self._deletes = config.intake.has_deletions
         self._schema = config.row_schema()
         self._arguments: dict[tuple[str, ArgumentKind], int] = {}
         """Columns and the kinds as which they are read -> numbers of arguments."""

@@ -20,6 +20,11 @@ def reasons(node: OperationNode, rows: pa.Table) -> pa.Array:
     return pc.if_else(known, pa.scalar(None, pa.string()), BAD_OP)
 
 
+def deleting(node: OperationNode, rows: pa.Table) -> pa.Array:
+    """Return which rows delete. O(rows)."""
+    return pc.is_in(kinds(node, rows).combine_chunks(), value_set=pa.array(node.delete, pa.string()))
+
+
 def judged(rows: pa.Table, node: OperationNode | None) -> pa.Table:
     """Return ``rows`` with the reasons of ``node`` for those that have none yet."""
     if node is None:

@@ -122,9 +122,7 @@ class Pack:
             names = [*names, CAPPED]
         table = ahead.judged(table, self.config.intake, self._clock(), self.config.recorded)
         table = operations.judged(table, self.config.intake.operations)
-        table = reports.judged(
-            vectors.judged(self._with_tokens(table), self.config.intake.vectors), self.config.intake.reports, self.config.texts
-        )
+        table = reports.judged(vectors.judged(self._with_tokens(table), self.config.intake.vectors), self.config.intake, self.config.texts)
         if self.config.intake.sources:
             table = self._of_sources(table, counts)
         reason = table[REASON]

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.reasons import NO_UPDATE, NULL_OBJECT, REASON
-from skyband.framework.plan.model import ReportNode
+from skyband.framework.plan.model import IntakeNode, ReportNode
+from skyband.framework.streaming.rows import operations
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
-from skyband.operators.expressions import compile_row, read_columns
+from skyband.operators.expressions import Node, compile_row, read_columns
 
 _TEXT = pa.string()
 
 
-def judged(rows: pa.Table, nodes: Iterable[ReportNode], texts: tuple[str, ...]) -> pa.Table:
-    """``rows`` with the reason of those that cannot be used, where they have none yet; ``texts`` are the plan's text constants."""
-    for node in nodes:
-        reason = pc.coalesce(rows[REASON], pa.chunked_array([reasons(node, rows, texts)], _TEXT))
+def judged(rows: pa.Table, intake: IntakeNode, texts: tuple[str, ...]) -> pa.Table:
+    """``rows`` with the reason of those that cannot be used, where they have none yet; ``texts`` are the plan's text constants.
+
+    Rows that delete others are no reports.
+    """
+    for node in intake.reports:
+        reason = pc.coalesce(rows[REASON], pa.chunked_array([reasons(node, rows, texts, intake)], _TEXT))
         rows = rows.set_column(rows.column_names.index(REASON), REASON, reason)
     return rows
 
 
-def reasons(node: ReportNode, rows: pa.Table, texts: tuple[str, ...]) -> pa.Array:
-    """Return why each row cannot be used, null where it can. O(rows), one kernel."""
+def reasons(node: ReportNode, rows: pa.Table, texts: tuple[str, ...], intake: IntakeNode) -> pa.Array:
+    """Return why each row cannot be used, null where it can. O(rows), a kernel per condition."""
     nothing = pa.scalar(None, _TEXT)
     reason = pa.nulls(rows.num_rows, _TEXT)
     if node.updates is not None:
@@ -33,9 +35,17 @@ def reasons(node: ReportNode, rows: pa.Table, texts: tuple[str, ...]) -> pa.Arra
         reason = pc.if_else(switches, nothing, NO_UPDATE + node.updates)
     for name in reversed(node.objects):
         reason = pc.if_else(rows[name].combine_chunks().is_null(), NULL_OBJECT + name, reason)
-    if node.where is None:
-        return reason
+    if node.where is not None:
+        reason = pc.if_else(_holds(node.where, rows, texts), reason, nothing)
+    if intake.deletes is not None:
+        reason = pc.if_else(_holds(intake.deletes, rows, texts), nothing, reason)
+    if intake.operations is not None:
+        reason = pc.if_else(operations.deleting(intake.operations, rows), nothing, reason)
+    return reason
+
+
+def _holds(condition: Node, rows: pa.Table, texts: tuple[str, ...]) -> pa.Array:
     codes = TextCodes(texts)
-    columns = {c.name: operator_column(rows, c, codes) for c in read_columns(node.where)}
-    passes = compile_row(None, node.where, False, {t: i for i, t in enumerate(texts)}).passes(columns, rows.num_rows).astype(bool)
-    return pc.if_else(pa.array(passes), reason, nothing)
+    columns = {c.name: operator_column(rows, c, codes) for c in read_columns(condition)}
+    kernel = compile_row(None, condition, False, {t: i for i, t in enumerate(texts)})
+    return pa.array(kernel.passes(columns, rows.num_rows).astype(bool))

@@ -38,7 +38,7 @@ def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -
     for vector in plan.intake.vectors:
         found = found.filter(pc.is_null(vectors.reasons(vector, found[vector.column])))
     for reporting in plan.intake.reports:
-        found = found.filter(pc.is_null(reports.reasons(reporting, found, plan.texts)))
+        found = found.filter(pc.is_null(reports.reasons(reporting, found, plan.texts, plan.intake)))
     return found
 
 

@@ -125,7 +125,8 @@ def mark_reports(feed: Feed, objects: Objects, row: int, at: int, mark: int) -> 
     """Write ``mark`` into ``Objects.bend`` of all objects that report at an instant; ``row`` is the key's first row."""
     index = first_at(feed.rows.time, row, feed.cursors[ROW_END], at)
     while index < feed.cursors[ROW_END] and feed.rows.time[index] == at:
-        objects.bend[feed.rows.object[index]] = mark
+        if feed.rows.on[index] < 2:  # a deletion is no report
+            objects.bend[feed.rows.object[index]] = mark
         index += 1
 
 

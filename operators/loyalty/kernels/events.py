@@ -41,7 +41,7 @@ def next_event(feed: Feed, clock: Clock) -> int:
     if clock.stale_after > 0:
         if cursors[STALE] < cursors[STALE_END]:
             first = min(first, feed.stale.time[cursors[STALE]] + clock.stale_after)
-        while cursors[OWN] < cursors[ROW] and rows.on[cursors[OWN]] == 0:
+        while cursors[OWN] < cursors[ROW] and rows.on[cursors[OWN]] != 1:
             cursors[OWN] += 1
         if cursors[OWN] < cursors[ROW]:
             first = min(first, rows.time[cursors[OWN]] + clock.stale_after)
@@ -92,7 +92,7 @@ def apply_rows(feed: Feed, objects: Objects, time: int, first: int) -> None:
     """Apply the reports of this instant, in turn."""
     cursors, rows = feed.cursors, feed.rows
     while cursors[ROW] < cursors[ROW_END] and rows.time[cursors[ROW]] == time:
-        obj, on = rows.object[cursors[ROW]], rows.on[cursors[ROW]]
+        obj, on = rows.object[cursors[ROW]], rows.on[cursors[ROW]] & 1
         word = objects.word[obj]
         objects.report[obj] = time
         if on != (word & 1):

@@ -74,7 +74,8 @@ class Tables(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The usable reports of one call by key and time: ``time``, ``object`` (its place), ``on`` (0 or 1)."""
+    """The usable reports of one call by key and time: ``time``, ``object`` (its place), ``on`` (0 or 1; 2 for the deletion of the valid
+    report, which switches the object off)."""
 
     time: I64
     object: I64

@@ -101,3 +101,18 @@ def test_a_header_is_told_as_it_is() -> None:
     assert "the first line of a file names its columns" in explain(plan_of(SENSORS))
     assert "the first line of a file names its columns" in explain(plan_of(SENSORS.replace("options: {header: true}\n", "\n")))
     assert "files have no header" in explain(plan_of(SENSORS.replace("{header: true}", "{header: false}")))
+
+
+def test_a_skyline_says_the_price_of_deletions() -> None:
+    job = with_queries("  p: {type: skyline, dimensions: {temp: min, humidity: max}, band: 2}", "{count: 10000}\ndeletes: temp > 90")
+    text = explain(job)
+    assert "SkylineDeletes" in text and "no skyband table" in text and "p_skyband" not in text
+    assert "price     of deletions: every row of the window with up to 2 rows that beat it, N = 10,000 rows per key: 560 KB" in text
+
+
+def test_loyalty_says_the_price_of_deletions() -> None:
+    query = "  p: {type: topk_loyalty, object: sensor, criteria: temp > 30, k: 3}"
+    text = explain(with_queries(query, "{time: 7 days}\ndeletes: temp > 90"))
+    assert "until the object's next report or its own deletion" in text and "price     of deletions" in text
+    plain = explain(with_queries(query, "{time: 7 days}"))
+    assert "deletion" not in plain

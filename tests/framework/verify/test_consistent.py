@@ -40,10 +40,13 @@ QUERIES = [
             "angles",
             "alike",
             "seen",
+            "peaks",
+            "layers",
         ),
         "skylines": ("hourly", "band"),
         "sets": ("twins", "angles", "alike", "seen", "close", "apart", "next"),
         "loyalty": ("loyal", "fresh", "steady", "slowly"),
+        "switched": ("loyal", "fresh", "steady"),
         "groups": ("totals", "means", "busy", "varied", "tied", "widest", "hours", "quarters", "visits"),
     }.items()
     for name in names
@@ -90,16 +93,17 @@ def test_everything_of_a_good_job_is_proven(jobs: Jobs, tmp_path: Path, kind: st
     assert found.shares and all(s.complete and s.total for s in found.shares), found.shares
 
 
-MOVING = [("loyalty", name) for kind, name in QUERIES if kind == "loyalty"]
+MOVING = [(kind, name) for kind, name in QUERIES if kind in ("loyalty", "switched")]
 DELETED = [("deletions", name) for name in ("totals", "ends", "busy", "varied", "cents", "paid", "spread")]
 GROUPS = [*DELETED, *(("groups", name) for kind, name in QUERIES if kind == "groups")]
-UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band")]
+UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band"), ("deletions", "peaks"), ("deletions", "layers")]
 CARRYING = [
     ("deletions", "hot"),
     ("corrections", "best20"),
     ("deletions", "close"),
     ("deletions", "next"),
     ("deletions", "seen"),
+    ("deletions", "peaks"),
     ("keyed", "far5"),
     ("keyed", "best"),
     ("keyed", "many"),
@@ -125,6 +129,7 @@ CHANGING_ALWAYS = [
     ("pairs", "hourly"),
     ("keyed", "parted"),
     ("skylines", "hourly"),
+    ("deletions", "layers"),
     ("sets", "angles"),
     ("deletions", "angles"),
     ("sets", "apart"),

@@ -67,7 +67,7 @@ MISTAKES = [
     ("object: [region, station]", "object: [region, rank]", "SKY-E124", "rank", "another name"),
     ("  id: [id]", "  id: [id]\n  partition_by: [slope]", "SKY-E124", "slope", "another name"),
     ("  daily:", "  steady_trajectory:", "SKY-E123", "steady_trajectory", "rename"),
-    ("window: {time: 30 days}", "deletes: mm > 5\nwindow: {time: 30 days}", "SKY-E117", "topk_loyalty", None),
+    ("window: {time: 30 days}", "deletes: mm > 5\nwindow: {time: 30 days}", None, None, None),
     ("table: steady_trajectory", "table: steady_trajektory", "SKY-E122", "steady_trajektory", "steady_trajectory"),
     ("column: slope", "column: slop", "SKY-E120", "slop", "slope"),
 ]

@@ -50,6 +50,12 @@ def test_reports_are_judged_row_by_row(node: ReportNode, expected: list[str | No
     assert empty.to_pylist() == []
 
 
+def test_a_row_that_deletes_is_no_report() -> None:
+    deletes = parse("kind = 'note'", KINDS, ("",), "predicate")
+    found = reasons(ReportNode(("unit",), "wet", None), ROWS, ("note",), deletes).to_pylist()
+    assert found == [None, None, "null_object:unit", None, None, None]
+
+
 def test_the_first_reason_stays() -> None:
     rows = ROWS.append_column(REASON, pa.array(["late", None, None, "filtered", None, None], pa.string()))
     nodes = [ReportNode(("station",), None, None), ReportNode(("unit",), "wet", None)]
