@@ -19,7 +19,7 @@ from skyband.framework.rehearsal.rows import arrow_column
 def read_tables(plan: Plan) -> Tables:
     """Return the tables of all look-ups as they are now. O(rows).
 
-    Raises SkybandError SKY-E531 where only Spark knows how a table is read, and as ``by_spark.read_tables``.
+    Raises SkybandError SKY-E531 where only Spark knows how a table is read, and as ``streaming.rows.lookup_tables``.
     """
     return {node.name: _read(node, source) for node, source in nodes(plan)}
 

@@ -11,12 +11,12 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.lookups.by_spark import read_tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.rows.intake import intake
+from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.spark.log import first_cause
 
 

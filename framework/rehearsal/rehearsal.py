@@ -101,7 +101,7 @@ class Rehearsal:
         limit = limit_of(self.plan.intake, self.plan.window)
         if limit is not None:
             found = of_tables([blocks.bytes_table(b) for kind, b in packed if kind == STRETCHES], limit)
-            stopped = stopped_by_jump(self.plan, self._batch + 1, found, self._frontier)
+            stopped = stopped_by_jump(self.plan, self._batch + 1, found, self._bucket.config.frontier(self._watermark))
             if stopped is not None:
                 raise stopped
         data = [b for kind, b in packed if kind == _HOST]

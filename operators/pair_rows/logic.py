@@ -93,7 +93,7 @@ class PairRowsLogic(ABC):
     def __init__(self, configuration: PairConfiguration, state: State | None) -> None:
         self.configuration = configuration
         window = configuration.window
-        self.windows = Windows(window, configuration.kernel)
+        self.windows = self._windows()
         k = configuration.keep_k
         self.settings = Settings(k, count_of(window), micros_of(window), sub_batch(k), *self.windows.sides(configuration))
         self.queries, shown = self._query_tables()
@@ -116,6 +116,10 @@ class PairRowsLogic(ABC):
     @abstractmethod
     def _external(self, score: F64) -> F64:
         """Return internal scores as users write them."""
+
+    def _windows(self) -> Windows:
+        """Return the windows without objects."""
+        return Windows(self.configuration.window, self.configuration.kernel)
 
     def _query_tables(self) -> tuple[Queries, int]:
         """Return the queries as arrays, and the width of the lists shown at boundaries."""

@@ -11,18 +11,21 @@ import numpy as np
 from skyband.operators import jit
 from skyband.operators.base import AnyArray, Arrivals
 from skyband.operators.expressions.compile import bound_type, count_type, score_type
+from skyband.operators.pair_rows.deletions import UNTIL
 from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, PartnerQueries, Partners
 from skyband.operators.pair_rows.kernels.scored_partners import find_partners
 from skyband.operators.pair_rows.kernels.tables import COUNTERS, KEY_COLUMNS, NEXT_SEQ, Advance, Bucket, Objects, Settings, pairs_counted
 from skyband.operators.pair_rows.logic import no_skyband
 from skyband.operators.pair_rows.scored import ScoredPairs
 from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch
-from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.pair_rows.windows import Marks, no_objects
 from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones, no_zones
 from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 
 SUB_BATCH: Final = 32
 """Arrivals of a key that are taken together, at the most."""
+DELETION_MARKS: Final = Marks(integers=(UNTIL,))
+"""What an object has if it can be deleted."""
 HEAP_PLACES: Final = 1 << 20
 """Partners that the heaps of a sub-batch hold, at the most, unless those of a single arrival hold more."""
 
@@ -47,9 +50,9 @@ def finder() -> Callable[..., Any]:
 class ScoredPartnerSearch(PartnerSearch):
     """The windows of one bucket, with the queries that search them. O(window) vectorised scores per arrival, whatever the queries."""
 
-    def __init__(self, configuration: ScoredPairs, queries: Sequence[PartnerQuery], deletes: bool = False) -> None:
+    def __init__(self, configuration: ScoredPairs, queries: Sequence[PartnerQuery], marks: Marks | None = None) -> None:
         places = sum(min(q.k, configuration.window.count or q.k) for q in queries)
-        super().__init__(configuration, queries, max(1, min(SUB_BATCH, HEAP_PLACES // max(1, places))), deletes)
+        super().__init__(configuration, queries, max(1, min(SUB_BATCH, HEAP_PLACES // max(1, places))), marks)
         self.configuration = configuration
         self.zones = ZoneMaps(configuration)
         self.work = np.zeros(COUNTERS, np.int64)
@@ -84,14 +87,15 @@ class ScoredPartnerSearch(PartnerSearch):
 
     def _part(self, zones: Zones | None, advance: Advance) -> Partners:
         functions, windows = self.configuration.functions(zones is not None), self.windows
-        zones = zones or no_zones(len(windows.float_names), len(windows.int_names) - self.settings.deletes)
+        zones = zones or no_zones(len(windows.float_names) - self.settings.own_floats, len(windows.int_names) - self.settings.own_integers)
         partners, n = finder()(*functions, zones, self.settings, self.queries, windows.keys, windows.objects, advance, self.work)
         return Partners(partners.fields[:n], partners.score[:n])
 
     def attributes(self) -> Objects:
         """Return the windows' arena with the attributes of the kernel alone."""
-        objects = self.windows.objects
-        return objects._replace(integers=objects.integers[:-1]) if self.deletes else objects
+        objects, settings = self.windows.objects, self.settings
+        floats, integers = len(objects.floats) - settings.own_floats, len(objects.integers) - settings.own_integers
+        return objects._replace(floats=objects.floats[:floats], integers=objects.integers[:integers])
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         return self.configuration.unusable(arrivals)

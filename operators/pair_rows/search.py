@@ -12,7 +12,7 @@ from skyband.operators.base import F64, I64, AnyArray, Arrivals, Instant, Window
 from skyband.operators.pair_rows.deletions import Deletions, loaded, no_deletions, saved, split
 from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, QUERY, PartnerQueries, Partners
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Settings
-from skyband.operators.pair_rows.windows import Windows, WindowsConfiguration
+from skyband.operators.pair_rows.windows import Marks, Windows, WindowsConfiguration
 from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.windows import count_of, micros_of
 
@@ -47,13 +47,13 @@ class PartnerSearch(ABC):
     """The windows of one bucket, with the queries that search them; a subclass finds the partners."""
 
     def __init__(
-        self, configuration: WindowsConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0, marks_deleted: bool = False
+        self, configuration: WindowsConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0, marks: Marks | None = None
     ) -> None:
-        """Search for ``queries``; ``sub_batch``: the most arrivals of a key that are taken together; ``marks_deleted``: as ``Windows``."""
+        """Search for ``queries``; ``sub_batch``: the most arrivals of a key that are taken together; ``marks``: as ``Windows``."""
         between, window = configuration.between, configuration.window
-        self.windows = Windows(window, configuration.kernel, marks_deleted)
-        sides = self.windows.sides(configuration)
-        self.settings = Settings(0, count_of(window), micros_of(window), sub_batch, *sides, int(marks_deleted))
+        self.windows = Windows(window, configuration.kernel, marks)
+        sides, own = self.windows.sides(configuration), self.windows.marks
+        self.settings = Settings(0, count_of(window), micros_of(window), sub_batch, *sides, len(own.floats), len(own.integers))
         self.between = between
         ends = [q.window.within(window) for q in queries]
         self.queries = PartnerQueries(

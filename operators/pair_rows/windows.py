@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from skyband.operators.base import I64, AnyArray, Arrivals, Instant, Window
+from skyband.operators.base import I64, NEVER, AnyArray, Arrivals, Instant, Window
 from skyband.operators.expressions.compile import PairKernel, matrix
 from skyband.operators.pair_rows.deletions import UNTIL, lifetimes
 from skyband.operators.pair_rows.kernels.arena import append
@@ -52,13 +52,23 @@ class WindowsConfiguration(Protocol):
         ...
 
 
+class Marks(NamedTuple):
+    """Names of attributes of objects that kernels of a score do not read. New objects have inf and ``NEVER``.
+
+    Where objects can be deleted, and the kernel does not know, ``UNTIL`` is the last.
+    """
+
+    floats: tuple[str, ...] = ()
+    integers: tuple[str, ...] = ()
+
+
 class Windows:
     """The key table and the objects' arena. The columns are rebuilt from the host's rows, never checkpointed."""
 
-    def __init__(self, window: Window, kernel: PairKernel, marks_deleted: bool = False) -> None:
-        """``marks_deleted``: objects can be deleted, but the kernel does not know; ``UNTIL`` is then the last integer attribute."""
-        self.window = window
-        self.float_names, self.int_names = kernel.float_names, kernel.int_names + ((UNTIL,) if marks_deleted else ())
+    def __init__(self, window: Window, kernel: PairKernel, marks: Marks | None = None) -> None:
+        """``marks``: attributes besides those of the kernel."""
+        self.window, self.marks = window, marks or Marks()
+        self.float_names, self.int_names = kernel.float_names + self.marks.floats, kernel.int_names + self.marks.integers
         self.keys = np.zeros((0, KEY_COLUMNS), np.int64)
         self.objects, self.end = no_objects(len(self.float_names), len(self.int_names)), 0
         self.pool = Pool(self.int_names)
@@ -96,6 +106,8 @@ class Windows:
         columns = {**rows.columns, **self.pool.append(rows, self.keys, self.objects)}
         if self.until_row >= 0:
             columns |= lifetimes(seq)
+        columns |= {name: np.full(len(key), np.inf) for name in self.marks.floats}
+        columns |= {name: np.full(len(key), NEVER) for name in self.marks.integers}
         pool = self.pool.values
         incoming = Objects(
             matrix(columns, self.float_names, np.float64, len(key)), matrix(columns, self.int_names, np.int64, len(key)),

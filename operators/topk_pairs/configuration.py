@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from skyband.operators.base import Window
 from skyband.operators.expressions.ast import Node
-from skyband.operators.pair_rows.queries import PAIR_ROWS, Between, PairQuery
+from skyband.operators.pair_rows.queries import DELETED, PAIR_ROWS, Between, PairQuery
 from skyband.operators.pair_rows.scored import ScoredPairs
-from skyband.operators.state_keys import StateKeys
+from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_ranked
+
+_RESERVE: Final = Group(Named("sky_key"), {"sky_window": 0, "sky_score": 0, "sky_older": 0, "sky_newer": 0, "sky_stair": 0})
+TOPK_PAIRS: Final = StateKeys(
+    each={**PAIR_ROWS.each, "floor_score": 0, "floor_older": 0, "floor_newer": 0, "gone": 0}, groups=(_RESERVE, DELETED)
+)
+"""The positions of keys in the checkpoint of a K-skyband, or of reserves where rows can be deleted."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class TopKPairsConfiguration(ScoredPairs):
     state_format: ClassVar[str] = "TopKPairs"
     query_types: ClassVar[frozenset[str]] = frozenset({"topk_pairs"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
-    state_keys: ClassVar[StateKeys] = PAIR_ROWS
+    state_keys: ClassVar[StateKeys] = TOPK_PAIRS
 
     def __post_init__(self) -> None:
         check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk_pairs")

@@ -1,6 +1,7 @@
 """Top-k pairs of a stream by any scoring expression, for the queries that share it (docs/algorithms D2).
 
-The shared state is the K-skyband of pairs of the largest window, about K + 2K ln(N / sqrt(2K)) of them, and its staircase.
+The shared state is the K-skyband of pairs of the largest window, about K + 2K ln(N / sqrt(2K)) of them, and its staircase. Where rows can
+be deleted, it is a reserve of the best alive pairs for every different window.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfigurat
 
 if TYPE_CHECKING:
     from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
+    from skyband.operators.topk_pairs.deletes.logic import ReserveLogic
     from skyband.operators.topk_pairs.logic import PairsLogic
 
 
 class TopKPairs(TopKPairsConfiguration):
     """The operator of a ``TopKPairsConfiguration``."""
 
-    def build(self, state: State | None) -> PairsLogic:
+    def build(self, state: State | None) -> PairsLogic | ReserveLogic:
         """Return a logic that continues ``state`` bit for bit, or starts empty."""
+        if self.deletes:
+            from skyband.operators.topk_pairs.deletes.logic import ReserveLogic
+
+            return ReserveLogic(self, 0, state)
         from skyband.operators.topk_pairs.logic import PairsLogic
 
         return PairsLogic(self, state)
@@ -28,8 +34,12 @@ class TopKPairs(TopKPairsConfiguration):
 class CappedTopKPairs(CappedTopKPairsConfiguration):
     """Top-k pairs with a cap per object: no object is in more than c pairs of a result (docs/algorithms Theorem D)."""
 
-    def build(self, state: State | None) -> CappedPairsLogic:
+    def build(self, state: State | None) -> CappedPairsLogic | ReserveLogic:
         """Return a logic that continues ``state`` bit for bit, or starts empty."""
+        if self.deletes:
+            from skyband.operators.topk_pairs.deletes.logic import ReserveLogic
+
+            return ReserveLogic(self, self.max_per_object, state)
         from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
 
         return CappedPairsLogic(self, state)

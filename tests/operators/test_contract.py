@@ -166,6 +166,11 @@ OPERATORS: dict[str, Any] = {
     "skyline deletes, both, distinct": skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True, kind=SkylineDeletes),
     "pairs, count": pairs(COUNT, "abs(a.x - b.x) + a.n", "a.t <> b.t"),
     "capped pairs": capped_pairs(BOTH, 2),
+    "pairs, both, deletes": replace(pairs(BOTH, "abs(a.x - b.x) + a.n", "a.t <> b.t"), deletes=True),
+    "pairs of texts, sides, deletes": replace(
+        pairs(TIME, "edit_distance(lower(a.t), b.t) - jaccard(a.words, b.words)", between=Between("t", "a", "b")), deletes=True
+    ),
+    "capped pairs, deletes": replace(capped_pairs(COUNT, 2), deletes=True),
     "pairs, time": pairs(TIME, "a.x - b.y", max_score=1.0),
     "pairs, both, sides": pairs(BOTH, "abs(a.x - b.x)", between=Between("t", "a", "b")),
     "pairs of texts": pairs(BOTH, "edit_distance(a.t, b.t) + abs(a.x - b.x) / 10", "length(a.t) > 0 and edit_distance(a.t, b.t, 3) > 0"),

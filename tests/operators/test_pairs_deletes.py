@@ -1,4 +1,4 @@
-"""Deletions in all pairs within bounds of a score, and in matches by a score, against brute force after every event."""
+"""Deletions in top-k pairs, with and without a cap, in all pairs within bounds, and in matches, against brute force after every event."""
 
 from __future__ import annotations
 
@@ -10,24 +10,111 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, Window
+from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, State, Window
 from skyband.operators.contract import SnapshotRequest, check_operator
+from skyband.operators.contract_rows import Rows, random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.matches.operator import ScoredMatches
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
-from tests.operators.pairs_host import deleting, random_bounded_case, random_matches_case
-from tests.operators.test_scored_partners import check, operators
+from skyband.operators.topk_pairs.deletes import logic as deletes_logic
+from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
+from tests.operators.host import rows_of as rows_of_changes
+from tests.operators.pairs_host import (
+    Case,
+    cuts_of,
+    deleting,
+    drive,
+    random_bounded_case,
+    random_case,
+    random_matches_case,
+    text_of,
+)
+from tests.operators.test_capped_pairs import capped_case
+from tests.operators.test_scored_partners import check_state, operators
+from tests.oracles import pairs as oracle
 from tests.seeds import seeds
 
-CASES = {"bounded": random_bounded_case, "matches": random_matches_case}
+CASES = {"topk": random_case, "capped": capped_case, "bounded": random_bounded_case, "matches": random_matches_case}
 APART = parse("abs(a.x - b.x)", {"x": "float"})
+
+
+def check(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed + 1)
+    want = text_of(case.expected(oracle.matches if isinstance(case.op, ScoredMatches) else oracle.replay))
+    whole, logic = drive(case, [])
+    assert text_of(whole) == want
+    if isinstance(case.op, TopKPairs | CappedTopKPairs):
+        check_snapshots(case, logic)
+    else:
+        check_state(case, logic)
+    assert text_of(drive(case, cuts_of(case.stream, rng, 1.0), sub_batch=int(rng.integers(1, 5)))[0]) == want
+    assert text_of(drive(case, cuts_of(case.stream, rng, 0.7), restore=True, loose=int(rng.integers(0, 4)))[0]) == want
+
+
+def check_snapshots(case: Case, logic: Any) -> None:
+    """Snapshots of a smaller k and of the whole window by definition, as of the end; nothing is kept as a table."""
+    op: Any = case.op
+    assert len(logic.skyband()) == 0
+    for key in range(int(case.stream.key.max()) + 1):
+        stream = case.key_stream(key)
+        for i, q in enumerate(op.queries):
+            for k, window in ((q.k, q.window), (max(1, op.keep_k // 2), op.window)):
+                got = logic.snapshot(key, k, window, i)
+                asked = replace(case.query(replace(q, window=window)), k=k)
+                assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == oracle.snapshot(
+                    stream, asked, case.end - 1, len(stream.times)
+                )
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_brute_force(kind: str) -> None:
     for seed in seeds(0, 60):
         check(deleting(CASES[kind](seed), seed), seed)
+
+
+@pytest.mark.parametrize(("kind", "pairs", "partners"), [("topk", 1, 1), ("topk", 4, 2), ("capped", 1, 1), ("capped", 5, 2)])
+def test_small_reserves_are_filled_again(monkeypatch: pytest.MonkeyPatch, kind: str, pairs: int, partners: int) -> None:
+    """Floors that fall and rise all the time, and arrivals of which too few partners were found."""
+    monkeypatch.setattr(deletes_logic, "SPARE", (0, pairs))
+    monkeypatch.setattr(deletes_logic, "PARTNERS", partners)
+    monkeypatch.setattr(deletes_logic, "MOST", 2)
+    refills = 0
+    for seed in seeds(60, 72):
+        case = deleting(CASES[kind](seed, 90), seed)
+        rows, logic = drive(case, [])
+        refills += logic.counters()["refills"]
+        want = text_of(case.expected())
+        assert text_of(rows) == want
+        assert text_of(drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.7), restore=True)[0]) == want
+    assert refills > 3
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_state_is_divided_by_keys(kind: str) -> None:
+    """A logic with the state of some of the keys goes on as one with all of them."""
+    found = 0
+    for seed in seeds(100, 115):
+        op = deleting(CASES[kind](seed), seed).op
+        stream = random_rows(op, np.random.default_rng(seed), 80, 3)
+        cut = int(stream.time[len(stream) // 2])
+        first, second = np.flatnonzero(stream.time < cut), np.flatnonzero(stream.time >= cut)
+        kept = np.arange(0, int(stream.key[first].max(initial=0)) + 1, 2)
+        whole, codes = op.build(None), stream.first_codes()
+        whole.advance(stream.block(first, codes), cut)
+        state = op.state_keys.picked(whole.checkpoint(), kept)
+        rest = op.build(State(state, of_keys(stream, first[stream.seq[first] >= 0], kept)))
+        every = rows_of_changes(whole.advance(stream.block(second, codes), stream.end))
+        mine = rows_of_changes(rest.advance(of_keys(stream, second, kept), stream.end))
+        assert mine == [(r[0], int(np.searchsorted(kept, r[1])), *r[2:]) for r in every if r[1] in kept]
+        found += len(mine)
+    assert found > 0
+
+
+def of_keys(stream: Rows, at: Any, kept: Any) -> Arrivals:
+    """Some rows of some keys, which get the numbers 0, 1, 2, ..."""
+    rows = stream.block(at[np.isin(stream.key[at], kept)], stream.first_codes())
+    return replace(rows, key=np.searchsorted(kept, rows.key))
 
 
 @given(st.sampled_from(sorted(CASES)), st.integers(0, 2**32), st.integers(1, 40))

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, AnyArray, Arrivals, Changes, State, Window
-from skyband.operators.skyline.operator import Skyline, SkylineDeletes, SkylineQuery
+from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, AnyArray, Arrivals, Changes, Column, State, Window
+from skyband.operators.skyline.operator import Dimension, Skyline, SkylineDeletes, SkylineQuery
 from tests.operators import host
-from tests.operators.test_skyline import FIELDS, tuples
+from tests.operators.test_skyline import FIELDS, sample, sets, tuples
 from tests.operators.test_skyline import Case as Stream
 from tests.oracles.events import changes, instants
-from tests.oracles.skyline import LogicalQuery, Watched, members
-from tests.seeds import seeds
+from tests.oracles.skyline import LogicalQuery, Watched, dominance, members
+from tests.seeds import cases, seeds
 
 
 class WithDeletions(Watched):
@@ -115,7 +115,7 @@ def check(seed: int, **fixed: Any) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_random_streams_equal_the_definition_at_every_event(part: int) -> None:
-    for seed in seeds(part * 100, part * 100 + 100):
+    for seed in seeds(part * 60, part * 60 + 60):
         check(seed)
 
 
@@ -138,6 +138,7 @@ def test_restored_at_every_instant(window: str) -> None:
     seed=st.integers(0, 2**31), band=st.integers(1, 6), d=st.integers(1, 6), values=st.integers(1, 6), keys=st.integers(1, 4),
     window=st.sampled_from(["count", "time", "both"]), share=st.sampled_from([0.02, 0.3, 0.6]),
 )  # fmt: skip
+@settings(deadline=None, max_examples=cases(40))
 def test_any_configuration(seed: int, band: int, d: int, values: int, window: str, keys: int, share: float) -> None:
     check(seed, band=band, d=d, values=values, window=window, keys=keys, share=share)
 
@@ -167,6 +168,39 @@ def test_snapshots_of_any_band_and_window() -> None:
                     if t < until:
                         watched.enter(row)
                 assert logic.snapshot(key, k, window).items[:, 0].tolist() == watched.result(until - 1)
+
+
+@pytest.mark.parametrize(("kind", "d", "band"), [("ind", 3, 1), ("ant", 3, 2), ("cor", 2, 3)])
+@pytest.mark.parametrize("window", [Window(300), Window(None, 320)])
+def test_long_windows_are_compared_chunk_by_chunk(kind: str, d: int, band: int, window: Window) -> None:
+    rng, n = np.random.default_rng(d * band), 900
+    x = sample(kind, d, n, band, 0.02)
+    gone = rng.random(n) < 0.2
+    gone[0] = False
+    seq = np.where(gone, -1, np.cumsum(~gone) - 1)
+    target, alive, dead = np.full(n, NULL), set[int](), np.full(n, n)
+    for t in range(n):
+        if gone[t]:
+            target[t] = rng.choice(sorted(alive)[-280:])
+            alive.remove(int(target[t]))
+            dead[target[t]] = t
+        else:
+            alive.add(int(seq[t]))
+    dims = tuple(Dimension(Column(f"c{j}", "float"), "min") for j in range(d))
+    op = SkylineDeletes(dims, (SkylineQuery("q", window),), window, band)
+    columns = {f"c{j}": x[:, j].copy() for j in range(d)} | {DELETION_TARGET: target}
+    rows = Arrivals(np.zeros(n, np.int64), seq, np.arange(n), columns)
+    logic = op.build(None)
+    cut = [host.pick(rows, slice(a, a + 300)) for a in range(0, n, 300)]
+    results = sets([logic.advance(block, int(block.time[-1]) + 1) for block in cut], n)
+    time, values = np.flatnonzero(~gone), x[~gone]
+    usable = np.ones(len(time), bool)
+    dom = dominance(values, ["min"] * d, usable, False)
+    for t in range(0, n, 7):
+        newest = int(np.count_nonzero(time <= t)) - 1
+        living = (time <= t) & (dead[: len(time)] > t) & (np.arange(len(time)) > newest - (window.count or n))
+        living &= time + (window.micros or n) > t
+        assert results[t] == members(dom, usable, living, band)
 
 
 def test_the_state_of_one_key_goes_on_alone() -> None:

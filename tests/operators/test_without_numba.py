@@ -107,6 +107,11 @@ def capped_pairs(seed: int) -> Iterable[Any]:
     return pairs(pairs_host, test_capped_pairs.capped_case, seed)
 
 
+def deleted_pairs(seed: int) -> Iterable[Any]:
+    made = (pairs_host.random_case, test_capped_pairs.capped_case, pairs_host.random_bounded_case, pairs_host.random_matches_case)[seed % 4]
+    return pairs(pairs_host, lambda *given: pairs_host.deleting(made(*given), seed), seed)
+
+
 def threshold_pairs(seed: int) -> Iterable[Any]:
     return pairs(pairs_host, pairs_host.random_bounded_case, seed)
 
@@ -179,6 +184,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "skyline deletes": (skyline_deletes, 0, 30),
     "topk_pairs": (topk_pairs, 500, 580),
     "capped_pairs": (capped_pairs, 500, 560),
+    "deleted_pairs": (deleted_pairs, 500, 560),
     "threshold_pairs": (threshold_pairs, 500, 560),
     "scored_matches": (scored_matches, 500, 560),
     "topk_similar_sets": (topk_similar_sets, 500, 560),

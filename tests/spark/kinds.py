@@ -57,6 +57,11 @@ transform:
 tokens:
   words: {column: words}
 """
+TOPK_PAIRS = """\
+  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}
+  parted: {type: topk_pairs, scoring: near, k: 2, between: {column: side, a: a, b: b}, every: 1 hour}
+  spaced: {type: topk_pairs, scoring: near, k: 4, max_per_object: 1, max_score: 3, window: {count: 30}}
+"""
 LOYALTY = """\
   loyal: {type: topk_loyalty, object: who, criteria: x > 5, k: 3}
   fresh: {type: topk_loyalty, object: [side, who], criteria: x > 5, stale_after: 30 minutes, k: 2, window: {time: 1 hour}, trace: all}
@@ -129,7 +134,7 @@ KINDS = {
     "pairs": Kind(jobs.QUERIES),
     "corrections": Kind(CORRECTED, ranked.deleting_stream, {"source": FEED}),
     "deletions": Kind(
-        ranked.QUERIES + DELETED + SETS,
+        ranked.QUERIES + DELETED + TOPK_PAIRS + SETS,
         ranked.deleting_stream,
         {"deletes": "deletes: side = 'd'"},
         sections=STATS + WHO + TOKENS.removeprefix("transform:\n"),

@@ -12,7 +12,8 @@ import pytest
 from deltalake import write_deltalake
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.lookups import by_spark, in_memory
+from skyband.framework.lookups import in_memory
+from skyband.framework.streaming.rows import lookup_tables
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import stamp, table, write_file
@@ -111,7 +112,7 @@ def test_rows_keep_the_tables_of_their_batch(
     job = Job(tmp_path)
     job.sites("r1")
     plan = load_plan(str(job.spec))
-    assert by_spark.read_tables(spark, plan) == in_memory.read_tables(plan)
+    assert lookup_tables.read_tables(spark, plan) == in_memory.read_tables(plan)
     job.arrive()
     assert job.run("--quiet", "--finish") == 0
 
@@ -158,7 +159,7 @@ def test_rows_keep_the_tables_of_their_batch(
     assert "SKY-E320 look-up site: two rows have the key host = 'a'" in capsys.readouterr().err
     assert job.regions() == found
     with pytest.raises(SkybandError, match="two rows have the key"):
-        by_spark.read_tables(spark, load_plan(str(job.spec)))
+        lookup_tables.read_tables(spark, load_plan(str(job.spec)))
 
     # A rebuild takes the tables as they are now.
     job.sites("r9")

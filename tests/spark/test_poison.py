@@ -66,7 +66,7 @@ def test_a_repeated_batch_a_rebuild_and_an_added_query_decide_by_the_recorded_cl
     assert far(directory) == [("0.csv", 9001), ("0.csv", 9002), ("0.csv", 9003)]
     first, second = counters(directory)
     assert first["clock_ms"] == clock and second["clock_ms"] >= 1000 * began - 1 and second["jump_ms"] > 5 * 3_600_000
-    assert table(directory, "rejected").num_rows == 3 and verified(spec)
+    assert verified(spec)
 
     before = sorted_rows(table(directory, "far5_changes"), without=["batch_id"])
     assert cli.main(["rebuild", str(spec)]) == 0

@@ -15,6 +15,7 @@ from skyband.framework.queries.topk_pairs.model import TopKPairs as TopKPairsMod
 from skyband.operators.base import Operator
 
 _WHY_CAPPED = "results are walked over a state that holds whatever a walk may still come to"
+_WHY_DELETES = "a deletion can bring any pair back, so every window keeps its best alive pairs, and fills up from all its rows"
 _WHY = "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
 
 
@@ -38,5 +39,7 @@ def _draft(context: Context, group: Shared) -> OperatorDraft:
         given: dict[str, Any] = {**group.configuration(context, texts), "queries": tuple(asked), "keep_k": largest}
         return cast(Operator, TopKPairs(**given) if cap is None else CappedTopKPairs(**given, max_per_object=cap))
 
-    why = _WHY if cap is None else _WHY_CAPPED
-    return OperatorDraft(group.entries, largest, group.window, group.direction, group.texts, build, why, skyband=cap is None)
+    why, skyband = _WHY if cap is None else _WHY_CAPPED, cap is None and not context.deletes
+    if context.deletes:
+        why = _WHY_DELETES
+    return OperatorDraft(group.entries, largest, group.window, group.direction, group.texts, build, why, skyband=skyband)

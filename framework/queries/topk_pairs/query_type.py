@@ -24,6 +24,7 @@ class TopKPairsType(ScoredPairsType):
 
     name = "topk_pairs"
     model = TopKPairs
+    takes_deletions = True
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:

@@ -51,11 +51,11 @@ def _lookup(s: Scope, at: Path, lookup: Lookup) -> None:
 
 def _format(s: Scope, at: Path, lookup: Lookup) -> None:
     """Report the mistakes that the format finds: a look-up's path and options obey the rules of a source's."""
-    doc = s.doc
+    doc, format_ = s.doc, source_format(lookup.format)
     secret = frozenset(str(p[3]) for p in doc.variables() if p[:3] == (*at, "options") and len(p) == 4)
     section = Section(lookup.format, lookup.path, lookup.options, lookup_columns(lookup), secret)
-    found = list(source_format(lookup.format).check(section))
-    if lookup.format == "delta":
+    found = list(format_.check(section))
+    if format_.of_table:
         said = "a look-up reads a Delta table as it is: it takes no options"
         found = [Mistake("SKY-E119", said, ("options", name), of_name=True) for name in lookup.options]
     for m in found:

@@ -9,7 +9,6 @@ from skyband.framework.base.decimals import decimal_digits
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.drafts import job_window
 from skyband.framework.queries.checks import NAMING
-from skyband.framework.queries.group_rows.decimals import MOST_DIGITS
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.stats import FUNCTIONS, Statistics
@@ -42,6 +41,9 @@ def check_stats(s: Scope) -> None:
 
 
 def _check_functions(s: Scope, path: Path, statistics: Statistics) -> None:
+    # It loads the language of expressions.
+    from skyband.framework.queries.group_rows.decimals import MOST_DIGITS
+
     if not statistics.functions and not any(s.doc.bad_below((*path, f)) for f in FUNCTIONS):
         s.doc.add("SKY-E111", "statistics need at least one function", s.doc.where_key(path), "such as mean: amount")
     for function, column in statistics.functions:

@@ -60,6 +60,7 @@ class StatisticsPart:
 
     def take(self, taken: Sequenced) -> npt.NDArray[np.float64]:
         """Return the statistics of accepted rows, shape (statistics, rows), NaN for null."""
+        assert self._deletes or (taken.seq >= 0).all(), "the configuration knows of no deletions"
         target = np.ascontiguousarray(taken.target) if self._deletes else _NONE
         return self._logic.take(self._rows(taken.key, taken.seq, taken.time, taken.rows, target))
 

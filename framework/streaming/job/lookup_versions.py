@@ -92,7 +92,7 @@ class LookupVersions:
         """Return the tables for a run, durably recorded before its first batch is planned.
 
         ``read`` returns the tables as they are now. They are not read while a batch, or a backlog with caps, is unfinished: its rows
-        have to be those of its beginning, so the run goes on with the version that it began with, which ``warn`` is told.
+        have to be those of its beginning, so the run goes on with the version that it began with. ``warn`` reports that.
         """
         checkpoint = self.layout.checkpoint
         planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))

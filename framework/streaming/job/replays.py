@@ -25,7 +25,6 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import FILTERED, LATE, REASON
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.base.system_failures import raising_system_failures
-from skyband.framework.lookups.by_spark import read_tables
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.logs import next_watermark
 from skyband.framework.sources.protocol import Backlog
@@ -35,6 +34,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay, directory_of
 from skyband.framework.streaming.rows import ahead
 from skyband.framework.streaming.rows.intake import intake
+from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.spark.log import first_cause
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

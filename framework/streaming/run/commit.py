@@ -76,16 +76,22 @@ class CommitBatch:
 
     def _jump(self, batch_id: int, stretches: list[pa.Table]) -> Jump | None:
         """Return the jump of the watermark to warn about. Raises SkybandError SKY-E506; then nothing of the batch has been written."""
-        plan, before = self._opened.plan, self._totals.before(batch_id)
+        plan = self._opened.plan
         limit = limit_of(plan.intake, plan.window)
         if limit is None or not stretches:
             return None
         found = of_tables(stretches, limit)
-        stopped = stopped_by_jump(plan, batch_id, found, before.frontier)
-        if stopped is not None:
-            raise stopped
+        if plan.intake.jump_micros is not None:
+            stopped = stopped_by_jump(plan, batch_id, found, self._frontier())
+            if stopped is not None:
+                raise stopped
         # Under caps the watermark stays before rows that files may still bring.
-        return None if self._source.backlog.capped else longest_jump(plan, found, before.newest)
+        return None if self._source.backlog.capped else longest_jump(plan, found, self._totals.before(batch_id).newest)
+
+    def _frontier(self) -> int | None:
+        """Return F before the batch that runs, in microseconds: earlier rows are late."""
+        reached = watermark(self._context.layout.checkpoint)
+        return max((f for w, f in self._opened.job.finishes if w == reached), default=1000 * reached) if reached > 0 else None
 
     def _passed_frontiers(self) -> list[int]:
         """Return the frontiers of the last finish and of the last release of a backlog that Spark's watermark has reached."""

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.lookups.by_spark import read_tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
@@ -27,6 +26,7 @@ from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.rebuild.partitions import move_state
 from skyband.framework.streaming.rebuild.rebucket import rebucket_job
+from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.batch import EPOCH, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext

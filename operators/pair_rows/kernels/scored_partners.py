@@ -314,10 +314,12 @@ def find_partners(
     """
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, objects.pool)
     partners, written, seen_until = no_partners(), 0, np.empty(0, np.int64)
-    if settings.deletes > 0:
+    if settings.own_integers > 0:
         seen_until = objects.integers[-1]
     batch, buffers = (
-        new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0] - settings.deletes),
+        new_sub_batch(
+            settings.sub_batch, 0, objects.floats.shape[0] - settings.own_floats, objects.integers.shape[0] - settings.own_integers
+        ),
         new_zone_buffers(zones, settings.sub_batch),
     )
     best, scores, window_first = new_best(queries, settings.sub_batch), np.empty(LARGEST, np.float64), np.empty(len(queries.k), np.int64)

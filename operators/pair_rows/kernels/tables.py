@@ -50,8 +50,10 @@ class Settings(NamedTuple):
     """What that row holds for side a."""
     code_b: int
     """What that row holds for side b."""
-    deletes: int = 0
-    """1 if objects can be deleted: the last row of ``Objects.integers`` is then ``deletions.UNTIL``; else 0."""
+    own_floats: int = 0
+    """The last rows of ``Objects.floats`` that kernels of the score do not read (``windows.Marks``)."""
+    own_integers: int = 0
+    """The last rows of ``Objects.integers`` that they do not read: the last one is then ``deletions.UNTIL``."""
 
 
 class Queries(NamedTuple):

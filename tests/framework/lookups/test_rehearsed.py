@@ -44,7 +44,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def row(number: int, host: str | None, x: float | None = 1.0) -> dict[str, object]:
-    return {"id": number, "ts": number * MINUTE, "host": host, "x": x}
+    return {"id": number, "ts": number * MINUTE, "host": host, "x": None if x is None else float(x)}
 
 
 def test_rows_take_columns_before_transforms_and_the_first_reason_counts(directory: Path) -> None:

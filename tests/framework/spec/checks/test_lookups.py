@@ -49,9 +49,9 @@ def test_a_look_up_is_valid_and_on_needs_no_quotes() -> None:
         ({"on": "{host: hots}"}, "SKY-E120", "hots", "no column 'hots'"),
         ({"on": "{host: tier}"}, "SKY-E126", "tier", "'host' is string, but 'tier' of the look-up is int"),
         ({"on": "{x: tier}", "schema": LOOKUP["schema"].replace("int", "double")}, "SKY-E126", "tier", "cannot be joined on"),
-        ({"take": "[x]", "schema": LOOKUP["schema"].replace("tier", "x")}, "SKY-E125", "x]", "already exists"),
-        ({"take": "{tier: tier, __a: tier}"}, "SKY-E116", "__a", "reserved"),
-        ({"take": "{tier: teer}"}, "SKY-E120", "teer", "no column 'teer'"),
+        ({"take": "[region, tier, x]", "schema": LOOKUP["schema"].replace("since", "x: int, since")}, "SKY-E125", "x]", "already exists"),
+        ({"take": "{region: region, tier: tier, __a: tier}"}, "SKY-E116", "__a", "reserved"),
+        ({"take": "{region: region, tier: teer}"}, "SKY-E120", "teer", "no column 'teer'"),
         ({"take": "[]"}, "SKY-E114", "[]", "take"),
         ({"as_of": "{from: region, to: until}"}, "SKY-E126", "region", "needs a timestamp or a date"),
         ({"as_of": "event_time"}, "SKY-E113", "event_time", "as_of"),
@@ -68,7 +68,7 @@ def test_mistakes_have_their_place(lookup: dict[str, str], code: str, at: str, s
     assert [e.code for e in errors] == [code], [e.render() for e in errors]
     where = errors[0].where
     assert where is not None and said in errors[0].message
-    assert written.splitlines()[where.line - 1][where.column - 1 :].startswith(at)
+    assert written.splitlines()[where.line - 1][where.col - 1 :].startswith(at)
 
 
 def test_where_a_table_is_may_change() -> None:

@@ -53,10 +53,11 @@ def _read(spark: SparkSession, node: LookupNode, source: SourceNode) -> pa.Table
 
 def _frame(spark: SparkSession, source: SourceNode, header: list[str] | None) -> DataFrame:
     """Return the table with the columns of the look-up's schema and ``CORRUPT``."""
-    if source.format == "delta":
-        table = spark.read.format("delta").load(str(source.path))
+    format_ = source_format(source.format)
+    if format_.of_table:
+        table = spark.read.format(source.format).load(str(source.path))
         return _text(spark_reader.rows(table, source, F.lit("")), source)
-    backlog = source_format(source.format).backlog(source, header, Path())
+    backlog = format_.backlog(source, header, Path())
     assert backlog is not None
     files = spark_reader.listed(spark, source)
     if not files:
