@@ -134,7 +134,7 @@ def _statistics(plan: Plan) -> list[str]:
     for node in plan.statistics:
         functions = ", ".join(f"{function} of {column}" for function, column in node.functions)
         by = f" with the same {', '.join(node.by)}" if node.by else ""
-        least = f"; null before {node.at_least:,} values" if node.at_least > 1 else ""
+        least = f"; null before {counted(node.at_least, 'value')}" if node.at_least > 1 else ""
         lines.append(f"  stats {node.name}: {functions}, of the rows before each row{by}, window {format_window(node.window)}{least}")
     return lines
 

@@ -189,10 +189,6 @@ def _shown(value: Any) -> str:
     return "not set" if value is None else str(value)
 
 
-_DELETED_BEFORE = {"threshold", "topk_groups", "threshold_groups"}
-"""Types whose operators say whether rows may be deletions since they exist; for the others, former versions did not know."""
-
-
 def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
     node = plan.operators[q.operator]
     own = {
@@ -205,7 +201,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
     shared = _plain(node.operator)
     left_out = {"queries", "window", "direction", "texts", "keep_k"}
     if isinstance(shared, dict):
-        if q.type not in _DELETED_BEFORE and shared.get("deletes") is False:
+        if not query_type(q.type).states_deletions and shared.get("deletes") is False:
             left_out.add("deletes")
         own |= {k: v for k, v in shared.items() if k not in left_out and k not in own}
         # What a query has of its own beyond the plan's node (its bounds, for instance).

@@ -20,7 +20,8 @@ from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.streaming.rows import ahead, operations, reports, tokens, vectors
+from skyband.framework.streaming.rows import operations, reports, tokens, vectors
+from skyband.framework.streaming.rows.instants import ahead
 from skyband.framework.tables.schemas import changes_name, now_name
 
 LOOKED: Final = 1_000

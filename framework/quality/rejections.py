@@ -106,6 +106,9 @@ def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequ
         column = reason.removeprefix(reasons.BAD_VECTOR)
         size = next((f"{v.dimension:,} " for v in node.vectors if v.column == column), "")
         return f"{column} is no vector of {size}finite numbers; see vectors.{column}"
+    if reason.startswith(reasons.NO_MATCH):
+        name = reason.removeprefix(reasons.NO_MATCH)
+        return f"no row of the table has their key; lookups.{name}.missing: null accepts them without its columns"
     if reason.startswith(reasons.NULL_OBJECT):
         return f"{reason.removeprefix(reasons.NULL_OBJECT)}, which names the object that the row reports on, is null"
     if reason.startswith(reasons.NO_UPDATE):

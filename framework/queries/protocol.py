@@ -102,6 +102,8 @@ class QueryType:
     """Prefixes of columns in its expressions: none (single rows), or ``a.`` and ``b.`` (``PAIR_SIDES``)."""
     takes_deletions: ClassVar[bool] = False
     """Whether it supports streams with deletions."""
+    states_deletions: ClassVar[bool] = False
+    """Whether the fingerprints of former versions say of its queries if rows may be deletions: those of other types did not know any."""
     windows: ClassVar[frozenset[str]] = frozenset()
     """The kinds of windows that it supports besides count and time: tumbling, session."""
     own_k: ClassVar[str | None] = None

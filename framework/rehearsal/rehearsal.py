@@ -39,9 +39,9 @@ from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.job.jumps import stopped_by_jump
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import HostConfig
+from skyband.framework.streaming.rows.instants.source_clocks import frontier
+from skyband.framework.streaming.rows.instants.stretches import limit_of, of_tables
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.rows.source_clocks import frontier
-from skyband.framework.streaming.rows.stretches import limit_of, of_tables
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing.sink import Sink
 

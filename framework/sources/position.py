@@ -8,19 +8,13 @@ blank lines are not rows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files.listing import marked, root_of
 from skyband.framework.sources.logs import local_path
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from skyband.framework.sources.protocol import ArrowReader
 
 PREFIX: Final = "$position/"
 """Begins the source name of columns that readers make of a row's position."""
@@ -82,33 +76,3 @@ def position_values(position: tuple[Field, ...], file: str, row: int) -> dict[st
     """Return the values of the columns ``position`` of row number ``row`` of ``file``, or of record ``row`` of the first partition."""
     values: dict[str, str | int] = {FILE: file, ROW: row, PARTITION: 0, OFFSET: row - 1}
     return {f.name: values[str(f.source_name)] for f in position}
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedFiles:
-    """Reads files by ``reader``, with the columns ``position`` of ``source`` behind those of the reader."""
-
-    reader: ArrowReader
-    names: FileNames
-    position: tuple[Field, ...]
-
-    def tables(self, url: str) -> Iterator[pa.Table]:
-        """Yield the rows of a file in its order. Raises UnsupportedFile."""
-        before = 0
-        for rows in self.reader.tables(url):
-            yield numbered(rows, self.position, self.names.name(url), before)
-            before += rows.num_rows
-
-
-def numbered(rows: pa.Table, position: tuple[Field, ...], file: str, before: int) -> pa.Table:
-    """Return ``rows`` of ``file``, which has ``before`` rows before them, with the columns ``position``. O(rows)."""
-    import numpy as np
-    import pyarrow as pa
-
-    values = {
-        FILE: pa.repeat(pa.scalar(file, pa.string()), rows.num_rows),
-        ROW: pa.array(np.arange(before + 1, before + 1 + rows.num_rows, dtype=np.int64)),
-    }
-    for f in position:
-        rows = rows.append_column(f.name, values[str(f.source_name)])
-    return rows

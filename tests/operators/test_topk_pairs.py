@@ -163,7 +163,9 @@ def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
     """A leaf counts no references: an array it got from a counting kernel would leak, one it gave to such a kernel be freed too early."""
     functions: dict[str, tuple[str, ast.FunctionDef]] = {}
     for path in sorted(
-        p for room in ("pair_rows", "pair_rows/zone_maps", "topk_pairs") for p in (ROOT / "operators" / room / "kernels").glob("*.py")
+        p
+        for room in ("pair_rows", "pair_rows/zone_maps", "topk_pairs", "topk_pairs/deletes")
+        for p in (ROOT / "operators" / room / "kernels").glob("*.py")
     ):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):

@@ -221,9 +221,9 @@ def test_a_query_keeps_its_settings_and_the_session_its_own(spark, tmp_path, mon
     names = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
     seen = []
 
-    def batch(made, batch_id, layout, clock):
+    def batch(made, batch_id, layout, clock, newest):
         seen.append(tuple(made.sparkSession.conf.get(n) for n in names))
-        return query.run_batch(made, batch_id, layout, clock)
+        return query.run_batch(made, batch_id, layout, clock, newest)
 
     monkeypatch.setattr(commit, "run_batch", batch)
     path = spec(tmp_path, max_files=10)

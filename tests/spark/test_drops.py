@@ -194,17 +194,17 @@ sink: {{path: {tmp_path}/out}}
 """)
     plan = load_plan(str(spec))
     layout, job = Layout(plan.sink), JobFile("spans", "g", {}, 2, ["id", "ts", "x"])
-    drops = BacklogCaps(spark, plan, layout, job, lambda text: None)
+    drops = BacklogCaps(spark, plan, layout, job, lambda text: None, {})
     ((_, source, backlog),) = drops.backlogs
     assert isinstance(backlog, FileBacklog)
     urls = sorted(backlog.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
-    found = spans(spark, plan, job, urls, exact=True)
+    found = spans(spark, plan, job, urls, exact=True, latest=None)
     engines = drops._spans_by_spark("", source, backlog, urls)
     assert sorted(set(urls) - set(found)) == [u for u in urls if "odd" in u]
     assert found == {u: engines[u] for u in found} and len(set(found.values())) == 4
     assert drops._read("", source, backlog, urls) == engines
-    for url, (first, last) in spans(spark, plan, job, urls, exact=False).items():
+    for url, (first, last) in spans(spark, plan, job, urls, exact=False, latest=None).items():
         assert first <= engines[url][0] and last >= engines[url][1]
 
 

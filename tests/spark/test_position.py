@@ -1,10 +1,9 @@
-"""``id: position`` through Spark: the numbers of ``preview`` for files that Spark would split, and the same tables after a kill."""
+"""``id: position`` through Spark: the numbers of ``preview`` for files that Spark would split."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,18 +14,13 @@ import pytest
 
 from skyband.framework.preview.judged import judged
 from skyband.framework.preview.spark_rows import rows_by_spark
-from skyband.framework.tables.sql.statements import Statements
-from skyband.jobs.spec import load_plan
-from tests.framework.sources.test_position import csv_text, plan_of
-from tests.spark.jobs import run, run_apart, table, verified_apart
-from tests.specs import spec_text
+from tests.framework.sources.test_position import plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-QUERIES = {"best": "{type: topk, scoring: x, k: 3}", "sky": "{type: skyline, dimensions: {x: max}}"}
 ROWS = 60
 CELLS = ["", "x", *map(str, range(ROWS))]
 LINES = [json.dumps({"ts": "2024-01-01 00:00:00", "x": i}) for i in range(ROWS)]
@@ -74,34 +68,5 @@ def test_spark_numbers_rows_as_preview_does(spark: SparkSession, tmp_path: Path,
     assert found.first.doubtful == 0 and len(mine) >= 2 * ROWS
     key = lambda r: (r["file"], r["file_row"])  # noqa: E731
     assert sorted(theirs.select(columns).to_pylist(), key=key) == sorted(mine, key=key)
-    assert [key(r) for r in mine if r["file"].startswith("a.")] == [(mine[-1]["file"], i + 1) for i in range(len(mine) // 2)]
-
-
-@pytest.mark.long
-def test_a_killed_run_comes_to_the_tables_of_one_left_alone(spark: SparkSession, tmp_path: Path) -> None:
-    """One batch of all files in this process; a batch a file, killed between two tables, in others. Arrow reads some, Spark the rest."""
-    for name, files in (("one", 100), ("many", 1)):
-        directory = tmp_path / name
-        shutil.copytree(tmp_path / "one" / "in", directory / "in") if name == "many" else (directory / "in").mkdir(parents=True)
-        for n, cells in enumerate((["1", "5", "5"], ["5", "2"], ["x", "4", "", "5"])):
-            if name == "one":
-                (directory / "in" / f"{'cab'[n]}.csv").write_text(csv_text(cells, blank="\n"))
-        (directory / "spec.yaml").write_text(
-            spec_text(
-                "trades", "{ts: timestamp, x: double}", path=f'"{directory}/in"', id="position", window="{count: 5}",
-                event_time="{column: ts, watermark: 1 hour}", scoring="{x: {expression: x, direction: max}}",
-                quality="{max_rejected: 100%}", queries=QUERIES,
-                sink=f'{{path: "{directory}/out"}}', run=f"{{max_files: {files}}}",
-            )
-        )  # fmt: skip
-    run(spark, tmp_path / "one" / "spec.yaml")
-    killed = run_apart(tmp_path / "many" / "spec.yaml", "--finish", failpoint="sink.between:2")
-    assert killed.returncode == -9
-    again = run_apart(tmp_path / "many" / "spec.yaml", "--finish")
-    assert again.returncode == 0, again.stderr
-    for name in ("best_changes", "sky_changes", "best_now", "rejected"):
-        found = [table(tmp_path / d, name).drop_columns(["batch_id"]).to_pylist() for d in ("one", "many")]
-        assert sorted(map(repr, found[0])) == sorted(map(repr, found[1])) and found[0], name
-    rows = Statements(load_plan(str(tmp_path / "many" / "spec.yaml"))).ask("select * from best_rows").to_pylist()
-    assert rows and all((r["source_rows"], r["x"]) == (1, r["score"]) for r in rows)
-    assert verified_apart(tmp_path / "many" / "spec.yaml")
+    first = [key(r) for r in mine if r["file"].startswith("a.")]
+    assert first == [(first[0][0], i + 1) for i in range(len(mine) // 2)]

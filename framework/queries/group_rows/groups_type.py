@@ -24,6 +24,7 @@ class GroupsType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``GroupRows``."""
 
     takes_deletions = True
+    states_deletions = True
     family = "groups"
     shares = explain.SHARES_STATE
     windows = frozenset({"tumbling", "session"})

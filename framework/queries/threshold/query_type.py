@@ -27,6 +27,7 @@ class ThresholdType(SingleRowsType):
     """See ``protocol.QueryType``."""
 
     name = "threshold"
+    states_deletions = True
     model = Threshold
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     shows_k = False

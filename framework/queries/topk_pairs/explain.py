@@ -52,7 +52,7 @@ def _size_with_deletions(plan: Plan, node: OperatorNode, rows: float) -> list[st
     op: Any = node.operator
     windows, most = len({q.window.within(op.window) for q in op.queries}), 4 * (4 * node.k + 32)
     size = windows * (24 * min(most, rows * (rows - 1) / 2) + 16 * rows) + 16 * rows
-    said = f"the best {most // 4:,.0f} to {most:,.0f} alive pairs of {counted(windows, 'window')}, and a bound for every row"
+    said = f"the best alive pairs ({most // 4:,.0f} to {most:,.0f}) of {counted(windows, 'window')}, and a bound for every row"
     return [
         f"    pairs     {said}; {format_bytes(size)} at N = {counted(round(rows), 'row')}{per_key(plan)}",
         "    price     a row costs 3 to 5 times as much as without deletes (with a cap, up to twice); a deletion costs little",

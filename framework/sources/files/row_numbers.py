@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.sources.position import FileNames, numbered
+from skyband.framework.sources.files.numbered_files import numbered
+from skyband.framework.sources.position import FileNames
 from skyband.framework.spark_adapter.driver import type_of_ddl
 
 _COST: Final = 1 << 44

@@ -21,7 +21,7 @@ from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.storage import durable
 from skyband.framework.storage.sinks import HOME
 from skyband.framework.streaming.job.layout import NEXT, Layout
-from skyband.framework.streaming.rows.ahead import RECORDED
+from skyband.framework.streaming.rows.instants.ahead import RECORDED
 from skyband.framework.tables.delta import delta_read
 
 FILE: Final = "clocks.arrow"

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.rows.stretches import Stretches
+from skyband.framework.streaming.rows.instants.stretches import Stretches
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

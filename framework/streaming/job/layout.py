@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import uuid
@@ -16,8 +15,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
-from skyband.framework.base.units import AHEAD
-from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
+from skyband.framework.plan.fingerprint import compare, concealed, fingerprint
 from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import requested_tasks
@@ -29,6 +27,7 @@ from skyband.framework.storage import durable
 from skyband.framework.storage.locations import is_object, location, remove_tree
 from skyband.framework.storage.overlap import overlap
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, InvalidRecord, Name, Text, Whole, read_record
+from skyband.framework.streaming.job.accepting_rules import rules_of, stopping_rules
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.control import BEFORE_ALL, order
 from skyband.framework.tables.delta.ownership import Owner, is_link
@@ -350,23 +349,6 @@ def changed_since(plan: Plan, layout: Layout) -> list[str]:
     """
     job = layout.load()
     return [] if job is None else _differences(plan, job)
-
-
-def rules_of(plan: Plan, salt: str) -> str:
-    """A hash of what decides which rows are accepted and may change between runs (see ``unfinished``).
-
-    A rule's row is as little accepted if it stops the run as if it is rejected; rules of severity ``warn`` decide nothing.
-    """
-    rules = [(r.name, r.sql) for r in plan.intake.rules if r.severity != "warn"]
-    options = [option for _, part in plan.source.each for option in sorted(part.options)]
-    # A job of a former version said nothing of it: the default is left out.
-    ahead = [] if plan.intake.ahead_micros == AHEAD else [plan.intake.ahead_micros]
-    return salted(hashlib.sha256(repr((rules, options, *ahead)).encode()).hexdigest(), salt)
-
-
-def stopping_rules(plan: Plan) -> list[str]:
-    """Return the names of the rules of severity ``fail``."""
-    return [r.name for r in plan.intake.rules_of("fail")]
 
 
 def _current(job: JobFile, plan: Plan) -> JobFile:

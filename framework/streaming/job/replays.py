@@ -32,7 +32,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay, directory_of
-from skyband.framework.streaming.rows import ahead
+from skyband.framework.streaming.rows.instants import ahead
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.spark.log import first_cause

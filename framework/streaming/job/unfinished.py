@@ -10,8 +10,9 @@ from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.logs import forget_plan, last_batch, offset
+from skyband.framework.streaming.job.accepting_rules import rules_of, stopping_rules
 from skyband.framework.streaming.job.consistency import Found
-from skyband.framework.streaming.job.layout import JobFile, Layout, rules_of, stopping_rules
+from skyband.framework.streaming.job.layout import JobFile, Layout
 
 
 def settle(plan: Plan, layout: Layout, job: JobFile, found: Found) -> None:

@@ -43,7 +43,7 @@ class HostConfig:
     ``filling``: states that are to be taken up, if there are any (``additions``). ``threads``: those that operators may work with; where
     there are several buckets, each has a core. ``token_key``: 16 characters that key the codes of tokens (``rows.tokens``).
     ``together``: the rows of several sources that are there now are one unit, in which no source is idle.
-    ``recorded``: the file of rows that an earlier generation rejected as too far ahead, if there is one (``rows.ahead``).
+    ``recorded``: the file of rows that an earlier generation rejected as too far ahead, if there is one (``rows.instants.ahead``).
     """
 
     intake: IntakeNode

@@ -28,11 +28,12 @@ from skyband.framework.base.messages import (
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASON, STOPS, count_name
 from skyband.framework.base.types import STAMP
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming.rows import ahead, blocks, operations, rejects, reports, tokens, vectors
+from skyband.framework.streaming.rows import blocks, operations, rejects, reports, tokens, vectors
 from skyband.framework.streaming.rows.config import CAPPED, KEY_HASHES, WARNED, WATERMARK, HostConfig
+from skyband.framework.streaming.rows.instants import ahead
+from skyband.framework.streaming.rows.instants.source_clocks import with_contributions
+from skyband.framework.streaming.rows.instants.stretches import Stretches, limit_of
 from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_it_is
-from skyband.framework.streaming.rows.source_clocks import with_contributions
-from skyband.framework.streaming.rows.stretches import Stretches, limit_of
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536

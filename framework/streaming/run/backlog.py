@@ -63,6 +63,8 @@ class BacklogCaps:
         self._times = times if plan.intake.sources else None
         self._settled = self._times is None
         self._released: list[Path] = []
+        self._ordered_ms = 0
+        """The last instant to which ``catch_up`` has ordered the watermark."""
 
     @property
     def capped(self) -> WatermarkCaps | None:
@@ -116,12 +118,16 @@ class BacklogCaps:
 
         ``reached``: the instant with which the batch's rows counted. Does nothing while a backlog is read: ``done`` does it.
         """
-        if self._times is None or not self._settled or self._due_ms() <= reached // 1000:
+        if self._times is None or not self._settled:
+            return
+        due_ms = self._due_ms()
+        if due_ms <= max(reached // 1000, watermark(self.layout.checkpoint) + self.plan.intake.delay_ms, self._ordered_ms):
             return
         # Those before the last have been read: each batch reads the row that the batch before it ordered.
         for path in self._released[:-2]:
             path.unlink(missing_ok=True)
-        self._released = [*self._released[-2:], self._release(self._due_ms())]
+        self._released = [*self._released[-2:], self._release(due_ms)]
+        self._ordered_ms = due_ms
 
     def _due_ms(self) -> int:
         """Return the event time that the watermark has to see, in ms, to be where the rows so far move it; 0 if there is none."""

@@ -13,9 +13,10 @@ from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.files.listing import recursive
+from skyband.framework.sources.files.numbered_files import NumberedFiles
 from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
 from skyband.framework.sources.logs import local_path
-from skyband.framework.sources.position import FileNames, NumberedFiles
+from skyband.framework.sources.position import FileNames
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span
 from skyband.framework.spark_adapter.driver import serialize_function

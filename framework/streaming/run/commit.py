@@ -12,7 +12,7 @@ from skyband.framework.base.messages import JUMP, MAX_AHEAD, PLANNED, REACHED, R
 from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.sources.logs import planned_at, watermark
 from skyband.framework.streaming.job.jumps import Jump, longest_jump, stopped_by_jump
-from skyband.framework.streaming.rows.stretches import limit_of, of_tables
+from skyband.framework.streaming.rows.instants.stretches import limit_of, of_tables
 from skyband.framework.streaming.run.batch import Batch, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.kafka_sink import KafkaSink

@@ -106,8 +106,8 @@ class Progress:
 
     def _warn_of_jump(self, batch: Batch) -> None:
         """Warn of a jump of the watermark, if it is the longest of the run so far."""
-        jump, window = batch.jump, None if self.plan is None else self.plan.window.micros
-        if jump is None or window is None or jump.micros <= self._jumped:
+        jump = batch.jump
+        if jump is None or self.plan is None or jump.micros <= self._jumped or (window := self.plan.window.micros) is None:
             return
         self._jumped = jump.micros
         text = (

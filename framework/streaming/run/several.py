@@ -15,7 +15,7 @@ from pyspark import SparkContext, TaskContext
 from skyband.framework.base.messages import GREATEST_OF, NEWEST_OF, Tally
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.plan.source_nodes import SourceClock
-from skyband.framework.streaming.rows.source_clocks import frontier
+from skyband.framework.streaming.rows.instants.source_clocks import frontier
 
 _PROPERTY = "skyband.newest"
 

@@ -110,7 +110,7 @@ def test_a_commands_errors_are_json_lines(tmp_path: Any, capsys: pytest.CaptureF
 @pytest.mark.spark
 def test_a_run_and_its_verification_as_json(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = write_spec(tmp_path, queries="  far5: {type: topk_pairs, scoring: far, k: 5}\n", watermark="1 minute")
-    for name, start in (("a.csv", 0), ("b.csv", 500)):
+    for name, start in (("a.csv", 0), ("b.csv", 400)):
         rows = [[start + i, stamp(start + 10 * i), "p", i, 0, "a"] for i in range(20)]
         write_file(tmp_path, name, [*rows, [999, "2020-13-01", "p", 0, 0, "a"]], at=start)
     assert cli.main(["run", str(spec), "--once", "--log-format", "json"]) == 0

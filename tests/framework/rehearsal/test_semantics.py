@@ -45,7 +45,7 @@ def rehearsed(queries: str, *drops: Sequence[dict[str, Any]], more: str = "", wa
     """A job after ``drops``, finished."""
     spec, errors = validate_text(SPEC.format(queries=queries, more=more, watermark=watermark), {})
     assert spec is not None, [e.render() for e in errors]
-    job = Rehearsal(compile_job(spec), CLOCK)
+    job = Rehearsal(compile_job(spec), clock=CLOCK)
     for rows in drops:
         job.drop(rows)
     job.finish()

@@ -127,6 +127,7 @@ OF_ONE_SCORE = [
     ("groups", "varied"),
     ("groups", "visits"),
     ("deletions", "busy"),
+    ("deletions", "parted"),
 ]
 CHANGING_ALWAYS = [
     ("pairs", "hourly"),
@@ -138,6 +139,7 @@ CHANGING_ALWAYS = [
     ("sets", "apart"),
     ("groups", "varied"),
     ("groups", "widest"),
+    ("deletions", "parted"),
 ]
 """At every boundary: no step can be at the next one."""
 REPORTED = [("sets", "seen"), ("sets", "next"), ("deletions", "next"), ("deletions", "seen")]

@@ -32,7 +32,16 @@ from skyband.operators.pair_rows.kernels.tables import (
     Skyband,
     history_of,
 )
-from skyband.operators.topk_pairs.deletes.kernels.reserve import above_floor, find_oldest, limit_of, refill, remove, rescan, take_in, whole
+from skyband.operators.topk_pairs.deletes.kernels.reserve import (
+    above_floor,
+    fill_again,
+    find_oldest,
+    limit_of,
+    remove,
+    rescan,
+    take_in,
+    whole,
+)
 from skyband.operators.topk_pairs.deletes.kernels.results import (
     Event,
     Results,
@@ -118,7 +127,7 @@ def settle(
     layout, queries, of_query, which, results = scene.layout, scene.queries, scene.of_query, scene.which, scene.results
     keep_before(queries, of_query, which, results)
     while take_all(layout, queries, of_query, which, reserve, scene.marks, scene.marks_first, results) and not whole(reserve):
-        reserve = refill(
+        reserve = fill_again(
             scene.scoring, scene.settings, scene.objects, scene.offset, layout, which, scene.worst, done, arrived, reserve, scene.buffers,
             scene.work,
         )  # fmt: skip
@@ -197,7 +206,7 @@ def arrive_alone(scene: Scene, seq: int, found: Found, first_row: int, end_row: 
 
 
 @maker
-def arrive(scene: Scene, seq: int, found: Found, first_row: int, end_row: int, done: int, reserve: Reserve) -> Reserve:
+def arrive_fully(scene: Scene, seq: int, found: Found, first_row: int, end_row: int, done: int, reserve: Reserve) -> Reserve:
     """Process an arrival, whose best older partners are in the rows from ``first_row`` on, up to ``settle``."""
     fields, layout, objects, which = reserve.fields, scene.layout, scene.objects, scene.which
     fields[TOUCHED] = NEVER
@@ -222,8 +231,8 @@ def arrive(scene: Scene, seq: int, found: Found, first_row: int, end_row: int, d
 
 
 @maker
-def load(scene: Scene, reserves: Reserves, number: int, arrived: int, since: int, history_first: int, reserve: Reserve) -> Reserve:
-    """Return reserve ``number`` of the arena without pairs that have expired, with the results of its queries."""
+def load(scene: Scene, reserves: Reserves, number: int, first: int, reserve: Reserve) -> Reserve:
+    """Return reserve ``number`` of the arena without pairs of objects before ``first``, and take the results of its queries."""
     start, length = reserves.regions[number, SKYBAND_START], reserves.regions[number, SKYBAND_LENGTH]
     reserve = with_room(reserve, length + 1)
     fields, pairs = reserve.fields, reserve.pairs
@@ -235,8 +244,8 @@ def load(scene: Scene, reserves: Reserves, number: int, arrived: int, since: int
         reserves.floor_pair[number, 0],
         reserves.floor_pair[number, 1],
     )
-    fields[LENGTH], fields[TOUCHED], fields[FIRST] = length, NEVER, history_first
-    remove(reserve, history_first, -1)
+    fields[LENGTH], fields[TOUCHED], fields[FIRST] = length, NEVER, first
+    remove(reserve, first, -1)
     find_oldest(reserve)
     take_all(
         scene.layout, scene.queries, scene.of_query, scene.which, reserve, scene.marks, scene.marks_first, scene.results
@@ -255,7 +264,7 @@ def save(reserves: Reserves, number: int, reserve: Reserve, pairs: Skyband, end:
 
 
 @inner
-def wake_times(scene: Scene, first_stored: int, region_start: int) -> None:
+def note_wakes(scene: Scene) -> None:
     """Note the next expiry by time of a result's pair, or the next boundary with changes, whichever is earlier."""
     queries, results, progress = scene.queries, scene.results, scene.progress
     for query in range(len(queries.k)):
@@ -268,7 +277,7 @@ def wake_times(scene: Scene, first_stored: int, region_start: int) -> None:
 
 
 @maker
-def replay(scene: Scene, g: int, first_new: int, next_seq: int, until: int, deleted: Deleted, found: Found, reserve: Reserve,
+def replay_events(scene: Scene, g: int, first_new: int, next_seq: int, until: int, deleted: Deleted, found: Found, reserve: Reserve,
            changes: ChangeBuffer) -> tuple[Reserve, ChangeBuffer]:  # fmt: skip
     """Process all events of a key and reserve before ``until``."""
     seq, done, row = first_new, deleted.start[g], found.start[g]
@@ -290,7 +299,7 @@ def replay(scene: Scene, g: int, first_new: int, next_seq: int, until: int, dele
         at = scene.objects.times[seq + scene.offset]
         if not arrive_alone(scene, seq, found, row, end, reserve):
             reserve, changes = expire(scene, at, seq, done, reserve, changes)
-            reserve = arrive(scene, seq, found, row, end, done, reserve)
+            reserve = arrive_fully(scene, seq, found, row, end, done, reserve)
         if unsettled(reserve):
             move_on(scene, reserve, seq + 1, at)
             reserve, changes = settle(scene, Event(scene.key, at, seq, -1), seq + 1, done, reserve, changes)
@@ -329,10 +338,10 @@ def drive(
             mine = Reserves(
                 reserves.regions, reserves.floor_score, reserves.floor_pair, reserves.of_query, pairs, end
             )  # fmt: skip
-            reserve = load(scene, mine, number, first_new, advance.since, first, reserve)
-            reserve, changes = replay(
+            reserve = load(scene, mine, number, first, reserve)
+            reserve, changes = replay_events(
                 scene, g, first_new, keys[key, NEXT_SEQ], advance.until, deleted, found, reserve, changes
             )  # fmt: skip
             pairs, end = save(mine, number, reserve, pairs, end)
-            wake_times(scene, keys[key, FIRST_STORED], keys[key, REGION_START])
+            note_wakes(scene)
     return changes.rows, changes.written, pairs, end

@@ -176,7 +176,7 @@ def nearest_bounds(
 
 
 @maker
-def refill(
+def fill_again(
     scoring: Scoring, settings: Settings, objects: Objects, offset: int, layout: Layout, which: int, worst: float, done: int, arrived: int,
     reserve: Reserve, buffers: Rescan, work: I64,
 ) -> Reserve:  # fmt: skip

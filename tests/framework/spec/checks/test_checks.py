@@ -133,7 +133,7 @@ def test_one_mistake(old: str, new: str, code: str, marked: str | None, hint: st
         ("topk_pairs", "scoring: value", "scoring: heat", "SKY-E130"),
         ("topk_pairs", "  path: /data/x\n", "", "SKY-E111"),
         ("topk_pairs", "format: parquet", "format: xml", "SKY-E113"),
-        ("topk_pairs", "sink:", "deletes: rain > 0\nsink:", "SKY-E117"),
+        ("topk_pairs", "sink:", "deletes: rain > 0\nsink:", ""),
         ("topk_pairs", "sink:", "run: {max_files: 3, max_bytes: 64m}\nsink:", "SKY-E117"),
         ("topk", "carry", "carry", ""),
         ("topk", "sink:", "deletes: rain > 0\nsink:", ""),

@@ -12,8 +12,9 @@ import pytest
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.growth import Additions
 from skyband.framework.streaming.job import edits
+from skyband.framework.streaming.job.accepting_rules import rules_of
 from skyband.framework.streaming.job.edits import SAYS, addable, edited
-from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, rules_of
+from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
 from tests.framework.verify import small

@@ -17,8 +17,8 @@ from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.protocol import ORIGIN
-from skyband.framework.streaming.rows import ahead
 from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
+from skyband.framework.streaming.rows.instants import ahead
 from skyband.framework.streaming.rows.pack import Pack
 from tests.specs import plan_of_text, spec_text
 

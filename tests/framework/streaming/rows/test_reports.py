@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from skyband.framework.base.reasons import REASON
-from skyband.framework.plan.model import ReportNode
+from skyband.framework.plan.model import IntakeNode, OperationNode, ReportNode
 from skyband.framework.streaming.rows.reports import judged, reasons
 from skyband.operators.expressions.parser import parse
 
@@ -20,6 +22,7 @@ ROWS = pa.table(
     }
 )
 KINDS = {"kind": "text"}
+INTAKE = IntakeNode((), (), (), ("id",), "ts", 0, (), (), "checked")
 
 
 @pytest.mark.parametrize(
@@ -45,20 +48,22 @@ KINDS = {"kind": "text"}
     ],
 )
 def test_reports_are_judged_row_by_row(node: ReportNode, expected: list[str | None]) -> None:
-    assert reasons(node, ROWS, ("rain",)).to_pylist() == expected
-    empty = reasons(node, ROWS.slice(0, 0), ("rain",))
+    assert reasons(node, ROWS, ("rain",), INTAKE).to_pylist() == expected
+    empty = reasons(node, ROWS.slice(0, 0), ("rain",), INTAKE)
     assert empty.to_pylist() == []
 
 
 def test_a_row_that_deletes_is_no_report() -> None:
     deletes = parse("kind = 'note'", KINDS, ("",), "predicate")
-    found = reasons(ReportNode(("unit",), "wet", None), ROWS, ("note",), deletes).to_pylist()
+    found = reasons(ReportNode(("unit",), "wet", None), ROWS, ("note",), replace(INTAKE, deletes=deletes)).to_pylist()
     assert found == [None, None, "null_object:unit", None, None, None]
+    feed = OperationNode("kind", insert=("rain",), delete=("note",))
+    assert reasons(ReportNode(("unit",), "wet", None), ROWS, (), replace(INTAKE, operations=feed)).to_pylist() == found
 
 
 def test_the_first_reason_stays() -> None:
     rows = ROWS.append_column(REASON, pa.array(["late", None, None, "filtered", None, None], pa.string()))
     nodes = [ReportNode(("station",), None, None), ReportNode(("unit",), "wet", None)]
-    told = judged(rows, nodes, ())[REASON].to_pylist()
+    told = judged(rows, replace(INTAKE, reports=tuple(nodes)), ())[REASON].to_pylist()
     assert told == ["late", "null_object:station", "null_object:unit", "filtered", "no_update:wet", None]
-    assert judged(rows, (), ()) is rows
+    assert judged(rows, INTAKE, ()) is rows

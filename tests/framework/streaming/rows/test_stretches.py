@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.framework.streaming.job.jumps import Jump, format_span, longest_jump, stopped_by_jump
-from skyband.framework.streaming.rows import stretches
-from skyband.framework.streaming.rows.stretches import Stretches, of_tables
+from skyband.framework.streaming.rows.instants import stretches
+from skyband.framework.streaming.rows.instants.stretches import Stretches, of_tables
 from tests.specs import plan_of_text, spec_text
 
 SECOND = 1_000_000

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from skyband.framework.base.messages import GREATEST, Tally
+from skyband.framework.base.messages import GREATEST, NEWEST_OF, Tally
 from skyband.framework.sources.watermark_caps import UNKNOWN, Span, UnreadFile, WatermarkCaps
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.backlog import BacklogCaps
+from skyband.framework.streaming.run.several import SourceTimes
 from skyband.jobs.spec import load_plan
+from tests.framework.rehearsal.test_several_sources import SPEC, plan_of
 from tests.framework.streaming import checkpoints
 from tests.spark.jobs import write_spec
 
@@ -62,7 +64,7 @@ def drops(
     plan = load_plan(str(spec))
     layout = Layout(plan.sink)
     layout.home.mkdir(parents=True, exist_ok=True)
-    made = BacklogCaps(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append)
+    made = BacklogCaps(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append, {})
     made.backlogs = [("", plan.source, lying)]
     monkeypatch.setattr(made, "_spans", lambda frame, urls: frame)
     return made, told
@@ -125,3 +127,34 @@ def test_a_drop_ends_where_one_batch_would_have(tmp_path: Path, monkeypatch: pyt
     assert not mine.done() and len(list(mine.layout.control.glob("drop-*.json"))) == 1
     mine.backlogs = []
     assert not mine.begin()
+
+
+def test_a_watermark_of_several_sources_is_moved_on_once_where_it_lags(tmp_path: Path) -> None:
+    plan = plan_of(SPEC.replace("/nowhere", str(tmp_path)))
+    for source in ("asks", "bids"):
+        (tmp_path / source).mkdir()
+    layout = Layout(plan.sink)
+    layout.control.mkdir(parents=True)
+    times = SourceTimes(plan.intake.sources, [])
+    made = BacklogCaps(NO_SPARK, plan, layout, JobFile("book", "g", {}, 2, None), lambda text: None, {}, times)
+    assert made.begin()
+    checkpoints.make(layout.home)
+    delay = 5 * MINUTE
+
+    def batch(number: int, asks: int, bids: int, reached: int) -> list[str]:
+        times.add(number, Tally({f"{NEWEST_OF}asks": asks * MINUTE, f"{NEWEST_OF}bids": bids * MINUTE}))
+        made.catch_up(reached * MINUTE + delay if reached else 0)
+        return sorted(json.loads(p.read_text())["at"][11:16] for p in layout.control.glob("drop-*.json"))
+
+    # While a backlog is read, `done` moves it on.
+    assert batch(0, 40, 30, 0) == [] and made.done() and not made.capped
+    (row,) = layout.control.glob("drop-*.json")
+    row.unlink()
+    for number in (0, 1):
+        checkpoints.write(layout.checkpoint / "offsets" / str(number), f'v1\n{{"batchWatermarkMs":{25 * 60_000}}}\n-\n-\n-')
+    assert not made.done() and not made.begin()
+    # Asks wait 3 minutes, bids 5: the frontier is that of bids.
+    assert batch(1, 60, 30, 0) == ["00:32"], "bids are idle if 30 minutes behind: 57 - 30 = 27, plus the delay"
+    assert batch(2, 60, 40, 0) == ["00:32", "00:40"] and batch(3, 60, 40, 0) == ["00:32", "00:40"]
+    assert batch(4, 60, 45, 40) == ["00:32", "00:40"], "its own rows have moved it there"
+    assert batch(5, 60, 50, 40) == ["00:32", "00:40", "00:50"] and batch(6, 60, 55, 0) == ["00:40", "00:50", "00:55"]

@@ -1,0 +1,1 @@
+"""What the event times of rows mean for a batch and for the watermark."""
