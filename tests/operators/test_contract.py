@@ -30,7 +30,7 @@ from skyband.operators.threshold_pairs.operator import ThresholdPairs
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
 from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
-from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
+from skyband.operators.topk_similar_sets.operator import TopKSimilarSets, TopKSimilarSetsDeletes
 from tests.operators import test_groups
 from tests.seeds import seeds
 
@@ -77,11 +77,13 @@ def capped_pairs(window: Window, cap: int) -> CappedTopKPairs:
     return CappedTopKPairs(op.scoring, "max", None, None, op.queries, op.keep_k, window, ("a", "b"), max_per_object=cap)
 
 
-def similar(window: Window, similarity: Any, where: str | None = None, between: Between | None = None, **bounds: float) -> TopKSimilarSets:
+def similar(
+    window: Window, similarity: Any, where: str | None = None, between: Between | None = None, kind: Any = TopKSimilarSets, **bounds: float
+) -> Any:
     smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
     queries = (PairQuery("all", 4, window, **bounds), PairQuery("less", 1, smaller), PairQuery("then", 2, window, None, None, 9))
     tree = None if where is None else parse(where, SCHEMA)
-    return TopKSimilarSets(
+    return kind(
         tokens="words", similarity=similarity, where=tree, between=between, queries=queries, keep_k=5, window=window, texts=("a", "b")
     )
 
@@ -178,6 +180,8 @@ OPERATORS: dict[str, Any] = {
     "similar texts": similar(COUNT, "dice", "edit_distance(a.t, b.t) > 1 or overlap(a.words, b.words) > 2"),
     "similar sets, count": similar(COUNT, "jaccard", "a.t <> b.t"),
     "similar sets, time": similar(TIME, "cosine", min_score=0.5),
+    "similar sets deletes, count": similar(COUNT, "jaccard", "a.t <> b.t", kind=TopKSimilarSetsDeletes),
+    "similar sets deletes, both, sides": similar(BOTH, "hamming", between=Between("t", "a", "b"), kind=TopKSimilarSetsDeletes),
     "similar sets, both, sides": similar(BOTH, "hamming", between=Between("t", "a", "b")),
     "similar enough, count": similar_enough(COUNT, "dice", "min_score", 0.5),
     "similar enough, time": similar_enough(TIME, "overlap", "min_score", 2.0),

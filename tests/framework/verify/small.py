@@ -125,7 +125,7 @@ def _rows(plan: Plan, rows: list[list[object]]) -> pa.Table:
     for node in plan.intake.tokens:  # rows without a usable set do not get to the host
         table = table.filter(pc.is_null(tokens.reasons(node, table[node.codes].combine_chunks())))
     for node in plan.intake.reports:  # nor such as are no reports
-        table = table.filter(pc.is_null(reports.reasons(node, table, plan.texts, plan.intake.deletes)))
+        table = table.filter(pc.is_null(reports.reasons(node, table, plan.texts, plan.intake)))
     return table
 
 
