@@ -39,6 +39,8 @@ RUNS: Final = "runs"
 _FILE: Final = "file:"
 BATCH: Final = "skyband.batch"
 """The Spark property with which the driver passes the batch number to tasks."""
+SOURCES_NEWEST: Final = "skyband.newest"
+"""The Spark property with which the driver passes to tasks the newest event time of each of several sources, as JSON."""
 CLOCK: Final = "skyband.clock"
 """The Spark property with which the driver passes to tasks the clock at which the batch was planned, in microseconds."""
 
@@ -159,8 +161,7 @@ _COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWE
 """Counts that have a column in ``runs``, alone or summed, or that ``runs`` does not show."""
 
 
-def is_maximum(name: str) -> bool:
-    """Return whether a count is aggregated by maximum."""
+def _is_maximum(name: str) -> bool:
     return name in _MAXIMA or name.startswith((NEWEST_OF, GREATEST_OF))
 
 
@@ -206,7 +207,11 @@ class Tally(dict[str, int]):
     def add(self, data: bytes) -> None:
         """Add the counts of a message."""
         for name, n in json.loads(data).items():
-            self[name] = max(self[name], n) if is_maximum(name) else self[name] + n
+            self.include(name, n)
+
+    def include(self, name: str, n: int) -> None:
+        """Add ``n`` to a count, or raise one that is aggregated by maximum to it."""
+        self[name] = max(self.get(name, n), n) if _is_maximum(name) else self[name] + n
 
     def message(self) -> bytes:
         """Return the data of a ``COUNTS`` message."""

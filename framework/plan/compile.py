@@ -73,7 +73,7 @@ def compile_job(job: Job) -> Plan:
         node, nodes = _operator(draft, number, texts, job.source)
         operators.append(node)
         queries.update(nodes)
-    source = job.source
+    source, sources = job.source, clocks(job)
     return Plan(
         job=job.job,
         source=_source(job, fields),
@@ -83,7 +83,7 @@ def compile_job(job: Job) -> Plan:
             rules=_rules(job, fields),
             id=source.id,
             event_time=source.event_time.column,
-            delay_micros=max([c.delay_micros for c in clocks(job)], default=source.event_time.watermark),
+            delay_micros=max([c.delay_micros for c in sources], default=source.event_time.watermark),
             ahead_micros=None if source.event_time.max_ahead == "none" else source.event_time.max_ahead,
             jump_micros=source.event_time.max_jump,
             tie_break=source.event_time.tie_break,
@@ -97,7 +97,7 @@ def compile_job(job: Job) -> Plan:
             whole=_whole(fields, operators, deletes, source.event_time.column, statistics),
             reports=tuple(dict.fromkeys(d.reports for d in drafts if d.reports is not None)),
             lookups=tuple(_lookup(name, lookup) for name, lookup in job.lookups.items()),
-            sources=clocks(job),
+            sources=sources,
         ),
         window=window,
         operators=tuple(operators),

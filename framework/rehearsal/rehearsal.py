@@ -20,14 +20,12 @@ from skyband.framework.base.messages import (
     FRONTIER,
     HOST,
     NEWEST,
-    NEWEST_OF,
     PENDING,
     RUNS,
     STOPPING,
     STRETCHES,
     Skyband,
     Tally,
-    is_maximum,
     parse_kind,
 )
 from skyband.framework.lookups.join import Tables
@@ -39,7 +37,7 @@ from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.job.jumps import stopped_by_jump
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.streaming.rows.instants.source_clocks import frontier
+from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.rows.instants.stretches import limit_of, of_tables
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.tables.results.derive import derive
@@ -69,8 +67,7 @@ class Rehearsal:
         self._batch = -1
         self._newest: int | None = None
         self._frontier: int | None = None
-        self._newest_of: dict[str, int] = {}
-        """The newest event time of each of several sources."""
+        self._times = SourceTimes(plan.intake.sources)
         self._rows: Rows | None = None
         self._lookups = lookups
 
@@ -88,7 +85,7 @@ class Rehearsal:
 
         Raises SkybandError SKY-E502 if a row breaks a rule of severity ``fail``; then no row is processed.
         """
-        pack = Pack(self._bucket.config, clock=lambda: self._clock, newest=lambda: self._newest_of)
+        pack = Pack(self._bucket.config, clock=lambda: self._clock, newest=lambda: self._times.before(self._batch + 1, capped=False))
         made = [m for b in pack(iter(table.to_batches())) for m in b.to_pylist()]
         packed = [(_HOST if m["node"] == HOST else m["kind"], m["data"]) for m in made]
         stopping = [b for kind, b in packed if kind == STOPPING]
@@ -106,11 +103,8 @@ class Rehearsal:
                 raise stopped
         data = [b for kind, b in packed if kind == _HOST]
         self._commit([*(p for p in packed if p[0] not in (_HOST, STRETCHES)), *self._bucket.run(data, self._watermark, flush=True)])
-        if sources := self.plan.intake.sources:
-            for name, count in self.counts.items():
-                if name.startswith(NEWEST_OF):
-                    self._newest_of[name.removeprefix(NEWEST_OF)] = count
-            self._watermark = max(self._watermark, (frontier(sources, self._newest_of) or 0) // 1000)
+        if self.plan.intake.sources:
+            self._watermark = max(self._watermark, (self._times.due() or 0) // 1000)
         elif pack.latest is not None:
             self._watermark = max(self._watermark, pack.latest // 1000 - self.plan.intake.delay_ms)
         self._commit(self._bucket.run([], self._watermark, flush=True))
@@ -151,8 +145,9 @@ class Rehearsal:
                 counts.add(data)
             elif not isinstance(parse_kind(kind), Skyband):
                 parts[kind].append(blocks.bytes_table(data))
+        self._times.add(self._batch, counts)
         for name, n in counts.items():
-            self.counts[name] = max(self.counts.get(name, n), n) if is_maximum(name) else self.counts[name] + n
+            self.counts.include(name, n)
         self._newest = max((n for n in (self._newest, counts.get(NEWEST)) if n is not None), default=None)
         self._frontier = max((n for n in (self._frontier, counts.get(FRONTIER)) if n is not None), default=None)
         row = {"batch_id": self._batch, "batch_time": datetime.now(UTC), "frontier": self._frontier, "newest": self._newest}

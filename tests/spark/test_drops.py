@@ -195,15 +195,15 @@ sink: {{path: {tmp_path}/out}}
     plan = load_plan(str(spec))
     layout, job = Layout(plan.sink), JobFile("spans", "g", {}, 2, ["id", "ts", "x"])
     drops = BacklogCaps(spark, plan, layout, job, lambda text: None, {})
-    ((_, source, backlog),) = drops.backlogs
-    assert isinstance(backlog, FileBacklog)
-    urls = sorted(backlog.listed(spark))
+    (part,) = drops.backlogs
+    assert isinstance(part.backlog, FileBacklog)
+    urls = sorted(part.backlog.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
     found = spans(spark, plan, job, urls, exact=True, latest=None)
-    engines = drops._spans_by_spark("", source, backlog, urls)
+    engines = drops._spans_by_spark(part, urls)
     assert sorted(set(urls) - set(found)) == [u for u in urls if "odd" in u]
     assert found == {u: engines[u] for u in found} and len(set(found.values())) == 4
-    assert drops._read("", source, backlog, urls) == engines
+    assert drops._read(part, urls) == engines
     for url, (first, last) in spans(spark, plan, job, urls, exact=False, latest=None).items():
         assert first <= engines[url][0] and last >= engines[url][1]
 
@@ -221,9 +221,7 @@ def test_only_a_drop_out_of_order_is_spans_by_spark_closely(
 
     by_arrow = BacklogCaps._by_arrow
     monkeypatch.setattr(BacklogCaps, "_by_arrow", noted)
-    monkeypatch.setattr(
-        BacklogCaps, "_spans_by_spark", lambda self, name, source, backlog, urls: pytest.fail("read by Spark") if urls else {}
-    )
+    monkeypatch.setattr(BacklogCaps, "_spans_by_spark", lambda self, part, urls: pytest.fail("read by Spark") if urls else {})
     spec = write_spec(tmp_path, watermark="0 seconds", max_files=1)
     text = spec.read_text()
     spec.write_text(text.replace(text[text.index("quality:") : text.index("window:")], ""))

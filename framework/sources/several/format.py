@@ -7,6 +7,7 @@ no format that a spec can name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -74,19 +75,15 @@ class SeveralSources(SourceFormat):
         for name, part in source.parts:
             format_ = self._find(part.format)
             frame = format_.stream(spark, part, header_of(columns, name), without, caps if format_.of_files else None)
-            made.append(widened(frame, source, name, caps is not None))
+            made.append(widened(frame, source, name, capped=caps is not None))
         return made
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         """See ``SourceFormat.again``."""
-        frames = []
-        for name, part in source.parts:
-            frame = self._find(part.format).again(spark, part, header_of(columns, name), checkpoint)
-            frames.append(widened(frame, source, name, False))
-        whole = frames[0]
-        for frame in frames[1:]:
-            whole = whole.unionByName(frame)
-        return whole
+        from pyspark.sql import DataFrame
+
+        read = ((name, self._find(part.format).again(spark, part, header_of(columns, name), checkpoint)) for name, part in source.parts)
+        return reduce(DataFrame.unionByName, (widened(frame, source, name, capped=False) for name, frame in read))
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> Watch | None:
         """See ``SourceFormat.watch``."""
@@ -101,7 +98,7 @@ class SeveralSources(SourceFormat):
 
 
 def widened(frame: DataFrame, source: SourceNode, name: str, capped: bool) -> DataFrame:
-    """Return ``frame`` with the columns of all sources, in their order, and the row's source ``name``."""
+    """Return ``frame`` with the columns of all sources, in their order, and the row's source ``name``; ``capped``: with ``CAP``."""
     from pyspark.sql import functions as F
 
     own = set(frame.columns)

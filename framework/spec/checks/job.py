@@ -13,9 +13,6 @@ from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import KEEP
 from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mistakes
 from skyband.framework.row_rules.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
-from skyband.framework.sources.protocol import Section
-from skyband.framework.sources.registry import source_format
-from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, source_types, type_hint
 from skyband.framework.spec.checks.cron import check_cron
 from skyband.framework.spec.checks.examples import check_examples
@@ -32,7 +29,6 @@ from skyband.framework.spec.checks.vectors import check_vectors
 from skyband.framework.spec.expressions.sql import SqlResult, check_sql
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.quality import RowCondition, RowExpectation, TableCheck
-from skyband.framework.spec.models.source import SourceColumn
 from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep, WhereStep
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES
@@ -138,16 +134,7 @@ def _source(s: Scope) -> None:
     doc, source = s.doc, s.job.source
     if doc.bad(("source",)):
         return
-    if not doc.bad(("source", "format")) and source.format != SEVERAL:
-        _source_format(s)
     check_position(s)
-    for name in source.columns if source.format != SEVERAL else ():
-        if name.startswith("__"):
-            doc.add(
-                "SKY-E116",
-                f"'{name}': names that begin with two underscores are reserved for Skyband",
-                doc.where_key(("source", "schema", name)),
-            )
     for field in ("id", "partition_by"):
         names = getattr(source, field)
         for i, name in enumerate(names):
@@ -165,25 +152,6 @@ def _source(s: Scope) -> None:
             doc.add("SKY-E126", f"event_time needs a timestamp, but '{time.column}' is {type_}", doc.where_value((*at, "column")), hint)
     for i, name in enumerate(time.tie_break):
         s.column((*at, "tie_break", i), name)
-
-
-def _source_format(s: Scope) -> None:
-    """Report the errors that the format finds in its section."""
-    doc, source = s.doc, s.job.source
-    columns = {}
-    types = source_types(s.job)
-    for name, spec in source.columns.items():
-        columns[name] = ((spec.source_name if isinstance(spec, SourceColumn) else None) or name, types[name])
-    secret = frozenset(str(path[2]) for path in doc.variables() if path[:2] == ("source", "options") and len(path) == 3)
-    operation = source.op.column if source.op is not None else None
-    section = Section(
-        source.format, source.path, source.options, columns, secret, source.event_time.tie_break,
-        s.job.deletes is not None or operation is not None, operation, source.event_time.column,
-    )  # fmt: skip
-    for m in source_format(source.format).check(section):
-        at: Path = ("source", *m.field)
-        if not doc.bad(at):
-            doc.add(m.code, m.message, doc.where_key(at) if m.of_name else doc.where_value(at), m.hint)
 
 
 def _run(s: Scope) -> None:

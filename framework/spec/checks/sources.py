@@ -1,4 +1,4 @@
-"""Check several sources of one stream: each by its format, and what they must have in common."""
+"""Check the source of a job, or several: each by its format, and what several must have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.several.format import SEVERAL, SOURCE
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.models.several_sources import given_for_all
-from skyband.framework.spec.models.source import OneOfSources, SourceColumn
+from skyband.framework.spec.models.source import OneOfSources, Source, SourceColumn
 from skyband.framework.spec.parsing.document import Path
 from skyband.framework.storage.overlap import overlap
 
@@ -21,12 +21,11 @@ def column_path(s: Scope, name: str) -> Path:
 
 
 def check_sources(s: Scope) -> None:
-    """Report the mistakes of ``sources``, and of a ``source`` that names what belongs to them."""
+    """Report the mistakes of the one source, or of ``sources`` and of a ``source`` that names what belongs to them."""
     doc = s.doc
     if "sources" not in doc.data:
-        if s.job.source.format == SEVERAL and not doc.bad(("source", "format")):
-            hint = "name the sources under 'sources:'"
-            doc.add("SKY-E114", f"'{SEVERAL}' is not a source format", doc.where_value(("source", "format")), hint)
+        if not doc.bad(("source",)):
+            check_source(s, s.job.source, ("source",))
         return
     if doc.bad(("sources",)):
         return
@@ -37,23 +36,38 @@ def check_sources(s: Scope) -> None:
         doc.add("SKY-E111", "sources needs at least one source", doc.where_value(("sources",)), "name each source and say what it is")
     for name, one in s.job.sources.items():
         if not doc.bad(("sources", name)):
-            _check_one(s, name, one)
+            check_source(s, one, ("sources", name))
     _check_columns(s)
     _check_places(s)
 
 
-def _check_one(s: Scope, name: str, one: OneOfSources) -> None:
-    doc, at = s.doc, ("sources", name)
-    if doc.bad_below((*at, "schema")) or doc.bad((*at, "format")):
-        return
+def check_source(s: Scope, one: Source | OneOfSources, at: Path) -> None:
+    """Report what is wrong with a source at ``at``: what its format finds in its section, and names of columns that are reserved."""
+    doc = s.doc
+    if not doc.bad((*at, "format")):
+        _check_format(s, one, at)
+    for name in one.columns:
+        if name.startswith("__"):
+            said = f"'{name}': names that begin with two underscores are reserved for Skyband"
+            doc.add("SKY-E116", said, doc.where_key((*at, "schema", name)))
+
+
+def _check_format(s: Scope, one: Source | OneOfSources, at: Path) -> None:
+    doc, source = s.doc, s.job.source
     if one.format == SEVERAL:
-        doc.add("SKY-E114", f"'{SEVERAL}' is not a source format", doc.where_value((*at, "format")))
+        doc.add("SKY-E114", f"'{SEVERAL}' is not a source format", doc.where_value((*at, "format")), "name the sources under 'sources:'")
         return
     columns = {c: ((spec.source_name if isinstance(spec, SourceColumn) else None) or c, _type(one, c)) for c, spec in one.columns.items()}
-    secret = frozenset(str(p[3]) for p in doc.variables() if p[:3] == (*at, "options") and len(p) == 4)
-    section = Section(one.format, one.path, one.options, columns, secret, s.job.source.event_time.tie_break, s.job.deletes is not None)
+    options = (*at, "options")
+    secret = frozenset(str(p[-1]) for p in doc.variables() if p[:-1] == options)
+    operation = source.op.column if source.op is not None else None
+    section = Section(
+        one.format, one.path, one.options, columns, secret, source.event_time.tie_break,
+        s.job.deletes is not None or operation is not None, operation, source.event_time.column,
+    )  # fmt: skip
     for m in source_format(one.format).check(section):
-        place: Path = (*at, *m.field)
+        # Event times are of all sources together.
+        place: Path = ("source", *m.field) if m.field[:1] == ("event_time",) else (*at, *m.field)
         if not doc.bad(place):
             doc.add(m.code, m.message, doc.where_key(place) if m.of_name else doc.where_value(place), m.hint)
 
@@ -71,9 +85,6 @@ def _check_columns(s: Scope) -> None:
             if column.lower() == SOURCE:
                 hint = "rename it: {other: {type: ..., from: source}}"
                 doc.add("SKY-E125", f"'{SOURCE}' is the column with the name of a row's source", doc.where_key((*at, column)), hint)
-            elif column.startswith("__"):
-                said = f"'{column}': names that begin with two underscores are reserved for Skyband"
-                doc.add("SKY-E116", said, doc.where_key((*at, column)))
             elif column in first and _type(one, column) != _type(s.job.sources[first[column]], column):
                 said = f"'{column}' is {_type(one, column)} here and {_type(s.job.sources[first[column]], column)} in '{first[column]}'"
                 doc.add("SKY-E126", said, doc.where_value((*at, column)), "give it the same type in all sources, or another name in one")
@@ -121,6 +132,6 @@ def _check_places(s: Scope) -> None:
         known[name] = one.path
 
 
-def _type(one: OneOfSources, column: str) -> str:
+def _type(one: Source | OneOfSources, column: str) -> str:
     spec = one.columns[column]
     return spec.type if isinstance(spec, SourceColumn) else spec

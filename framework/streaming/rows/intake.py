@@ -136,10 +136,7 @@ def with_control(spark: SparkSession, frames: Sequence[DataFrame], control_path:
     ``WATERMARK`` is null in rows of a source: ``Pack`` knows which of them count. Of several sources it also knows what caps mean.
     """
     first, *others = (_counted(rows, node).withColumn(WATERMARK, F.lit(None).cast("timestamp")) for rows in frames)
-    whole = first.unionByName(_control_as(first, control_rows(spark, control_path)))
-    for rows in others:
-        whole = whole.unionByName(rows)
-    return whole
+    return reduce(DataFrame.unionByName, [first, _control_as(first, control_rows(spark, control_path)), *others])
 
 
 def _counted(rows: DataFrame, node: IntakeNode) -> DataFrame:

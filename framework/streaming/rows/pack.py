@@ -176,19 +176,19 @@ class Pack:
             given.append(_latest(table, WATERMARK, None))
         self.latest = max((t for t in (self.latest, *given) if t is not None), default=None)
         if self.config.intake.sources and given[0] is not None:
-            counts[REACHED] = max(counts.get(REACHED, given[0]), given[0])
+            counts.include(REACHED, given[0])
         if CAPPED in table.column_names and not self.config.intake.sources:
             # What the watermark would have been given without caps.
             greatest = _latest(table, mine, pc.is_null(table[REASON]))
             if greatest is not None:
-                counts[GREATEST] = max(counts.get(GREATEST, greatest), greatest)
+                counts.include(GREATEST, greatest)
 
     def _of_sources(self, table: pa.Table, counts: Tally) -> pa.Table:
         """Return the rows of several sources with what each gives the common watermark; note how far each source has come."""
         intake = self.config.intake
         table, reached = with_contributions(table, self.config.clocks, self._newest(), intake.event_time, intake.delay_ms)
         for name, at in reached.items():
-            counts[name] = max(counts.get(name, at), at)
+            counts.include(name, at)
         return table
 
     def _note_instants(self, good: pa.Table) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,14 +30,22 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.several.format import header_of, widened
 from skyband.framework.sources.watermark_caps import NO_ROWS, UNKNOWN, Span, UnreadFile, WatermarkCaps, caps, fits, least
 from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.run.by_arrow import by_arrow
 from skyband.framework.streaming.run.by_arrow import spans as spans_by_arrow
-from skyband.framework.streaming.run.several import SourceTimes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST = 30 * 86_400_000_000
 """Microseconds after which a backlog has been read."""
+
+
+class PartBacklog(NamedTuple):
+    """The backlog of one source; ``name``: among several sources, else empty."""
+
+    name: str
+    source: SourceNode
+    backlog: Backlog
 
 
 class BacklogCaps:
@@ -55,11 +64,11 @@ class BacklogCaps:
         self.warn = warn
         self.lookups = lookups
         self.caps = WatermarkCaps.load(layout.home)
-        self.backlogs: list[tuple[str, SourceNode, Backlog]] = []
+        self.backlogs: list[PartBacklog] = []
         for name, source in plan.source.each:
             header = header_of(job.header, name) if name else job.header
             if (found := source_format(source.format).backlog(source, header, layout.home)) is not None:
-                self.backlogs.append((name, source, found))
+                self.backlogs.append(PartBacklog(name, source, found))
         self._times = times if plan.intake.sources else None
         self._settled = self._times is None
         self._released: list[Path] = []
@@ -79,9 +88,9 @@ class BacklogCaps:
         begun: list[str] = []
         found: dict[str, int | None] = {}
         others: list[int] = []
-        for name, source, backlog in self.backlogs:
-            unfinished, files = backlog.unread(self.spark, source.max_files_per_batch, batch_bytes(source))
-            own, rest = self._caps(name, source, backlog, files)
+        for part in self.backlogs:
+            unfinished, files = part.backlog.unread(self.spark, part.source.max_files_per_batch, batch_bytes(part.source))
+            own, rest = self._caps(part, files)
             begun += unfinished
             found |= own
             others += [] if rest is None else [rest]
@@ -143,20 +152,18 @@ class BacklogCaps:
         failpoint("caps.released")
         return made
 
-    def _caps(
-        self, name: str, source: SourceNode, backlog: Backlog, files: Sequence[UnreadFile]
-    ) -> tuple[dict[str, int | None], int | None]:
+    def _caps(self, part: PartBacklog, files: Sequence[UnreadFile]) -> tuple[dict[str, int | None], int | None]:
         """Return (caps of ``files``, cap of files that may still arrive): empty and None if no file can make rows of another one late."""
-        intake_node = self.plan.intake
+        source, intake_node = part.source, self.plan.intake
         if fits(files, source.max_files_per_batch, batch_bytes(source)):
             return {}, None
-        delay = 1000 * next((clock.delay_ms for clock in intake_node.sources if clock.name == name), intake_node.delay_ms)
+        delay = 1000 * next((clock.delay_ms for clock in intake_node.sources if clock.name == part.name), intake_node.delay_ms)
         urls = [p.url for p in files]
         field = next((f for f in source.fields if f.name == intake_node.event_time), None)
-        spans = backlog.footers(str(field.source_name), urls) if field is not None and field.type == "timestamp" else {}
+        spans = part.backlog.footers(str(field.source_name), urls) if field is not None and field.type == "timestamp" else {}
         rest = [u for u in urls if u not in spans]
         times = self._by_arrow(rest, exact=False)
-        spans |= times | self._spans_by_spark(name, source, backlog, [u for u in rest if u not in times])
+        spans |= times | self._spans_by_spark(part, [u for u in rest if u not in times])
         found = caps(files, spans, delay)
         choosy = intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms)
         choosy = choosy or any(lookup.missing == "reject" for lookup in intake_node.lookups)
@@ -165,7 +172,7 @@ class BacklogCaps:
         again = [u for u in urls if u in times or ((choosy or u in far) and u not in rest)]
         if again and any(c is not None for c in found.values()):
             # Event times and footers include rows that are rejected or filtered: read exactly whether the accepted rows need caps.
-            spans |= self._read(name, source, backlog, again)
+            spans |= self._read(part, again)
             found = caps(files, spans, delay)
         capped = [spans[u] for u, cap in found.items() if cap is not None]
         if not capped:
@@ -173,10 +180,10 @@ class BacklogCaps:
         self._warn(len(files), capped)
         return found, least(spans, delay)
 
-    def _read(self, name: str, source: SourceNode, backlog: Backlog, urls: Sequence[str]) -> dict[str, Span]:
+    def _read(self, part: PartBacklog, urls: Sequence[str]) -> dict[str, Span]:
         """Return the spans of the files ``urls``, read by Arrow if it can and by Spark otherwise."""
         found = self._by_arrow(urls, exact=True)
-        return found | self._spans_by_spark(name, source, backlog, [u for u in urls if u not in found])
+        return found | self._spans_by_spark(part, [u for u in urls if u not in found])
 
     def _by_arrow(self, urls: Sequence[str], exact: bool) -> dict[str, Span]:
         """Return the spans of those of the files ``urls`` that Arrow can read. ``exact``: only of accepted rows."""
@@ -185,23 +192,23 @@ class BacklogCaps:
                 return spans_by_arrow(self.spark, self.plan, self.job, urls, exact, self._latest())
         return {}
 
-    def _spans_by_spark(self, name: str, source: SourceNode, backlog: Backlog, urls: Sequence[str]) -> dict[str, Span]:
+    def _spans_by_spark(self, part: PartBacklog, urls: Sequence[str]) -> dict[str, Span]:
         """Return the spans of the files ``urls``, read by Spark as the stream would read them. Unreadable files raise no error here."""
         # An unreadable file is either set aside for good, or fixed before the job goes on.
-        unreadable = NO_ROWS if source.on_bad_file == "reject" else UNKNOWN
+        unreadable = NO_ROWS if part.source.on_bad_file == "reject" else UNKNOWN
         spans: dict[str, Span] = dict.fromkeys(urls, NO_ROWS)
         todo = [list(urls)] if urls else []
         while todo:
             some = todo.pop()
             try:
-                frame = backlog.rows(self.spark, some)
-                spans |= self._spans(widened(frame, self.plan.source, name, capped=False) if name else frame, some)
+                frame = part.backlog.rows(self.spark, some)
+                spans |= self._spans(widened(frame, self.plan.source, part.name, capped=False) if part.name else frame, some)
             except Exception as e:  # Spark raises it again when the stream reads the file
-                bad = set(backlog.named(str(e), some))
+                bad = set(part.backlog.named(str(e), some))
                 spans |= dict.fromkeys(bad, unreadable) if bad else dict.fromkeys(some, UNKNOWN)
                 left = [u for u in some if u not in bad] if bad else []
                 # Spark names one file at a time: try suspects alone, so that the others are mostly read only once more.
-                alone = set(backlog.suspects(left))
+                alone = set(part.backlog.suspects(left))
                 todo += [[u] for u in alone]
                 if together := [u for u in left if u not in alone]:
                     todo.append(together)

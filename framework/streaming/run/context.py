@@ -11,10 +11,10 @@ from skyband.framework.console.lines import Warn
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.batch import Report
 from skyband.framework.streaming.run.drift_check import DriftCheck
-from skyband.framework.streaming.run.several import SourceTimes
 from skyband.framework.streaming.run.source_files import SourceFiles
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.writer import Writer

@@ -6,6 +6,7 @@ attempt or of a repeated batch is in no version of the table; upkeep removes it 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark import SparkContext, TaskContext
 
-from skyband.framework.base.messages import BATCH, CLOCK, HEADS, REJECTED, file_message
+from skyband.framework.base.messages import BATCH, CLOCK, HEADS, REJECTED, SOURCES_NEWEST, file_message
 from skyband.framework.storage.locations import location
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, least_in_file
@@ -84,7 +85,11 @@ class Delivery:
         return delta_read.read(self._opened, where=pc.field("bucket") == bucket)
 
 
-def number_batch(context: SparkContext, batch_id: int, clock: int | None) -> None:
-    """Set the batch number, and its clock in microseconds if there is one, for the tasks of this thread's jobs from now on."""
+def number_batch(context: SparkContext, batch_id: int, clock: int | None, newest: Mapping[str, int]) -> None:
+    """Set the batch number for the tasks of this thread's jobs from now on, and what else they have to know of the batch.
+
+    ``clock``: at which it was planned, in microseconds, if there is one. ``newest``: how far each of several sources had come before.
+    """
     context.setLocalProperty(BATCH, str(batch_id))
     context.setLocalProperty(CLOCK, "" if clock is None else str(clock))
+    context.setLocalProperty(SOURCES_NEWEST, json.dumps(dict(newest)))

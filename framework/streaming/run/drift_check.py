@@ -60,6 +60,9 @@ class DriftCheck:
             self.layout.save(self.job)
 
     def _recorded(self) -> Columns | None:
+        if self.source.parts:
+            # What the headers of several sources have in common says nothing of any one's files.
+            return None
         if self.job.header is not None:
             return dict.fromkeys(self.job.header, "")
         return None if self.job.columns is None else {name: type_ for name, type_ in self.job.columns}

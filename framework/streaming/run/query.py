@@ -30,13 +30,13 @@ from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
 from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack
 from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
+from skyband.framework.streaming.rows.instants.source_times import task_newest
 from skyband.framework.streaming.rows.intake import control_rows, intake, with_control
 from skyband.framework.streaming.rows.outbox import Block, Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.rows.shuffle_files import shuffle_files_of
 from skyband.framework.streaming.run.by_arrow import by_arrow, by_spark, readable
 from skyband.framework.streaming.run.delivery import Delivery, number_batch
-from skyband.framework.streaming.run.several import pass_newest, passed_newest
 from skyband.framework.streaming.spark.worker_pools import pool, pools
 
 _NO_TABLES: Final[Tables] = {}
@@ -75,7 +75,7 @@ def build(
             read = replace(plan.source, plain=by_spark(plan, job))
             frames = source_format(plan.source.format).frames(spark, read, job.header, without, drop)
             rows = with_control(spark, [intake(frame, plan.intake, lookups) for frame in frames], str(layout.control), plan.intake)
-            packed = rows.mapInArrow(Pack(config, deliver, send, newest=passed_newest), _PACKED)
+            packed = rows.mapInArrow(Pack(config, deliver, send, newest=task_newest), _PACKED)
         # Only accepted rows move the watermark: Pack is the last step before the buckets that rejects rows.
         # Spark drops late rows only if it sees the watermark's column. Without it they reach the buckets, which record them as late.
         packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
@@ -158,8 +158,7 @@ def run_batch(made: DataFrame, batch_id: int, layout: Layout, clock: int | None,
     ``newest``: how far each of several sources has come.
     """
     context = made.sparkSession.sparkContext
-    number_batch(context, batch_id, clock)
-    pass_newest(context, newest)
+    number_batch(context, batch_id, clock, newest)
     table = made.toArrow()
     shared = shuffle_files_of(context, str(layout.checkpoint))
     if shared is not None:

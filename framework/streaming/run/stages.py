@@ -26,13 +26,13 @@ from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.rebuild.partitions import move_state
 from skyband.framework.streaming.rebuild.rebucket import rebucket_job
+from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.batch import EPOCH, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.framework.streaming.run.kafka_sink import KafkaSink
-from skyband.framework.streaming.run.several import SourceTimes
 from skyband.framework.streaming.run.source_files import SourceFiles
 from skyband.framework.streaming.run.stream import Stream
 from skyband.framework.tables.writing.sink import Sink
@@ -105,7 +105,7 @@ class OpenSource:
         plan, job = self.opened.plan, self.opened.job
         files = SourceFiles(spark, plan, layout, job, self.opened.sink, self.opened.repeats_committed, warn)
         lookups = LookupVersions(plan, layout).pin(partial(read_tables, spark, plan), warn) if plan.lookups else {}
-        times = SourceTimes(plan.intake.sources, self.opened.sink.last_runs(2) if plan.intake.sources else [])
+        times = SourceTimes(plan.intake.sources, self.opened.sink.last_runs(2) if plan.intake.sources else ())
         backlog = BacklogCaps(spark, plan, layout, job, warn, lookups, times)
         keep, now = timedelta(microseconds=plan.keep_micros), datetime.now(UTC)
         source = OpenedSource(files, backlog, DriftCheck(plan, layout, job, files, warn), lookups, times)

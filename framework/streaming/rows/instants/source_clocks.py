@@ -7,6 +7,7 @@ max(w(s), lead - idle_after(s)) over all sources s. So it is a function of the r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -30,8 +31,7 @@ _NONE: Final = -(2**62)
 
 def frontier(clocks: Sequence[SourceClock], newest: Mapping[str, int]) -> int | None:
     """Return the frontier, in microseconds, after rows up to the times ``newest``, by source; None if there is none yet."""
-    reached = [_reached(clock, newest.get(clock.name)) for clock in clocks]
-    found = min(max(w, _idle(clock, max(reached))) for clock, w in zip(clocks, reached, strict=True))
+    found = int(_least(clocks, [_reached(clock, newest.get(clock.name)) for clock in clocks]))
     return None if found <= _NONE else found
 
 
@@ -40,24 +40,25 @@ def contributions(clocks: Sequence[SourceClock], newest: Mapping[str, int], name
 
     ``times``: event times (rows,). ``newest``: as of the batch before, so that no task has to know of the others. O(rows x sources).
     """
-    reached = {clock.name: _reached(clock, newest.get(clock.name)) for clock in clocks}
-    mine = next(clock for clock in clocks if clock.name == name)
-    own = np.maximum((times // 1000 - mine.delay_ms) * 1000, reached[name])
-    lead = np.maximum(own, max(reached.values()))
-    found = own if mine.idle_micros is None else np.maximum(own, lead - mine.idle_micros)
-    for clock in clocks:
-        if clock.name != name:
-            other = np.full(len(times), reached[clock.name])
-            found = np.minimum(found, other if clock.idle_micros is None else np.maximum(other, lead - clock.idle_micros))
+    before = [_reached(clock, newest.get(clock.name)) for clock in clocks]
+    own = [np.maximum(_reached_by(clock, times), w) if clock.name == name else w for clock, w in zip(clocks, before, strict=True)]
+    found = _least(clocks, own)
     return np.where(found < 0, _NONE, found)
 
 
-def _reached(clock: SourceClock, newest: int | None) -> int:
-    return _NONE if newest is None else (newest // 1000 - clock.delay_ms) * 1000
+def _least(clocks: Sequence[SourceClock], reached: Sequence[I64]) -> I64:
+    """Return the frontier after the sources have ``reached`` these times less their delays; _NONE where a source holds it back."""
+    lead = reduce(np.maximum, reached)
+    each = [w if c.idle_micros is None else np.maximum(w, lead - c.idle_micros) for c, w in zip(clocks, reached, strict=True)]
+    return reduce(np.minimum, each)
 
 
-def _idle(clock: SourceClock, lead: int) -> int:
-    return _NONE if clock.idle_micros is None or lead <= _NONE else lead - clock.idle_micros
+def _reached(clock: SourceClock, newest: int | None) -> I64:
+    return np.asarray(_NONE) if newest is None else _reached_by(clock, np.asarray(newest))
+
+
+def _reached_by(clock: SourceClock, times: I64) -> I64:
+    return (times // 1000 - clock.delay_ms) * 1000
 
 
 def with_contributions(

@@ -46,6 +46,20 @@ def test_one_source_cannot_be_several() -> None:
     assert any(e.code == "SKY-E114" and "several" in e.message for e in validate_text(alone, {})[1])
 
 
+def test_a_change_feed_may_be_one_of_several_sources() -> None:
+    """Its format knows of the column that says what a row does, and of the order of what changes a row."""
+    text = SPEC.replace("format: json", 'format: delta\n    options: {changes: "true"}').replace(
+        "watermark: 3 minutes", "watermark: 3 minutes, tie_break: [version, kind]"
+    )
+    text = text.replace("depth: int}", "depth: int, version: {type: bigint, from: $version}, kind: {type: string, from: $change_type}}")
+    text = text.replace("price: double}}", "price: double, version: bigint, kind: string}}")
+    (error,) = validate_text(text, {})[1]
+    assert "a column from $change_type needs 'op'" in error.message
+    op = "  op: {column: kind, insert: [insert], update: [update_postimage], delete: [delete], ignore: [update_preimage]}\n"
+    job, errors = validate_text(text.replace("source:\n", "source:\n" + op, 1), {})
+    assert job is not None, [e.render() for e in errors]
+
+
 def test_explain_names_the_sources_and_how_long_they_are_waited_for() -> None:
     text = explain(plan_of(SPEC))
     for said in (

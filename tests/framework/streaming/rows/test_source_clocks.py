@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skyband.framework.base.messages import NEWEST_OF, Tally
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.streaming.rows.instants.source_clocks import contributions, frontier
-from skyband.framework.streaming.run.several import SourceTimes
+from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 
 MS = 1000
 NAMES = ("asks", "bids", "news")

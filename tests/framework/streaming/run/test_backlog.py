@@ -12,8 +12,8 @@ import pytest
 from skyband.framework.base.messages import GREATEST, NEWEST_OF, Tally
 from skyband.framework.sources.watermark_caps import UNKNOWN, Span, UnreadFile, WatermarkCaps
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.run.backlog import BacklogCaps
-from skyband.framework.streaming.run.several import SourceTimes
+from skyband.framework.streaming.rows.instants.source_times import SourceTimes
+from skyband.framework.streaming.run.backlog import BacklogCaps, PartBacklog
 from skyband.jobs.spec import load_plan
 from tests.framework.rehearsal.test_several_sources import SPEC, plan_of
 from tests.framework.streaming import checkpoints
@@ -65,7 +65,7 @@ def drops(
     layout = Layout(plan.sink)
     layout.home.mkdir(parents=True, exist_ok=True)
     made = BacklogCaps(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append, {})
-    made.backlogs = [("", plan.source, lying)]
+    made.backlogs = [PartBacklog("", plan.source, lying)]
     monkeypatch.setattr(made, "_spans", lambda frame, urls: frame)
     return made, told
 
