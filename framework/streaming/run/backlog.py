@@ -51,7 +51,8 @@ class PartBacklog(NamedTuple):
 class BacklogCaps:
     """The caps of the backlogs of one run. ``warn`` is called if rows have to wait for files that arrive out of order.
 
-    ``times``: how far several sources have come. They have one watermark, which no single source's rows move to its end.
+    ``times``: how far several sources have come. The rows of a batch cannot always move their common watermark as far as it is due, since
+    a task knows the other sources as they were before the batch; ``done`` and ``catch_up`` order the rest.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class BacklogCaps:
                 self.backlogs.append(PartBacklog(name, source, found))
         self._times = times if plan.intake.sources else None
         self._settled = self._times is None
+        """Whether the watermark of several sources is where the rows that were there at the start move it."""
         self._released: list[Path] = []
         self._ordered_ms = 0
         """The last instant to which ``catch_up`` has ordered the watermark."""
