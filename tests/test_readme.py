@@ -131,7 +131,9 @@ def test_make_targets_exist() -> None:
 
 
 @pytest.mark.spark
-def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every_page", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every_page: bool) -> None:
+    """Those of the README, the first job and the cookbook; with ``every_page`` those of all pages."""
     home = tmp_path / "a checkout"
     home.mkdir()
     shutil.copytree(ROOT / "specs", home / "specs")
@@ -162,7 +164,7 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest
 
     tables = home / "build" / "demo" / "tables" / "flights"
     sql = duckdb.connect()
-    pages = blocks()
+    pages = blocks(PAGES if every_page else PAGES[:2])
     for block, following in zip(pages, [*pages[1:], None], strict=True):
         if block.info.startswith("sh"):
             said = sh(block.text, block, fails=block.info == "sh fails")
@@ -178,7 +180,7 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("LANDING", str(home / "build" / "demo" / "landing"))
     monkeypatch.setenv("WAREHOUSE", str(tables.parent))
     statements = Statements(load_plan(str(home / "specs" / "flights.yaml")))
-    for block in blocks((COOKBOOK, *OTHERS)):
+    for block in blocks((COOKBOOK, *OTHERS) if every_page else (COOKBOOK,)):
         if block.info == "sh":
             sh(block.text, block)
         elif block.info == "sql":

@@ -187,6 +187,7 @@ def test_preparing_the_demo_needs_neither_spark_nor_packages_beyond_its_own(tmp_
     assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == ["itineraries", "landing"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_demo_needs_no_packages_beyond_its_own_and_finds_its_kernels_compiled(tmp_path: Path) -> None:
     environment = {**hidden(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}

@@ -84,6 +84,7 @@ def test_tables_are_complete_at_the_end_of_a_run(spark: SparkSession, tmp_path: 
     assert sum(json.loads(r["counters"]).get("deferred", 0) for r in states) > PARTS
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_behind_until_the_next_one_has_ended(spark: SparkSession, tmp_path: Path, whole: Path) -> None:
     spec = job(tmp_path / "killed", max_files=1)
     assert run_apart(spec, "--finish", failpoint="sink.after:4").returncode == -signal.SIGKILL

@@ -18,11 +18,11 @@ from tests.spark.processes import PROC, Process, alive, descendants, kill, proce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Not among the chaos tests, which only `make test-all` runs: 8 kills belong to every run of the tests.
+# Not among the chaos tests, which only `make test-all` runs: some kills belong to every run of the tests.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-KILLS = {"keyed": 2, "deletions": 2, "sets": 2, "loyalty": 2}
-"""8 in all, over kinds that have every query type. Of the other kinds, in `make test-all` and `make kills`."""
+KILLS = {"deletions": 3, "loyalty": 3}
+"""Over kinds that have every query type. Those of the other kinds are in `make test-all` and `make kills`."""
 SOME = [pytest.param(kind, marks=() if kind in KILLS else pytest.mark.slow) for kind in KINDS]
 
 

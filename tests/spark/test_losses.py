@@ -147,7 +147,7 @@ def test_killed_around_a_bad_file_it_is_set_aside_once(tmp_path: Path, good: Pat
     assert len(rejected) == len(table(good, "rejected")) + 1
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json"])
+@pytest.mark.parametrize("kind", ["json", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_other_formats(spark: SparkSession, tmp_path: Path, good: Path, kind: str) -> None:
     directory = tmp_path / "job"
     spec = job(directory, reject=True)

@@ -76,6 +76,7 @@ def test_a_backlog_in_any_order_of_its_files(spark: SparkSession, tmp_path: Path
     assert found(tmp_path) == expected and verified(spec)
 
 
+@pytest.mark.slow
 def test_runs_and_kills_change_nothing(tmp_path: Path, rows: Any, expected: Any) -> None:
     spec = spec_of(tmp_path)
     asks, bids = rows

@@ -45,7 +45,8 @@ LASTING = ("twins", "angles", "hourly", "alike", "longer")
 """The others' items are told once."""
 
 
-@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("keyed", [False, True])
 def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
     whole, parts = whole_and_in_parts(spark, tmp_path, stream(21, n=240), keyed, queries=QUERIES, scoring=TOKENS)
     keys = ("grp",) if keyed else ()
@@ -114,7 +115,7 @@ BASKETS = {
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("name", "said"), [("commits_anon", COMMITS), ("baskets", BASKETS)])
+@pytest.mark.parametrize(("name", "said"), [("commits_anon", COMMITS), pytest.param("baskets", BASKETS, marks=pytest.mark.slow)])
 def test_real_sets(spark: SparkSession, tmp_path: Path, shared_data: Callable[[str], Path], name: str, said: dict[str, str]) -> None:
     library = pytest.importorskip("SetSimilaritySearch", reason="needs the package SetSimilaritySearch")
     (tmp_path / "in").mkdir()

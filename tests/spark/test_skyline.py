@@ -35,7 +35,8 @@ QUERIES = """\
 NAMES = ("sky", "sky20", "hourly", "band", "once")
 
 
-@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("keyed", [False, True])
 def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
     rows = stream(11, n=300)
     keys = ("grp",) if keyed else ()

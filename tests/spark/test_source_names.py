@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+EITHER = [False, pytest.param(True, marks=pytest.mark.slow)]
+"""Whether Spark reads the files, for a derived column, or Arrow."""
 
 SPEC = """\
 job: named
@@ -55,7 +57,7 @@ def ids(directory: Path) -> list[int]:
     return sorted(table(directory, "top_now")["id"].to_pylist())
 
 
-@pytest.mark.parametrize("by_spark", [False, True])
+@pytest.mark.parametrize("by_spark", EITHER)
 def test_a_name_that_spark_takes_for_a_pattern_stops_no_job_that_rejects_files(
     spark: SparkSession, tmp_path: Path, by_spark: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,7 +90,7 @@ def test_a_name_that_spark_takes_for_a_pattern_stops_other_jobs(spark: SparkSess
     assert e.value.code == "SKY-E301" and "on_bad_file: reject" in str(e.value.hint)
 
 
-@pytest.mark.parametrize("by_spark", [False, True])
+@pytest.mark.parametrize("by_spark", EITHER)
 def test_other_names_are_names(spark: SparkSession, tmp_path: Path, by_spark: bool) -> None:
     names = ("a:b.csv", "a;b.csv", "a#b.csv", "a%25b.csv", "ä ö.csv", "a|b^c.csv", "a&b.csv", "'q\".csv")
     for n, name in enumerate(names):
@@ -99,7 +101,7 @@ def test_other_names_are_names(spark: SparkSession, tmp_path: Path, by_spark: bo
     assert cli.main(["verify", str(spec)]) == 0
 
 
-@pytest.mark.parametrize("by_spark", [False, True])
+@pytest.mark.parametrize("by_spark", EITHER)
 def test_a_path_that_is_a_file(spark: SparkSession, tmp_path: Path, by_spark: bool) -> None:
     put(tmp_path / "in" / "one.csv", 1, 2)
     put(tmp_path / "in" / "two.csv", 3)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("keyed", [False, True])
 def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
     whole, parts = whole_and_in_parts(spark, tmp_path, stream(23, n=240), keyed, queries=QUERIES, scoring=SECTIONS)
     for name in ("nearest", "sides", "spread", "similar", "hourly", "shortest"):

@@ -192,6 +192,7 @@ sink: {{path: "{directory}/out"}}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_network_flows(spark: SparkSession, tmp_path: Path, shared_data: Callable[[str], Path]) -> None:
     source = shared_data("data/conn.csv.gz")

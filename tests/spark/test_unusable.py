@@ -58,7 +58,7 @@ def day(number: int) -> str:
     return f"2024-01-{number:02}T00:00:00Z"
 
 
-@pytest.mark.parametrize("format_", ["csv", "json"])
+@pytest.mark.parametrize("format_", ["csv", pytest.param("json", marks=pytest.mark.slow)])
 def test_a_row_that_is_rejected_as_it_is_read_makes_no_later_row_late(spark: SparkSession, tmp_path: Path, format_: str) -> None:
     """Tasks read CSV by Arrow, Spark reads JSON: both have one rule for what moves the watermark."""
     spec = spec_of(tmp_path, format_)
@@ -95,6 +95,7 @@ def test_scores_that_are_all_null_fail_the_run_after_everything_is_written(
     assert verified(spec)
 
 
+@pytest.mark.slow
 def test_a_job_of_a_former_version_goes_on_as_it_was_made_until_it_is_rebuilt(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

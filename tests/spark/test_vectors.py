@@ -54,7 +54,7 @@ def rows_of(rng: np.random.Generator, n: int, type_: str) -> list[dict[str, Any]
     return rows
 
 
-@pytest.mark.parametrize("type_", ["array<double>", "array<float>"])
+@pytest.mark.parametrize("type_", ["array<float>", pytest.param("array<double>", marks=pytest.mark.slow)])
 def test_near_vectors_are_the_definitions(spark: SparkSession, tmp_path: Path, type_: str) -> None:
     ending = "json" if type_ == "array<double>" else "parquet"
     spec = tmp_path / "spec.yaml"

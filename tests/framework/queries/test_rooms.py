@@ -39,8 +39,9 @@ def test_a_room_names_no_other_type() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [*QUERY_TYPES.all(), FREQUENT.name])
+@pytest.mark.parametrize("name", [FREQUENT.name, *(pytest.param(n, marks=pytest.mark.slow) for n in QUERY_TYPES.all())])
 def test_the_operators_of_a_types_example_keep_the_contract(name: str) -> None:
+    """All operators are in every run of the tests by tests/operators/test_contract.py."""
     kind = QUERY_TYPES.get(name)
     if kind is None:
         with QUERY_TYPES.added(FREQUENT.name, FREQUENT):

@@ -47,6 +47,7 @@ select station, loyalty, slope from worth where loyalty > 0 or slope > 0 order b
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_rainiest_stations_of_thirty_days_are_those_of_sql(shared_data: Callable[[str], Path]) -> None:
     with gzip.open(shared_data("data/rain_updates_1970_2021.tsv.gz")) as f:

@@ -141,6 +141,7 @@ def test_near_duplicates_among_the_last_commits(shared_data: Callable[[str], Pat
     assert sum(len(m) for m in feed.told.values()) > 2_000
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_baskets_with_much_in_common(shared_data: Callable[[str], Path]) -> None:
     rows = [Text(str(n), goods) for n, goods in enumerate(data.basket_texts(shared_data("data/baskets.tsv.gz")))][:12_500]
