@@ -60,10 +60,11 @@ def test_the_story_of_a_job_that_has_run(spark: SparkSession, tmp_path: Path, ca
     run(spark, spec)
     assert main(["why", str(spec), "best", "1"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[:5] == [
+    assert told[:6] == [
         "best: id 1",
         "  2020-01-01 00:00:00 UTC  entered at rank 1 (arrival): id 1; score 2",
         "      best rank 1, before it left 2",
+        "  2020-01-01 00:00:00 UTC  in the result, at rank 1 of 1; score 2",
         "  2020-01-01 00:02:00 UTC  left (displaced)",
         "      replaced by: id 3; score 3",
     ]
