@@ -40,7 +40,7 @@ FILES = 4
 """Files that arrive for each run: each is a batch."""
 ROWS = 10
 """Rows a file."""
-BOUND = 180.0
+BOUND = 600.0
 """Seconds within which a run that lost its JVM or a worker, or was left alone, has to end."""
 STUCK = 900.0
 """Seconds without the batches that a run was to do: then it hangs, however slow the machine is."""
