@@ -79,8 +79,9 @@ def write(changes: Changes) -> None:
     rows = _numbered(changes)
     small.altered(plan, changes_name(query.name), lambda _: rows)
     counts: dict[int, int] = {}
+    stored = Stored(plan)
     for q in plan.queries:
-        for batch in Stored(plan).table(changes_name(q.name))["batch_id"].to_pylist():
+        for batch in stored.table(changes_name(q.name))["batch_id"].to_pylist():
             counts[batch] = counts.get(batch, 0) + 1
     small.altered(plan, "runs", lambda runs: [{**r, "changes": counts.get(r["batch_id"], 0)} for r in runs])
     if not query.item.lasting:
