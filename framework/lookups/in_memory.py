@@ -13,7 +13,7 @@ from skyband.framework.lookups.table import MOST_ROWS, checked, nodes
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.preview.first_rows import first_rows, texts_of
-from skyband.framework.rehearsal.rows import arrow_column
+from skyband.framework.rehearsal.rows import arrow_table
 
 
 def read_tables(plan: Plan) -> Tables:
@@ -26,8 +26,7 @@ def read_tables(plan: Plan) -> Tables:
 
 def of_rows(node: LookupNode, source: SourceNode, rows: list[dict[str, Any]]) -> pa.Table:
     """Return the table that ``rows`` make: values of ``rehearsal.rows``, null where a column is left out. Raises as ``checked``."""
-    columns = {f.name: arrow_column([row.get(f.name) for row in rows], f.type) for f in source.fields}
-    return checked(node, source, pa.table(columns))
+    return checked(node, source, arrow_table(rows, source.fields))
 
 
 def _read(node: LookupNode, source: SourceNode) -> pa.Table:

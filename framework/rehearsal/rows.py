@@ -14,7 +14,7 @@ import pyarrow as pa
 from skyband.framework.base.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, RULE, STOPS, TIME_RANGE
 from skyband.framework.base.types import arrow_type
 from skyband.framework.lookups.join import Join, Tables
-from skyband.framework.plan.model import Derive, IntakeNode
+from skyband.framework.plan.model import Derive, Field, IntakeNode
 from skyband.framework.rehearsal.sql import condition, expression
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.rows.config import ID_HASHES, KEY_HASHES, WARNED
@@ -133,6 +133,11 @@ def in_spark(value: Any, type_: str) -> Any:
     if type_.startswith("array<"):
         return [in_spark(x, type_.removeprefix("array<").removesuffix(">")) for x in value]
     return value
+
+
+def arrow_table(rows: Sequence[Mapping[str, Any]], fields: Iterable[Field]) -> pa.Table:
+    """Convert rows to a table with the columns ``fields``, null where a row lacks one."""
+    return pa.table({f.name: arrow_column([row.get(f.name) for row in rows], f.type) for f in fields})
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:

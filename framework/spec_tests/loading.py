@@ -1,6 +1,6 @@
 """Load the tests of a spec and their input rows.
 
-Tests use neither the source nor the sink of the spec, so environment variables that only name these need not be set.
+Tests use neither the sources, the look-up tables nor the sink of the spec, so environment variables that only name these need not be set.
 """
 
 from __future__ import annotations
@@ -18,15 +18,12 @@ from skyband.framework.lookups.table import checked, nodes
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Field, Plan, SourceNode
-from skyband.framework.rehearsal.rows import arrow_column, in_spark
+from skyband.framework.rehearsal.rows import arrow_table, in_spark
 from skyband.framework.sources.position import position_values
 from skyband.framework.spec.load import Validated, validated_file
 from skyband.framework.spec.models.examples import RESTART, SpecTest
 from skyband.framework.spec.parsing.cells import cell
 
-_PATH_FIELDS: Final = (("source", "path"), ("source", "options"), ("sink", "path"))
-_OF_LOOKUPS: Final = ("path", "options")
-"""Fields of look-ups that tests do not use either."""
 TEST: Final = "test"
 """The file in the position of rows of tests."""
 _NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -61,10 +58,17 @@ def load_tests(path: str) -> tuple[Validated, Plan]:
     if found.job is None:
         raise SpecErrors(validated_file(path).errors or found.errors)
     for at, text in found.job.variables:
-        unused = at[:2] in _PATH_FIELDS or (at[0] == "lookups" and at[2] in _OF_LOOKUPS)
-        if not unused and any(name not in os.environ for name in _NAMED.findall(text)):
+        if _is_used(at) and any(name not in os.environ for name in _NAMED.findall(text)):
             raise SpecErrors(validated_file(path).errors)
     return found, compile_job(found.job)
+
+
+def _is_used(field: tuple[str | int, ...]) -> bool:
+    """Return True if tests depend on the field of the spec: not on where rows and tables are, nor on how their files are read."""
+    match field:
+        case ("sink", "path") | ("source", "path" | "options", *_) | ("sources" | "lookups", _, "path" | "options", *_):
+            return False
+    return True
 
 
 def clock_of(test: SpecTest) -> int | None:
@@ -107,7 +111,7 @@ def lookup_rows(test: SpecTest, node: LookupNode, source: SourceNode) -> pa.Tabl
     """Return the rows of a look-up's table in ``test``, with the columns of its schema. SkybandError SKY-E530 for an unfit value."""
     fields = {f.name: f for f in source.fields}
     rows = [_row(test, fields, given) for given in test.lookups.get(node.name, ())]
-    return pa.table({f.name: arrow_column([row.get(f.name) for row in rows], f.type) for f in source.fields})
+    return arrow_table(rows, source.fields)
 
 
 def _row(test: SpecTest, fields: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:

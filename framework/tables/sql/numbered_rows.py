@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.rehearsal.rows import arrow_column
+from skyband.framework.rehearsal.rows import arrow_table
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.position import FILE, ROW, FileNames, position_values
 from skyband.framework.sources.registry import source_format
@@ -36,4 +36,4 @@ def numbered_rows(source: SourceNode, files: Sequence[str], keys: pa.Table) -> p
                 for row, number, reason in zip(found.rows, found.numbers, found.reasons, strict=True)
                 if reason is None and number in wanted[name]
             ]
-    return pa.table({f.name: arrow_column([row[f.name] for row in made], f.type) for f in (*source.fields, *source.position)})
+    return arrow_table(made, (*source.fields, *source.position))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from skyband.framework.base.errors import SpecErrors
 from skyband.framework.spec.models.examples import SpecTest
 from skyband.framework.spec_tests import by_spark, in_memory
 from skyband.framework.spec_tests.comparison import compare_tables
@@ -50,6 +51,44 @@ def test_the_one_of_the_page_for_authors_passes(tmp_path) -> None:
     spec.write_text(flights.split("\ntests:\n", 1)[0] + "\n" + text)
     (test,) = carried(str(spec))
     _, plan = load_tests(str(spec))
+    assert compare_tables(plan, test, in_memory.tables_of(plan, test)) == []
+
+
+WHERE = """\
+job: book
+source: {id: [id], event_time: {column: at}}
+sources:
+  asks: {format: csv, path: "${NOT_SET}/asks", options: {sep: "${NOT_SET}"}, schema: {id: bigint, at: timestamp, host: string, x: double}}
+  bids: {format: json, path: "${NOT_SET}/bids", schema: {id: bigint, at: timestamp, host: string, x: double}}
+lookups:
+  site:
+    format: csv
+    path: "${NOT_SET}/sites"
+    options: {sep: "${NOT_SET}"}
+    schema: {host: string, zone: string}
+    on: {host: host}
+    take: [zone]
+window: {count: 4}
+scoring: {x: {expression: x, direction: max}}
+queries: {best: {type: topk, scoring: x, k: 2, where: "zone <> '${WHICH}'"}}
+sink: {path: "${NOT_SET}/out"}
+tests:
+  - name: own
+    lookups: {site: [{host: a, zone: far}]}
+    rows: [{source: asks, id: 1, at: 2024-01-01, host: a, x: 1}]
+    expect: {best_now: [{id: 1}]}
+"""
+
+
+def test_variables_of_where_rows_and_tables_are_need_not_be_set(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = tmp_path / "job.yaml"
+    spec.write_text(WHERE)
+    with pytest.raises(SpecErrors) as e:
+        load_tests(str(spec))
+    assert any("WHICH" in error.message for error in e.value.errors)
+    monkeypatch.setenv("WHICH", "near")
+    _, plan = load_tests(str(spec))
+    (test,) = carried(str(spec))
     assert compare_tables(plan, test, in_memory.tables_of(plan, test)) == []
 
 
