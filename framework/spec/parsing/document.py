@@ -201,10 +201,10 @@ class Builder:
                 if is_secret(path):
                     yield node
             elif isinstance(node, yaml.MappingNode):
-                inside = () if len(path) == 2 and path[0] == PROFILES else path[:2]
+                inside = () if len(path) == 2 and path[0] == PROFILES else path[:3]
                 left += [(v, (*inside, k.value)) for k, v in node.value if isinstance(k, yaml.ScalarNode)]
             else:
-                left += [(v, (*path[:2], n)) for n, v in enumerate(node.value)]
+                left += [(v, (*path[:3], n)) for n, v in enumerate(node.value)]
 
     def _text(self, node: yaml.Node) -> SourceText:
         return self.texts[node.start_mark.name]

@@ -20,12 +20,13 @@ _ESCAPE: Final = {"x": 4, "u": 6, "U": 10}
 
 
 def is_secret(path: tuple[str | int, ...]) -> bool:
-    """Return True if the name of the value at ``path`` is that of a secret (password, token, key, ...); schema columns never are."""
-    if not path or not isinstance(path[-1], str) or path[0] == "transform":
-        return False
-    if path[:2] == ("source", "schema") or (path[0], *path[2:3]) == ("sources", "schema"):
-        return False
-    return _SECRET.search(path[-1]) is not None
+    """Return True if the name of the value at ``path`` is that of a secret (password, token, key, ...); a column's name never is."""
+    match path:
+        case ("transform", *_) | ("source", "schema", *_) | ("sources", _, "schema", *_) | ("lookups", _, "schema" | "on" | "take", *_):
+            return False
+        case (*_, str(name)):
+            return _SECRET.search(name) is not None
+    return False
 
 
 class Key(NamedTuple):

@@ -45,6 +45,8 @@ def test_a_look_up_is_valid_and_on_needs_no_quotes() -> None:
         ({"format": "json"}, "SKY-E113", "json", "'format' cannot be 'json'"),
         ({"options": "{mode: x}"}, "SKY-E119", "mode", "does not take the option"),
         ({"format": "delta", "options": "{startingVersion: 1}"}, "SKY-E119", "startingVersion", "it takes no options"),
+        ({"schema": LOOKUP["schema"].replace("tier", "token: strin, tier")}, "SKY-E113", "strin,", "'strin' is not a column type"),
+        ({"take": "{region: region, tier: tier, api_key: none}"}, "SKY-E120", "none", "no column 'none'"),
         ({"on": "{hst: host}"}, "SKY-E120", "hst", "unknown column"),
         ({"on": "{host: hots}"}, "SKY-E120", "hots", "no column 'hots'"),
         ({"on": "{host: tier}"}, "SKY-E126", "tier", "'host' is string, but 'tier' of the look-up is int"),
@@ -68,7 +70,8 @@ def test_mistakes_have_their_place(lookup: dict[str, str], code: str, at: str, s
     assert [e.code for e in errors] == [code], [e.render() for e in errors]
     where = errors[0].where
     assert where is not None and said in errors[0].message
-    assert written.splitlines()[where.line - 1][where.col - 1 :].startswith(at)
+    line = written.splitlines()[where.line - 1]
+    assert where.text == line and line[where.col - 1 :].startswith(at)
 
 
 def test_where_a_table_is_may_change() -> None:

@@ -25,6 +25,7 @@ from tests.framework.rehearsal.test_several_sources import SPEC, plan_of
         ("format: json", "format: several", "SKY-E114", "several", "'several' is not a source format"),
         ("format: json\n    path: /nowhere/bids", "format: json", "SKY-E111", "", "needs the field 'path'"),
         ("depth: int}", "depth: itn}", "SKY-E113", "itn", "not a column type"),
+        ("depth: int}", "token: itn}", "SKY-E113", "itn", "'itn' is not a column type"),
         ("idle_after: 30 minutes", "idle_after: 0 minutes", "SKY-E115", "", ""),
         ("id: [id]", "id: [ident]", "SKY-E120", "ident", "unknown column 'ident'"),
     ],
