@@ -42,17 +42,18 @@ def _without_spark(plan: Plan, layout: Layout) -> pa.Table | None:
     if not source_format(plan.source.format).of_files or pruned(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
-    urls = [url for url in files_to_read(plan.source, layout.checkpoint) if url not in aside]
-    if not urls or any((path := local_path(url)) is None or not Path(path).exists() for url in urls):
+    paths = {url: local_path(url) for url in files_to_read(plan.source, layout.checkpoint) if url not in aside}
+    if not paths or any(p is None or not Path(p).exists() for p in paths.values()):
         return None
     kept = LookupVersions(plan, layout)
     versions = kept.known() if plan.lookups else []
     found = []
-    for i, part in by_cuts(layout.checkpoint, urls, [v.after for v in versions[1:]]):
-        found.append(rows_of(plan, [str(local_path(url)) for url in part], kept.tables(versions[i]) if versions else {}))
-        if found[-1] is None:
+    for i, part in by_cuts(plan.source, layout.checkpoint, list(paths), [v.after for v in versions[1:]]):
+        rows = rows_of(plan, [str(paths[url]) for url in part], kept.tables(versions[i]) if versions else {})
+        if rows is None:
             return None
-    return pa.concat_tables(t for t in found if t is not None)
+        found.append(rows)
+    return pa.concat_tables(found)
 
 
 def rows_of(plan: Plan, paths: list[str], tables: Tables) -> pa.Table | None:

@@ -52,9 +52,9 @@ def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
     return found
 
 
-def by_cuts(checkpoint: Path, files: Sequence[str], cuts: Sequence[int]) -> list[tuple[int, list[str]]]:
+def by_cuts(source: SourceNode, checkpoint: Path, files: Sequence[str], cuts: Sequence[int]) -> list[tuple[int, list[str]]]:
     """Return ``files`` that batches have taken in parts, as ``SourceFormat.again_in_parts`` does."""
-    numbers = {t.url: t.number for t in taken(checkpoint / "sources" / "0")} if cuts else {}
+    numbers = {t.url: t.number for t in taken(checkpoint / "sources" / str(source.number))} if cuts else {}
     parts: dict[int, list[str]] = {}
     for file in files:
         parts.setdefault(bisect_left(cuts, numbers.get(file, 0)), []).append(file)
@@ -146,10 +146,8 @@ class FileFormat(SourceFormat):
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         """See ``SourceFormat.again``: SKY-E301 if files are gone. Files set aside are left out."""
-        from skyband.framework.sources.files import spark_reader
-
-        files = self._files_again(source, checkpoint)
-        return spark_reader.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])
+        ((_, rows),) = self.again_in_parts(spark, source, columns, checkpoint, ())
+        return rows
 
     def again_in_parts(
         self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path, cuts: Sequence[int]
@@ -157,7 +155,7 @@ class FileFormat(SourceFormat):
         """See ``SourceFormat.again_in_parts``."""
         from skyband.framework.sources.files import spark_reader
 
-        parts = by_cuts(checkpoint, self._files_again(source, checkpoint), cuts) or [(0, [])]
+        parts = by_cuts(source, checkpoint, self._files_again(source, checkpoint), cuts) or [(0, [])]
         return [(i, spark_reader.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])) for i, files in parts]
 
     def _files_again(self, source: SourceNode, checkpoint: Path) -> list[str]:

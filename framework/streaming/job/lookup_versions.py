@@ -113,11 +113,15 @@ class LookupVersions:
         return found
 
     def _needed(self, versions: list[Version]) -> list[Version]:
-        """Return the last version and those with which rows may be read again. Of a source without files, it matters only whether the
-        tables have changed: the first version stands for all."""
-        if len(versions) < 3 or not source_format(self.plan.source.format).of_files:
-            return versions if len(versions) < 3 else [versions[0], versions[-1]]
-        used = {version_of(versions, t.number) for t in taken(self.layout.checkpoint / "sources" / "0")}
+        """Return the last version and those with which rows may be read again.
+
+        Without files, and with several sources, it matters only whether the tables have changed: the first version stands for all.
+        """
+        if len(versions) < 3:
+            return versions
+        if not source_format(self.plan.source.format).of_files:
+            return [versions[0], versions[-1]]
+        used = {version_of(versions, t.number) for t in taken(self.layout.checkpoint / "sources" / str(self.plan.source.number))}
         return [v for i, v in enumerate(versions) if i in used or i + 1 == len(versions)]
 
     def _write(self, table: pa.Table) -> str:

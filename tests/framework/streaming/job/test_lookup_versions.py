@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pytest
@@ -13,10 +15,15 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.lookups.in_memory import of_rows
 from skyband.framework.lookups.table import nodes
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.streaming.job.layout import Layout, check_sink_location
 from skyband.framework.streaming.job.lookup_versions import LookupVersions, version_of
 from tests.framework.lookups.test_rehearsed import text
 from tests.specs import plan_of_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Job:
@@ -92,6 +99,23 @@ def test_versions_without_files_are_removed_and_nothing_else(job: Job) -> None:
     job.pin("4")
     assert [job.kept.tables(v)["site"]["region"][0].as_py() for v in job.kept.known()] == ["0", "3", "4"]
     assert all(path.exists() for path in foreign) and job.snapshots() == 3 + 3 and job.layout.file.exists()
+
+
+def test_of_several_sources_only_whether_tables_have_changed_is_known(job: Job) -> None:
+    own = job.plan.source
+    parts = (("asks", own), ("bids", replace(own, format="json", number=1)))
+    job.plan = replace(job.plan, source=replace(own, format=SEVERAL, parts=parts))
+    job.kept = LookupVersions(job.plan, job.layout)
+    for number in range(4):
+        job.pin(str(number))
+        job.batch(number, done=number < 3)
+    assert job.pin("4") == "3" and len(job.warned) == 1
+    versions = job.kept.known()
+    assert [job.kept.tables(v)["site"]["region"][0].as_py() for v in versions] == ["0", "3"]
+    cuts = [v.after for v in versions[1:]]
+    with pytest.raises(SkybandError) as e:
+        source_format(SEVERAL).again_in_parts(cast("SparkSession", None), job.plan.source, None, job.layout.checkpoint, cuts)
+    assert e.value.code == "SKY-E301" and "look-up tables have changed" in e.value.message and "asks (csv), bids (json)" in e.value.message
 
 
 def test_a_batch_that_is_taken_back_leaves_no_version(job: Job) -> None:
