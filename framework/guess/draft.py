@@ -113,8 +113,8 @@ def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], role
         ),
         "  schema:",
         *(_column(c) for c in columns),
-        f"  id: {'position' if roles.by_position else _columns_of(roles.id)}{_noted(roles, 'id')}",
-        f"  event_time: {{column: {_plain(roles.time)}{_wait(roles)}}}{_noted(roles, 'event_time', 'watermark')}",
+        f"  id: {_columns_of(roles.id) if roles.id else 'position'}{_noted(roles, 'id')}",
+        f"  event_time: {{column: {_plain(roles.time)}{_time_fields(roles)}}}{_noted(roles, 'event_time', 'watermark')}",
     ]
     if roles.keys:
         lines.append(f"  # partition_by: [{roles.keys[0]}]   # makes each value a stream of its own, with results of its own")
@@ -177,7 +177,7 @@ def _carry(columns: Sequence[Guess], roles: Roles) -> str:
     return f", carry: [{shown}]" if shown else ""
 
 
-def _wait(roles: Roles) -> str:
+def _time_fields(roles: Roles) -> str:
     """Return the further fields of ``event_time``."""
     wait = f", watermark: {format_duration(roles.watermark)}" if roles.watermark else ""
     # A few times ahead of the clock are mistakes; many are plans or forecasts.

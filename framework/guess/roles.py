@@ -32,7 +32,7 @@ class Roles:
     """``time``: the column with the instants, under the name it has in the spec; ``derive``: (name, expression) in front of everything.
 
     ``micros``: the instants of the rows, None where there is none. ``watermark``, ``span``: microseconds; ``span`` None: the rows say
-    nothing of time, the window is ``_HELD`` rows. ``by_position``: nothing but its position identifies a row, and ``id`` is empty.
+    nothing of time, the window is ``_HELD`` rows. ``id``: empty if nothing but its position identifies a row.
     """
 
     time: str
@@ -42,7 +42,6 @@ class Roles:
     score: str | None
     watermark: int
     span: int | None
-    by_position: bool = False
     keys: list[str] = field(default_factory=list)
     notes: dict[str, list[str]] = field(default_factory=dict)
 
@@ -51,7 +50,7 @@ class Roles:
         self.notes.setdefault(about, []).append(text)
 
 
-def roles_of(columns: Sequence[Guess], free: Any, positions: bool = False) -> Roles | None:
+def roles_of(columns: Sequence[Guess], free: Any, positions: bool) -> Roles | None:
     """Return the roles of ``columns``; None if none is an event time. ``free`` makes a name that no column has.
 
     ``positions``: whether rows may be identified by their position.
@@ -144,7 +143,6 @@ def _identify(made: Roles, rest: Sequence[Guess], positions: bool) -> None:
                 made.note("id", f"{'no column identifies a row; ' if not some else ''}no two rows looked at have the same{beside}")
                 return
     if positions:
-        made.by_position = True
         made.note("id", "nothing identifies a row but its file and its number in it: files must not be rewritten or renamed")
         return
     made.id = [*(c.name for c in can), made.time]

@@ -16,6 +16,7 @@ Tables = Mapping[str, pa.Table]
 """Checked tables (``lookups.table``) by look-up."""
 
 _FIRST: Final = -(2**63)
+"""An instant before all others."""
 
 
 class Join:
@@ -32,7 +33,7 @@ class Join:
         """Add what ``row`` takes of every table, and return the reason for which it is rejected, if it is. O(log n) per look-up."""
         reason = None
         for node, found in self.found:
-            taken = found.get(tuple(row[own] for own, _ in node.on), row[self.event_time] if node.valid is not None else None)
+            taken = found.get(tuple(row[own] for own, _ in node.on), _FIRST if node.valid is None else row[self.event_time])
             row.update(zip(node.taken, taken or [None] * len(node.take), strict=True))
             if taken is None and node.missing == "reject" and reason is None:
                 reason = NO_MATCH + node.name
@@ -45,10 +46,9 @@ class _Found:
     def __init__(self, node: LookupNode, table: pa.Table) -> None:
         keys = zip(*(_plain(table[name]) for name in on_names(node)), strict=True)
         taken = list(zip(*(_plain(table[name]) for name in node.taken), strict=True))
-        self.timed = node.valid is not None
-        n = table.num_rows
-        starts = [_FIRST if at is None else at for at in _plain(table[START])] if self.timed else [_FIRST] * n
-        ends = _plain(table[END]) if self.timed else [None] * n
+        timed, n = node.valid is not None, table.num_rows
+        starts = [_FIRST if at is None else at for at in _plain(table[START])] if timed else [_FIRST] * n
+        ends = _plain(table[END]) if timed else [None] * n
         self.rows: dict[tuple[Any, ...], tuple[list[int], list[tuple[int | None, tuple[Any, ...]]]]] = {}
         for key, start, end, row in zip(keys, starts, ends, taken, strict=True):
             of_key = self.rows.setdefault(key, ([], []))
@@ -58,14 +58,14 @@ class _Found:
     def get(self, key: tuple[Any, ...], at: int | None) -> tuple[Any, ...] | None:
         """Return what the row with ``key`` that is valid ``at`` gives; None if there is none. Nulls match nothing."""
         of_key = self.rows.get(key)
-        if of_key is None or (self.timed and at is None):
+        if of_key is None or at is None:
             return None
         starts, rows = of_key
-        i = bisect_right(starts, _FIRST if at is None else at) - 1
+        i = bisect_right(starts, at) - 1
         if i < 0:
             return None
         end, row = rows[i]
-        return row if end is None or at is None or at < end else None
+        return row if end is None or at < end else None
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:

@@ -68,6 +68,7 @@ def checked(node: LookupNode, source: SourceNode, rows: pa.Table) -> pa.Table:
         made = made.filter(pc.fill_null(pc.less(made[START], made[END]), True))
     order = {name: made[name] for name in names}
     if node.valid is not None:
+        # A row without a start is valid from the beginning of time; the sort would put nulls last.
         order[START] = pc.fill_null(made[START].cast(pa.int64()), -(2**63))
     made = made.take(pc.sort_indices(pa.table(order), sort_keys=[(name, "ascending") for name in order])).combine_chunks()
     _check_unique(node, made)

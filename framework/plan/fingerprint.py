@@ -213,7 +213,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
 
 
 def _lookup(node: LookupNode, intake: IntakeNode) -> dict[str, Any]:
-    """What decides which columns rows take. Where the table is may change: what a batch has read of it is kept (``job.lookups``)."""
+    """Return what decides which columns rows take. Where the table is may change: what a batch has read of it is kept."""
     take = {new: f"{intake.field(new).type} from {column}" for new, column in node.take}
     return {"on": dict(node.on), "take": take, "as_of": None if node.valid is None else list(node.valid), "missing": node.missing}
 

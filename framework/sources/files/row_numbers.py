@@ -54,8 +54,7 @@ class NumberRows:
         for batch in batches:
             if not batch.num_rows:
                 continue
-            rows = pa.Table.from_batches([batch])
-            runs = pc.run_end_encode(rows[self.url].combine_chunks())
+            rows, runs = pa.Table.from_batches([batch]), pc.run_end_encode(batch[self.url])
             ends = runs.run_ends.to_numpy()
             for url, begin, end in zip(runs.values.to_pylist(), np.append(0, ends[:-1]), ends, strict=True):
                 if url != file:
