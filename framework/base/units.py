@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -15,6 +16,7 @@ _UNITS: Final[dict[str, int]] = {
     "minute": 60_000_000, "min": 60_000_000, "hour": 3_600_000_000, "h": 3_600_000_000, "day": 86_400_000_000, "d": 86_400_000_000,
     "week": 604_800_000_000,
 }  # fmt: skip
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PART: Final = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z]+)")
 _MAX_MICROS: Final = 2**62
 _PERCENT: Final = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%\s*")
@@ -87,6 +89,19 @@ def format_duration(micros: int) -> str:
             n = micros // size
             return f"{n:,} {unit}" + ("" if n == 1 else "s")
     return "0 seconds"
+
+
+def format_span(micros: int) -> str:
+    """Return ``micros`` in words, rounded down to the largest unit of which there are at least two, e.g. ``90 seconds``."""
+    for unit in ("day", "hour", "minute", "second"):
+        if micros >= 2 * _UNITS[unit]:
+            return f"{micros // _UNITS[unit]:,} {unit}s"
+    return format_duration(micros)
+
+
+def format_instant(micros: int) -> str:
+    """Return the instant ``micros`` after 1970 in UTC, without fractions of a second: ``2013-07-01 12:00:00``."""
+    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"
 
 
 def _duration(value: Any) -> int:

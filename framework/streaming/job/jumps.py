@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.units import format_duration
+from skyband.framework.base.units import format_duration, format_instant, format_span
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.rows.instants.stretches import Stretches
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Jump(NamedTuple):
@@ -38,10 +35,10 @@ def stopped_by_jump(plan: Plan, batch: int, found: Stretches, frontier: int | No
         return None
     jump = jumps[-1]
     last = int(found.last[-1])
-    newest = f"at {instant_text(jump.after)}" if last == jump.after else f"from {instant_text(jump.after)} to {instant_text(last)}"
+    newest = f"at {format_instant(jump.after)}" if last == jump.after else f"from {format_instant(jump.after)} to {format_instant(last)}"
     said = (
         f"the newest rows of batch {batch} are {newest}, {format_span(jump.micros)} after all its others, the last of which is at "
-        f"{instant_text(jump.before)}; source.event_time.max_jump allows {format_duration(most)}"
+        f"{format_instant(jump.before)}; source.event_time.max_jump allows {format_duration(most)}"
     )
     hint = "nothing of the batch is written. Fix or remove these rows and run again; if they are right, raise max_jump or leave it out"
     return SkybandError("SKY-E506", said, hint=hint)
@@ -70,16 +67,3 @@ def _jumps(found: Stretches, start: int | None, since: int | None) -> list[Jump]
             jumps.append(Jump(edges[-1], first))
         edges.append(last)
     return jumps
-
-
-def format_span(micros: int) -> str:
-    """Return a length of time in words, rounded down to a unit that leaves few digits."""
-    for unit, size in (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000)):
-        if micros >= 2 * size:
-            return f"{micros // size:,} {unit}s"
-    return format_duration(micros)
-
-
-def instant_text(micros: int) -> str:
-    """Return an instant for people."""
-    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -16,6 +16,7 @@ from pydantic import ConfigDict, TypeAdapter
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import LATE
+from skyband.framework.base.units import format_instant
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.registry import source_format
@@ -23,7 +24,6 @@ from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Text
 from skyband.framework.streaming.job.layout import Layout
 
 DIRECTORY: Final = "replayed"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def said(found: Replay) -> Iterator[str]:
     for reason, n in found.left_out.items():
         if reason == LATE and found.late_by is not None and found.frontier is not None:
             least, most = (timedelta(microseconds=m) for m in found.late_by)
-            at = f"{_EPOCH + timedelta(microseconds=found.frontier):%Y-%m-%d %H:%M:%S}"
+            at = format_instant(found.frontier)
             yield f"left out: {counted(n, 'row')} that came too late, by {least} to {most} (the watermark is at {at})"
         else:
             yield f"left out: {counted(n, 'row')} that would be rejected again, reason {reason}"

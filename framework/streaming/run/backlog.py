@@ -19,6 +19,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import GREATEST, Tally
 from skyband.framework.base.reasons import REASON
+from skyband.framework.base.units import format_instant
 from skyband.framework.console.lines import Warn
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Filter, Plan, SourceNode
@@ -234,12 +235,8 @@ class BacklogCaps:
 
     def _warn(self, files: int, capped: Sequence[Span]) -> None:
         known = [s for s in capped if s != UNKNOWN]
-        which = f" ({_instant_text(min(s[0] for s in known))} to {_instant_text(max(s[1] for s in known))})" if known else ""
+        which = f" ({format_instant(min(s[0] for s in known))} to {format_instant(max(s[1] for s in known))})" if known else ""
         self.warn(
             f"{counted(files, 'file')} are waiting, more than one batch takes, and their modification times are not in the order of their "
             f"event times: rows of {len(capped):,} of them{which} wait in state until files that may hold earlier rows have been read"
         )
-
-
-def _instant_text(micros: int) -> str:
-    return (_EPOCH + timedelta(microseconds=micros)).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")

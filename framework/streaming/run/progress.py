@@ -6,21 +6,19 @@ import contextlib
 import threading
 import time as clock
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import ACCEPTED, CHANGED, DELETED, PENDING, ROWS_IN, SENT, Tally
 from skyband.framework.base.reasons import LATE
-from skyband.framework.base.units import format_duration
+from skyband.framework.base.units import format_duration, format_instant, format_span
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejections import LOUD, RunRows
 from skyband.framework.quality.unusable import Use
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket.kernels import compiled_since
-from skyband.framework.streaming.job.jumps import format_span, instant_text
 from skyband.framework.streaming.spark.log import log_file
 from skyband.operators.kernel_files import Compiled
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 _LOOK: Final = 1.0
 """Seconds between checks for kernels that are being compiled."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Progress:
@@ -112,10 +109,10 @@ class Progress:
         self._jumped = jump.micros
         text = (
             f"WARNING: the watermark jumped by {format_span(jump.micros)}, more than the window of {format_duration(window)}: no row is "
-            f"dated between {instant_text(jump.before)} and {instant_text(jump.after)}. If the later time is wrong, rows that follow "
+            f"dated between {format_instant(jump.before)} and {format_instant(jump.after)}. If the later time is wrong, rows that follow "
             "are LATE; source.event_time.max_jump stops a run before that"
         )
-        self.lines.tell("warning", "jump", text, batch=batch.number, before=instant_text(jump.before), after=instant_text(jump.after))
+        self.lines.tell("warning", "jump", text, batch=batch.number, before=format_instant(jump.before), after=format_instant(jump.after))
 
     def run_rows(self) -> RunRows | None:
         """Return the rows that the run has read and decided; None if it had no batch."""
@@ -165,7 +162,7 @@ class Progress:
         if self._last is not None and self.read_at is not None:
             parts.append(f"{counted(self.rows, 'row')}, {self.rows / max(now - self.read_at, 0.001):,.0f} rows/s")
             if self._last.frontier is not None:
-                parts.append(f"watermark {_instant(self._last.frontier)}")
+                parts.append(f"watermark {format_instant(self._last.frontier)}")
             parts.append(f"{self._last.pending:,} waiting")
         return " · ".join(parts)
 
@@ -220,11 +217,7 @@ def _waiting(batch: Batch | None, plan: Plan | None) -> str:
     many = f"{counted(batch.pending, 'row')} {agree(batch.pending, 'waits', 'wait')}"
     if batch.newest is None or plan is None:
         return f"{many} behind the watermark: --finish processes them"
-    newest = f"{_instant(batch.newest)}, the newest row's time"
+    newest = f"{format_instant(batch.newest)}, the newest row's time"
     delay = plan.intake.delay_micros
     after = f"less than {format_duration(delay)} before {newest}" if delay else f"at {newest}"
     return f"{many}, {after}: earlier ones may still come; the next rows or --finish let them count"
-
-
-def _instant(micros: int) -> str:
-    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.base.units import format_duration, parse_duration
+from skyband.framework.base.units import format_duration, format_instant, format_span, parse_duration
 from skyband.framework.spec.checks.cron import check_cron
 
 
@@ -59,3 +59,12 @@ def test_cron(text: str) -> None:
 )
 def test_what_is_no_cron(text: str) -> None:
     assert check_cron(text)
+
+
+@pytest.mark.parametrize(("micros", "text"), [(5, "5 microseconds"), (90_000_000, "90 seconds"), (200_000_000_000, "2 days")])
+def test_a_span_is_rounded_to_a_unit_that_leaves_few_digits(micros: int, text: str) -> None:
+    assert format_span(micros) == text
+
+
+def test_an_instant_is_shown_without_fractions_of_a_second() -> None:
+    assert format_instant(86_400_000_000 + 1_999_999) == "1970-01-02 00:00:01"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.framework.streaming.job.jumps import Jump, format_span, longest_jump, stopped_by_jump
+from skyband.framework.streaming.job.jumps import Jump, longest_jump, stopped_by_jump
 from skyband.framework.streaming.rows.instants import stretches
 from skyband.framework.streaming.rows.instants.stretches import Stretches, of_tables
 from tests.specs import plan_of_text, spec_text
@@ -89,13 +89,8 @@ def test_the_longest_jump_of_the_watermark_is_the_longest_time_without_a_row(sec
     assert (0 if found is None else found.micros // SECOND) == (longest if longest > 10 else 0)
 
 
-def test_nothing_is_told_of_jumps_without_max_jump_and_a_window_of_time() -> None:
+def test_jumps_are_not_reported_without_max_jump_and_a_window_of_time() -> None:
     rows = plan("{count: 5}", "")
     assert stretches.limit_of(rows.intake, rows.window) is None
     assert longest_jump(rows, of(0, 99), None) is None and stopped_by_jump(rows, 0, of(0, 99), None) is None
     assert longest_jump(plan(), of(0, 99), None) == Jump(0, 99 * SECOND)
-
-
-@pytest.mark.parametrize(("micros", "text"), [(5, "5 microseconds"), (90 * SECOND, "90 seconds"), (200_000 * SECOND, "2 days")])
-def test_a_span_is_told_in_a_unit_that_leaves_few_digits(micros: int, text: str) -> None:
-    assert format_span(micros) == text
