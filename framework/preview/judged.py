@@ -20,7 +20,7 @@ from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.streaming.rows import operations, reports, tokens, vectors
+from skyband.framework.streaming.rows import operations, rejects, reports, tokens, vectors
 from skyband.framework.streaming.rows.instants import ahead
 from skyband.framework.tables.schemas import changes_name, now_name
 
@@ -89,12 +89,8 @@ def with_reasons(plan: Plan, rows: pa.Table) -> pa.Table:
     rows = operations.judged(rows, plan.intake.operations)
     for node in plan.intake.tokens:
         made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
-        rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))
+        rows = rejects.with_reasons(rows, made)
     return reports.judged(vectors.judged(rows, plan.intake.vectors), plan.intake, plan.texts)
-
-
-def _either(first: pa.ChunkedArray, second: pa.Array) -> pa.Array:
-    return pa.array([a if a is not None else b for a, b in zip(first.to_pylist(), second.to_pylist(), strict=True)], pa.string())
 
 
 def results_of(plan: Plan, found: Judged) -> list[tuple[str, pa.Table]]:

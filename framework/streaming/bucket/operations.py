@@ -7,11 +7,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skyband.framework.plan.model import IntakeNode
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
-from skyband.framework.streaming.rows.operations import kinds
+from skyband.framework.streaming.rows.operations import among
 from skyband.operators.expressions import compile_row, read_columns
 
 I8 = npt.NDArray[np.int8]
@@ -36,15 +35,13 @@ class Operations:
         self._deletes = None if intake.deletes is None else compile_row(None, intake.deletes, False, codes)
 
     def marked(self, rows: pa.Table, codes: TextCodes) -> pa.Table:
-        """``rows`` with the column ``OPERATION``, int8. O(rows), one kernel."""
+        """Return ``rows`` with the column ``OPERATION``, int8; unchanged if all rows of the job insert. O(rows)."""
         if self._deletes is not None:
             columns = {c.name: operator_column(rows, c, codes) for c in self._columns}
             passes = self._deletes.passes(columns, rows.num_rows).astype(np.int8)
             return rows.append_column(OPERATION, pa.array(DELETE * passes))
         if self.node is not None:
-            values = kinds(self.node, rows)
-            deletes = pc.is_in(values, value_set=pa.array(self.node.delete, pa.string())).to_numpy()
-            updates = pc.is_in(values, value_set=pa.array(self.node.update, pa.string())).to_numpy()
+            deletes, updates = (among(self.node, rows, v).to_numpy(zero_copy_only=False) for v in (self.node.delete, self.node.update))
             return rows.append_column(OPERATION, pa.array(np.select([deletes, updates], [DELETE, UPDATE], INSERT).astype(np.int8)))
         return rows
 

@@ -85,7 +85,8 @@ class Sequencer:
         if fresh.num_rows:
             newest = pc.max(came[CAPPED if CAPPED in came.column_names else event_time].cast(pa.int64())).as_py()
             # Never past Spark's next watermark, which is at least this bucket's newest time (capped), in ms, less the delay.
-            limit = limit if newest is None else max(limit, (newest // 1000 - self.intake.delay_ms) * 1000)
+            if newest is not None:
+                limit = max(limit, (newest // 1000 - self.intake.delay_ms) * 1000)
             late = pc.less(fresh[event_time].cast(pa.int64()), pa.scalar(floor, pa.int64()))
             if pc.any(late).as_py():
                 self._reject(fresh.filter(late), LATE, out)

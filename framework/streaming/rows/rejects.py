@@ -6,12 +6,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.base.reasons import REASON
+
 SCHEMA = pa.schema([("reason", pa.string()), ("text", pa.string()), ("origin", pa.string()), ("event_time", pa.timestamp("us", "UTC"))])
 
 LAST = 253_402_214_400_000_000
 """The end of 9999-12-30 UTC in microseconds, about the last instant every reader can show."""
 
 _CONTROLS = [(chr(c), f"\\u{c:04x}") for c in range(32)]
+
+
+def with_reasons(rows: pa.Table, reasons: pa.Array) -> pa.Table:
+    """Return ``rows`` with ``reasons`` (null: none) for those that have no reason yet. O(rows)."""
+    reason = pc.coalesce(rows[REASON], pa.chunked_array([reasons], pa.string()))
+    return rows.set_column(rows.column_names.index(REASON), REASON, reason)
 
 
 def json_rows(rows: pa.Table) -> pa.Array:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.base.reasons import NO_UPDATE, NULL_OBJECT, REASON
+from skyband.framework.base.reasons import NO_UPDATE, NULL_OBJECT
 from skyband.framework.plan.model import IntakeNode, ReportNode
 from skyband.framework.streaming.rows import operations
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
+from skyband.framework.streaming.rows.rejects import with_reasons
 from skyband.operators.expressions import Node, compile_row, read_columns
 
 _TEXT = pa.string()
@@ -20,8 +21,7 @@ def judged(rows: pa.Table, intake: IntakeNode, texts: tuple[str, ...]) -> pa.Tab
     Rows that delete others are no reports.
     """
     for node in intake.reports:
-        reason = pc.coalesce(rows[REASON], pa.chunked_array([reasons(node, rows, texts, intake)], _TEXT))
-        rows = rows.set_column(rows.column_names.index(REASON), REASON, reason)
+        rows = with_reasons(rows, reasons(node, rows, texts, intake))
     return rows
 
 
@@ -40,7 +40,7 @@ def reasons(node: ReportNode, rows: pa.Table, texts: tuple[str, ...], intake: In
     if intake.deletes is not None:
         reason = pc.if_else(_holds(intake.deletes, rows, texts), nothing, reason)
     if intake.operations is not None:
-        reason = pc.if_else(operations.deleting(intake.operations, rows), nothing, reason)
+        reason = pc.if_else(operations.among(intake.operations, rows, intake.operations.delete), nothing, reason)
     return reason
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.base.reasons import BAD_VECTOR, REASON
+from skyband.framework.base.reasons import BAD_VECTOR
 from skyband.framework.plan.model import VectorNode
+from skyband.framework.streaming.rows.rejects import with_reasons
 
 
 def reasons(node: VectorNode, column: pa.ChunkedArray) -> pa.Array:
@@ -29,6 +30,5 @@ def reasons(node: VectorNode, column: pa.ChunkedArray) -> pa.Array:
 def judged(rows: pa.Table, nodes: Sequence[VectorNode]) -> pa.Table:
     """Return ``rows`` with the reasons of ``nodes`` for those that have none yet."""
     for node in nodes:
-        reason = pc.coalesce(rows[REASON], pa.chunked_array([reasons(node, rows[node.column])]))
-        rows = rows.set_column(rows.column_names.index(REASON), REASON, reason)
+        rows = with_reasons(rows, reasons(node, rows[node.column]))
     return rows

@@ -129,15 +129,14 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
     for i in order:
         while alive and window.micros and times[alive[0][0]] + window.micros <= times[i]:
             leave()
-        replaces = operation[i] == UPDATE or node.on_duplicate == "replace"
-        if names[i] in holder and (operation[i] == DELETE or replaces):
+        if names[i] in holder:
+            if operation[i] == INSERT and node.on_duplicate != "replace":
+                if node.on_duplicate == "reject":
+                    rejected[DUPLICATE_ID].append(i)
+                continue
             seq = holder.pop(names[i])
             deleted[seq] = times[i]
             deletions.append((times[i], len(kept), seq))
-        elif names[i] in holder:
-            if node.on_duplicate == "reject":
-                rejected[DUPLICATE_ID].append(i)
-            continue
         elif operation[i] == DELETE:
             rejected[NO_TARGET].append(i)
         if operation[i] == DELETE:
