@@ -28,11 +28,11 @@ class SourceColumn(Model):
 ColumnSpec = Annotated[Annotated[ColumnType, Tag("<short>")] | Annotated[SourceColumn, Tag("<long>")], Discriminator(short_or_long)]
 
 
-def _ahead(value: Any) -> str:
+def _none_or_duration(value: Any) -> str:
     return "<none>" if isinstance(value, str) and value.strip().lower() == "none" else "<duration>"
 
 
-MaxAhead = Annotated[Annotated[Literal["none"], Tag("<none>")] | Annotated[Duration, Tag("<duration>")], Discriminator(_ahead)]
+MaxAhead = Annotated[Annotated[Literal["none"], Tag("<none>")] | Annotated[Duration, Tag("<duration>")], Discriminator(_none_or_duration)]
 
 
 class EventTime(Model):

@@ -16,7 +16,7 @@ def rules_of(plan: Plan, salt: str) -> str:
     """
     rules = [(r.name, r.sql) for r in plan.intake.rules if r.severity != "warn"]
     options = [option for _, part in plan.source.each for option in sorted(part.options)]
-    # A job of a former version said nothing of it: the default is left out.
+    # Hashes of earlier versions do not contain it: the default is left out.
     ahead = [] if plan.intake.ahead_micros == AHEAD else [plan.intake.ahead_micros]
     return salted(hashlib.sha256(repr((rules, options, *ahead)).encode()).hexdigest(), salt)
 

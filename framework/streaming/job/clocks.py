@@ -25,6 +25,7 @@ from skyband.framework.streaming.rows.instants.ahead import RECORDED
 from skyband.framework.tables.delta import delta_read
 
 FILE: Final = "clocks.arrow"
+_TOO_FAR: Final = pc.field("reason") == TOO_FAR_AHEAD
 
 
 class BatchClock(NamedTuple):
@@ -37,6 +38,10 @@ class BatchClock(NamedTuple):
     def latest(self) -> int:
         """Return the latest event time that was accepted, in microseconds."""
         return self.clock + self.ahead
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts of ``runs`` that record it; ``batch_clocks`` reads them."""
+        return {PLANNED: self.clock // 1000, MAX_AHEAD: self.ahead}
 
 
 def recorded(layout: Layout) -> str | None:
@@ -96,7 +101,7 @@ def _rejected(layout: Layout) -> pa.Table:
 
 
 def batch_clocks(runs: pa.Table) -> dict[int, BatchClock]:
-    """Return by batch what rows of ``runs`` have recorded."""
+    """Return the clock of each batch, without batches for which ``runs`` has recorded none."""
     found = {}
     for batch, text in zip(runs["batch_id"].to_pylist(), runs["counters"].to_pylist(), strict=True):
         try:
@@ -105,6 +110,3 @@ def batch_clocks(runs: pa.Table) -> dict[int, BatchClock]:
         except (ValueError, KeyError):
             continue
     return found
-
-
-_TOO_FAR: Final = pc.field("reason") == TOO_FAR_AHEAD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -108,7 +109,15 @@ class HostConfig:
         return list(dict.fromkeys(names))
 
     def frontier(self, watermark_ms: int) -> int | None:
-        """Return F in microseconds for Spark's watermark (None: none yet). F of a finish is exact although Spark counts in ms."""
-        if watermark_ms <= 0:
-            return None
-        return max((f for w, f in self.finishes if w == watermark_ms), default=watermark_ms * 1000)
+        """Return F in microseconds for Spark's watermark (None: none yet)."""
+        return frontier_at(watermark_ms, self.finishes)
+
+
+def frontier_at(watermark_ms: int, finishes: Iterable[Sequence[int]]) -> int | None:
+    """Return F in microseconds for Spark's watermark (None: none yet).
+
+    ``finishes``: pairs of Spark's watermark in ms and F. F of a finish is exact although Spark counts in ms.
+    """
+    if watermark_ms <= 0:
+        return None
+    return max((f for w, f in finishes if w == watermark_ms), default=watermark_ms * 1000)

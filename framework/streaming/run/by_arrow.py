@@ -68,9 +68,8 @@ def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> 
 def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool, latest: int | None) -> dict[str, Span]:
     """Return the span of event times of each of the files ``urls``, without those that Spark has to read.
 
-    ``latest``: in microseconds; later rows do not count.
-    ``exact``: of accepted rows only; otherwise of all rows, for which only one column is read. Runs in tasks. Exact spans take a third of
-    the time that Spark takes, the others half of that.
+    ``exact``: of accepted rows only; otherwise of all rows, for which only one column is read. Exact spans take a third of the time that
+    Spark takes, the others half of that. ``latest``: the latest event time that counts, in microseconds. Runs in tasks.
     """
     if not urls:
         return {}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import time as clock
+import time
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.messages import JUMP, MAX_AHEAD, PLANNED, REACHED, REJECTED, ROWS_IN, RUNS, STOPPING, STRETCHES
+from skyband.framework.base.messages import JUMP, REACHED, REJECTED, ROWS_IN, RUNS, STOPPING, STRETCHES
 from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.sources.logs import planned_at, watermark
+from skyband.framework.streaming.job.clocks import BatchClock
 from skyband.framework.streaming.job.jumps import Jump, longest_jump, stopped_by_jump
+from skyband.framework.streaming.rows.config import frontier_at
 from skyband.framework.streaming.rows.instants.stretches import limit_of, of_tables
 from skyband.framework.streaming.run.batch import Batch, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
@@ -40,12 +42,11 @@ class CommitBatch:
         Raises SkybandError SKY-E502 for a row that breaks a rule of severity ``fail``, SKY-E506 for rows that stand apart (``max_jump``).
         """
         sink, layout = self._opened.sink, self._context.layout
-        started = clock.perf_counter()
-        ahead, planned = self._opened.plan.intake.ahead_micros, self._context.clock
-        if ahead is not None and planned is None:
-            planned = 1000 * planned_at(layout.checkpoint, batch_id)
-        sent = run_batch(df, batch_id, layout, planned, self._source.times.before(batch_id, self._source.backlog.caps.capped))
-        ran = clock.perf_counter()
+        started = time.perf_counter()
+        planned = self._clock(batch_id)
+        newest = self._source.times.before(batch_id, self._source.backlog.caps.capped)
+        sent = run_batch(df, batch_id, layout, None if planned is None else planned.clock, newest)
+        ran = time.perf_counter()
         failpoint("state.after")
         received = Received.of(sent)
         counts, stopping = received.counts, received.tables().get(STOPPING)
@@ -57,8 +58,8 @@ class CommitBatch:
         drift = self._source.drift.before_commit(batch_id)
         self._source.backlog.read(counts)
         self._source.times.add(batch_id, counts)
-        if counts[ROWS_IN] and ahead is not None and planned is not None:
-            counts |= {PLANNED: planned // 1000, MAX_AHEAD: ahead}
+        if counts[ROWS_IN] and planned is not None:
+            counts |= planned.counts()
         if jump is not None:
             counts[JUMP] = jump.micros // 1000
         batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes(), jump=jump)
@@ -68,11 +69,18 @@ class CommitBatch:
         self._source.drift.committed()
         if self._kafka is not None:
             self._kafka.send(batch_id)
-        batch.seconds = clock.perf_counter() - started
+        batch.seconds = time.perf_counter() - started
         self._totals.committed(batch_id)
         self._source.backlog.catch_up(counts[REACHED])
         self._results.derive_if_due()
         self._context.report(batch)
+
+    def _clock(self, batch_id: int) -> BatchClock | None:
+        """Return the clock with which event times of the batch are compared; None if they are not."""
+        ahead, clock = self._opened.plan.intake.ahead_micros, self._context.clock
+        if ahead is None:
+            return None
+        return BatchClock(1000 * planned_at(self._context.layout.checkpoint, batch_id) if clock is None else clock, ahead)
 
     def _jump(self, batch_id: int, stretches: list[pa.Table]) -> Jump | None:
         """Return the jump of the watermark to warn about. Raises SkybandError SKY-E506; then nothing of the batch has been written."""
@@ -90,8 +98,7 @@ class CommitBatch:
 
     def _frontier(self) -> int | None:
         """Return F before the batch that runs, in microseconds: earlier rows are late."""
-        reached = watermark(self._context.layout.checkpoint)
-        return max((f for w, f in self._opened.job.finishes if w == reached), default=1000 * reached) if reached > 0 else None
+        return frontier_at(watermark(self._context.layout.checkpoint), self._opened.job.finishes)
 
     def _passed_frontiers(self) -> list[int]:
         """Return the frontiers of the last finish and of the last release of a backlog that Spark's watermark has reached."""

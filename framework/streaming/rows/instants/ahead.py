@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,35 +50,38 @@ def judged(rows: pa.Table, node: IntakeNode, clock: int | None, recorded: str | 
         return rows
     times = rows[node.event_time].cast(pa.int64())
     latest = pc.max(times).as_py()
-    earliest = clock if recorded is None else min(clock, _recorded(recorded)[1])
+    earlier = None if recorded is None else _read(recorded, os.stat(recorded).st_mtime_ns)
+    earliest = clock if earlier is None else min(clock, earlier.earliest)
     if latest is None or latest <= earliest + ahead:
         return rows
     reason = rows[REASON]
     far = pc.greater(times, clock + ahead)
-    if recorded is not None:
-        far = pc.or_kleene(far, pc.greater(times, pc.add(_clocks(rows[ORIGIN], times, recorded), ahead)))
+    if earlier is not None:
+        far = pc.or_kleene(far, pc.greater(times, pc.add(earlier.clocks_of(rows[ORIGIN], times), ahead)))
     far = pc.and_(pc.fill_null(far, False), pc.or_(pc.is_null(reason), pc.fill_null(pc.is_in(reason, pa.array(_LATER)), False)))
     return rows.set_column(rows.column_names.index(REASON), REASON, pc.if_else(far, TOO_FAR_AHEAD, reason))
 
 
-def _clocks(origins: pa.ChunkedArray, times: pa.ChunkedArray, recorded: str) -> pa.Array:
-    """Return the recorded clock of each row, null for a row that was not rejected."""
-    known = _recorded(recorded)[0]
-    found = pc.index_in(_names(origins, times), value_set=_names(known["origin"], known["event_time"]))
-    return known["clock"].take(found)
+class _Earlier(NamedTuple):
+    """Rows that an earlier generation rejected: their names, their clocks, and the earliest of these, in microseconds."""
 
+    names: pa.Array
+    clocks: pa.ChunkedArray
+    earliest: int
 
-def _names(origins: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.Array:
-    names = pc.binary_join_element_wise(times.cast(pa.string()), pc.fill_null(origins, ""), "\n")
-    return names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
-
-
-def _recorded(path: str) -> tuple[pa.Table, int]:
-    """Return the recorded rows, and the earliest of their clocks in microseconds."""
-    return _read(path, os.stat(path).st_mtime_ns)
+    def clocks_of(self, origins: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return the recorded clock of each row, null for a row that was not rejected."""
+        return self.clocks.take(pc.index_in(_names(origins, times), value_set=self.names))
 
 
 @lru_cache(1)
-def _read(path: str, modified: int) -> tuple[pa.Table, int]:
+def _read(path: str, modified: int) -> _Earlier:
+    """Return the recorded rows. ``modified``: when the file was written, so that another one is read again."""
     rows = feather.read_table(path)
-    return rows, pc.min(rows["clock"]).as_py()
+    return _Earlier(_names(rows["origin"], rows["event_time"]), rows["clock"], pc.min(rows["clock"]).as_py())
+
+
+def _names(origins: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.Array:
+    """Return a text for each row, by which it is found again."""
+    names = pc.binary_join_element_wise(times.cast(pa.string()), pc.fill_null(origins, ""), "\n")
+    return names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
