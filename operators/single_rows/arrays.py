@@ -49,12 +49,15 @@ def changes_of(found: ChangeRows, rows: int, negate: bool) -> Changes:
     """Return the first ``rows`` change rows as columns. Scores leave as the user wrote them: negated again if ``negate``."""
     if rows == 0:
         return _NO_CHANGES
-    cols = found.numbers[:rows]
-    score = found.score[:rows]
+    return changes_of_rows(found.numbers[:rows], external(found.score[:rows], negate))
+
+
+def changes_of_rows(rows: I64, score: F64) -> Changes:
+    """Return change rows (m, 8) as columns: query, key, at, step, pos, sign, cause and seq."""
     return Changes(
-        query=cols[:, 0].astype(np.int16), key=cols[:, 1].copy(), at=cols[:, 2].copy(), step=cols[:, 3].copy(),
-        pos=cols[:, 4].astype(np.int32), sign=cols[:, 5].astype(np.int8), cause=cols[:, 6].astype(np.int8),
-        score=external(score, negate), items=cols[:, 7:8].copy(),
+        query=rows[:, 0].astype(np.int16), key=rows[:, 1].copy(), at=rows[:, 2].copy(), step=rows[:, 3].copy(),
+        pos=rows[:, 4].astype(np.int32), sign=rows[:, 5].astype(np.int8), cause=rows[:, 6].astype(np.int8),
+        score=score, items=rows[:, 7:8].copy(),
     )  # fmt: skip
 
 
