@@ -1,4 +1,4 @@
-"""What the states of skylines with and without deletions share: keys, windows and shown results; arrivals in, changes out."""
+"""The base class of skylines with and without deletions: their keys, windows, shown results, checkpoints and counters."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NONE: I64 = np.empty(0, np.int64)
 SAVED: Final = {"head": HEAD, "boundary": NEXT_BOUNDARY, "step": STEP}
 """Fields of queries that a checkpoint holds, by the names of its arrays."""
 
-AnyTable = TypeVar("AnyTable", "Table", "WindowTable")
+KeyedTable = TypeVar("KeyedTable", "Table", "WindowTable")
 
 
-class KeyedSkylineLogic(ABC, Generic[AnyTable]):
+class KeyedSkylineLogic(ABC, Generic[KeyedTable]):
     """The state of one bucket: a table of arrays grouped by key. ``windows``: those of the queries, and others to keep a head for."""
 
     work_counters: ClassVar[tuple[str, ...]] = ("dominance_tests",)
@@ -50,10 +50,10 @@ class KeyedSkylineLogic(ABC, Generic[AnyTable]):
         self._work = np.zeros(len(self.work_counters), np.int64)
         self._rows_in = self._unusable = self._matching = 0
         self.until: Instant = NULL
-        self._table: AnyTable = self._no_keys()
+        self._table: KeyedTable = self._no_keys()
 
     @abstractmethod
-    def _no_keys(self) -> AnyTable:
+    def _no_keys(self) -> KeyedTable:
         """Return the state without keys."""
 
     @abstractmethod
@@ -135,12 +135,14 @@ class KeyedSkylineLogic(ABC, Generic[AnyTable]):
         """Return the key of every object row."""
         return np.repeat(np.arange(len(self._table.last)), np.diff(self._table.start))
 
-    def _shown_objects(self) -> tuple[I64, I64]:
-        """Return (key, seq) of the objects that ``every`` queries still show, one for each query."""
+    def _with_shown(self, key: I64, seq: I64) -> tuple[I64, I64]:
+        """Return (key, seq) of these objects and of those that an ``every`` query still shows."""
         table = self._table
         if not len(table.shown):
-            return NONE, NONE
-        return np.repeat(np.arange(len(table.last)), np.diff(table.shown_start[:: len(self._fresh)])), table.shown[:, SEQ]
+            return key, seq
+        shown_key = np.repeat(np.arange(len(table.last)), np.diff(table.shown_start[:: len(self._fresh)]))
+        both = np.unique(np.stack([np.append(key, shown_key), np.append(seq, table.shown[:, SEQ])]), axis=1)
+        return both[0].copy(), both[1].copy()
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
         """Return the k-skyband (k <= K) of any window n <= N after all events < ``until``, newest first."""

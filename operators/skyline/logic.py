@@ -148,12 +148,7 @@ class SkylineLogic(KeyedSkylineLogic[Table]):
 
     def retained(self) -> tuple[I64, I64]:
         """Return (key, seq) of the retained objects, and of those an ``every`` query still shows."""
-        key, seq = self._row_keys(), self._table.rows[:, SEQ]
-        shown_key, shown_seq = self._shown_objects()
-        if not len(shown_key):
-            return key, seq.copy()
-        both = np.unique(np.stack([np.append(key, shown_key), np.append(seq, shown_seq)]), axis=1)
-        return both[0].copy(), both[1].copy()
+        return self._with_shown(self._row_keys(), self._table.rows[:, SEQ].copy())
 
     def _in_skyband(self, rows: I64, alive: AnyArray, k: int) -> I64:
         """See the base class. An older dominator that is no longer retained had K newer ones, which dominate this object too and decide."""

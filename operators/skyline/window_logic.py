@@ -98,11 +98,7 @@ class SkylineDeletesLogic(KeyedSkylineLogic[WindowTable]):
 
     def retained(self) -> tuple[I64, I64]:
         """Return the objects that an ``every`` query still shows."""
-        key, seq = self._shown_objects()
-        if not len(key):
-            return key, seq
-        both = np.unique(np.stack([key, seq]), axis=1)
-        return both[0].copy(), both[1].copy()
+        return self._with_shown(NONE, NONE)
 
     def _in_skyband(self, rows: I64, alive: AnyArray, k: int) -> I64:
         """See the base class. O(alive searches)."""

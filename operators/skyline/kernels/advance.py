@@ -7,7 +7,7 @@ from skyband.operators.jit import jit
 from skyband.operators.skyline.kernels.arrivals import take_arrival
 from skyband.operators.skyline.kernels.borrowed import borrowed
 from skyband.operators.skyline.kernels.events import elapse
-from skyband.operators.skyline.kernels.keys import carry_over, load_key, new_table, new_workspace, store_key, trimmed, upper_bounds
+from skyband.operators.skyline.kernels.keys import carry_over, load_key, new_table, new_workspace, store_key, trimmed
 from skyband.operators.skyline.kernels.positions import drop_before, settle_oldest
 from skyband.operators.skyline.kernels.skip import STOP, begin_key, next_counting, plan_stretch, undisturbed
 from skyband.operators.skyline.kernels.state import (
@@ -27,6 +27,7 @@ from skyband.operators.skyline.kernels.state import (
     Workspace,
     empty_changes,
 )
+from skyband.operators.skyline.kernels.tables import upper_bounds
 from skyband.operators.skyline.kernels.words import WordLayout
 from skyband.operators.windows import UNBOUNDED
 

@@ -8,16 +8,17 @@ K-skyband iff ``critical < head <= seq`` (docs/algorithms D4, interval theorem).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, NEVER, PROMOTED, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, NEVER, PROMOTED, AnyArray
+from skyband.operators.jit import inner, jit
 from skyband.operators.skyline.kernels.borrowed import borrowed
 from skyband.operators.skyline.kernels.state import (
     CHILD,
     COUNT,
     CRITICAL,
     CRITICAL_NEXT,
+    DELETED,
     END,
     EVERY,
     FRONT,
@@ -37,6 +38,9 @@ from skyband.operators.skyline.kernels.state import (
     ensure_capacity,
 )
 from skyband.operators.windows import UNBOUNDED
+
+if TYPE_CHECKING:
+    from skyband.operators.skyline.kernels.tables import AnyShown
 
 
 class Event(NamedTuple):
@@ -64,6 +68,17 @@ def put(changes: ChangeRows, event: Event, sign: int, cause: int, seq: int) -> N
     row[4], row[5] = count - event.first, sign
     row[6], row[7] = cause, seq
     changes.size[0] = count + 1
+
+
+@jit(inline="always")
+def finish(query: AnyArray, event: Event, changes: ChangeRows) -> None:
+    """Count the step of a query (8,) if there are changes, or put these off until its next boundary."""
+    if changes.size[0] > event.first:
+        if query[EVERY] > 0:
+            changes.size[0] = event.first
+            query[NEXT_BOUNDARY] = min(query[NEXT_BOUNDARY], -((-event.at) // query[EVERY]) * query[EVERY])
+        else:
+            query[STEP] = event.step
 
 
 @jit
@@ -148,12 +163,7 @@ def move_head(
     if position > query[POSITION] or query[FRONT] < head:
         query[POSITION] = position
         settle_front(query, rows, slots, end)
-    if changes.size[0] > event.first:
-        if query[EVERY] > 0:
-            changes.size[0] = event.first
-            query[NEXT_BOUNDARY] = min(query[NEXT_BOUNDARY], -((-at) // query[EVERY]) * query[EVERY])
-        else:
-            query[STEP] = event.step
+    finish(query, event, changes)
 
 
 @jit
@@ -164,41 +174,50 @@ def list_members(query: AnyArray, retained: Retained, members: AnyArray) -> int:
     for position in range(retained.marks[END] - 1, query[POSITION] - 1, -1):
         slot = slots[position]
         if slot >= 0 and links[slot, CRITICAL] < query[HEAD]:
-            members[count, 0] = rows[slot, SEQ]
-            members[count, 1] = rows[slot, TIME]
+            members[count, SEQ] = rows[slot, SEQ]
+            members[count, TIME] = rows[slot, TIME]
             count += 1
     return count
+
+
+@inner
+def put_difference(query: AnyArray, event: Event, last_seq: int, count: int, shown: AnyShown, changes: ChangeRows) -> None:
+    """Write the net change of a query (8,) from its shown list to its ``count`` members, and show these; there must be room."""
+    members, listed = shown.members, shown.lists[event.query]
+    old_count = shown.length[event.query]
+    j = 0
+    for i in range(old_count):
+        seq = listed[i, SEQ]
+        while j < count and members[j, SEQ] > seq:
+            j += 1
+        if j == count or members[j, SEQ] != seq:
+            expired = seq <= last_seq - query[COUNT] or (query[MICROS] < UNBOUNDED and listed[i, TIME] + query[MICROS] <= event.at)
+            cause = EXPIRY if expired else DISPLACED
+            if listed.shape[1] > DELETED and listed[i, DELETED]:
+                cause = DELETE
+            put(changes, event, -1, cause, seq)
+    j = 0
+    for i in range(count):
+        seq = members[i, SEQ]
+        while j < old_count and listed[j, SEQ] > seq:
+            j += 1
+        if j == old_count or listed[j, SEQ] != seq:
+            put(changes, event, 1, BOUNDARY, seq)
+    for i in range(count):
+        for column in range(listed.shape[1]):
+            listed[i, column] = members[i, column]
+    shown.length[event.query] = count
+    query[NEXT_BOUNDARY] = NEVER
+    if changes.size[0] > event.first:
+        query[STEP] = event.step
 
 
 @jit
 def cross_boundary(query: AnyArray, index: int, key: int, at: int, retained: Retained, shown: Shown, changes: ChangeRows) -> None:
     """Write the net change of a query (8,) with boundaries since its last one; there must be room. O(retained)."""
     event = Event(index, key, at, query[STEP] + 1, changes.size[0])
-    last_seq = retained.marks[LAST]
-    members, listed = shown.members, shown.lists[index]
-    new_count, old_count = list_members(query, retained, members), shown.length[index]
-    j = 0
-    for i in range(old_count):
-        seq = listed[i, 0]
-        while j < new_count and members[j, 0] > seq:
-            j += 1
-        if j == new_count or members[j, 0] != seq:
-            expired = seq <= last_seq - query[COUNT] or (query[MICROS] < UNBOUNDED and listed[i, 1] + query[MICROS] <= at)
-            put(changes, event, -1, EXPIRY if expired else DISPLACED, seq)
-    j = 0
-    for i in range(new_count):
-        seq = members[i, 0]
-        while j < old_count and listed[j, 0] > seq:
-            j += 1
-        if j == old_count or listed[j, 0] != seq:
-            put(changes, event, 1, BOUNDARY, seq)
-    for i in range(new_count):
-        listed[i, 0] = members[i, 0]
-        listed[i, 1] = members[i, 1]
-    shown.length[index] = new_count
-    query[NEXT_BOUNDARY] = NEVER
-    if changes.size[0] > event.first:
-        query[STEP] = event.step
+    count = list_members(query, retained, shown.members)
+    put_difference(query, event, retained.marks[LAST], count, shown, changes)
 
 
 @jit(inline="always")

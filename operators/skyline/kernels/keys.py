@@ -14,7 +14,6 @@ from skyband.operators.skyline.kernels.skip import new_stretch
 from skyband.operators.skyline.kernels.state import (
     CHILD,
     COARSE_END,
-    COUNT,
     CRITICAL,
     CRITICAL_NEXT,
     DOMINATORS,
@@ -31,30 +30,13 @@ from skyband.operators.skyline.kernels.state import (
     SCANNED,
     SEQ,
     SLOTS,
-    Block,
     Retained,
     Settings,
     Shown,
     Table,
     Workspace,
 )
-
-
-@jit
-def upper_bounds(table: Table, block: Block, active: AnyArray) -> tuple[int, int, int]:
-    """Return bounds after the arrivals: objects of an active key (keys,), rows of all keys, length of a shown list. O(keys Q)."""
-    queries, boundaries = table.queries.shape[1], table.shown_start.shape[0] > 1
-    objects, rows, shown = 1, table.start[len(active)], 0
-    for key in range(len(active)):
-        if active[key]:
-            arrivals = block.end[key] - block.first[key]
-            size = table.start[key + 1] - table.start[key] + arrivals
-            objects = max(objects, size)
-            rows += arrivals
-            if boundaries:
-                for index in range(key * queries, key * queries + queries):
-                    shown = max(shown, size + table.shown_start[index + 1] - table.shown_start[index])
-    return objects, rows, shown
+from skyband.operators.skyline.kernels.tables import carry_over_starts, find, load_shown, store_queries
 
 
 @jit
@@ -104,20 +86,6 @@ def new_workspace(slots: int, longest: int, settings: Settings, dead: int, table
     return Workspace(retained, shown, new_stretch())
 
 
-@jit
-def find(rows: AnyArray, count: int, seq: int) -> int:
-    """Return the row of ``seq`` among the first ``count`` object rows, or -1. O(log count)."""
-    low = 0
-    high = count
-    while low < high:
-        middle = (low + high) >> 1
-        if rows[middle, SEQ] < seq:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < count and rows[low, SEQ] == seq else -1
-
-
 @jit(inline="always")
 def load_objects(key: int, band: int, table: Table, retained: Retained) -> int:
     """Unpack a key's objects into slots 0, 1, ... and find their dominators; return their number. O(objects K log objects)."""
@@ -132,7 +100,7 @@ def load_objects(key: int, band: int, table: Table, retained: Retained) -> int:
         links[slot, CHILD] = -1
     for slot in range(size):
         for j in range(band):
-            dominators[slot, j] = find(rows, slot, rows[slot, DOMINATORS + j]) if rows[slot, DOMINATORS + j] >= 0 else -1
+            dominators[slot, j] = find(rows, 0, slot, rows[slot, DOMINATORS + j]) if rows[slot, DOMINATORS + j] >= 0 else -1
         left = band - 1 - rows[slot, NEWER]
         links[slot, CRITICAL] = links[slot, CRITICAL_NEXT] = rows[slot, DOMINATORS + left]
         link(slot, dominators[slot, left], links)
@@ -157,13 +125,7 @@ def load_key(key: int, band: int, table: Table, retained: Retained, shown: Shown
             position += 1
         queries[key, query, POSITION] = position
         settle_front(queries[key, query], retained.rows, retained.slot, LANES + size)
-    if table.shown_start.shape[0] > 1:
-        for query in range(queries.shape[1]):
-            start = table.shown_start[key * queries.shape[1] + query]
-            shown.length[query] = table.shown_start[key * queries.shape[1] + query + 1] - start
-            for i in range(shown.length[query]):
-                shown.lists[query, i, 0] = table.shown[start + i, 0]
-                shown.lists[query, i, 1] = table.shown[start + i, 1]
+    load_shown(key, table, shown)
 
 
 @jit(inline="always")
@@ -184,39 +146,20 @@ def store_objects(key: int, retained: Retained, new: Table) -> None:
 @jit(inline="always")
 def store_key(key: int, retained: Retained, shown: Shown, new: Table) -> None:
     """Pack a key's objects, heads and shown lists."""
-    marks, queries = retained.marks, new.queries
+    marks = retained.marks
     store_objects(key, retained, new)
     new.last[key] = marks[LAST]
     new.due[key] = marks[NEXT_EVENT]
-    for query in range(queries.shape[1]):
-        queries[key, query, HEAD] = max(queries[key, query, HEAD], marks[LAST] - queries[key, query, COUNT] + 1)
-    if new.shown_start.shape[0] > 1:
-        for query in range(queries.shape[1]):
-            start = new.shown_start[key * queries.shape[1] + query]
-            for i in range(shown.length[query]):
-                new.shown[start + i, 0] = shown.lists[query, i, 0]
-                new.shown[start + i, 1] = shown.lists[query, i, 1]
-            new.shown_start[key * queries.shape[1] + query + 1] = start + shown.length[query]
+    store_queries(key, marks[LAST], shown, new)
 
 
 @jit
 def carry_over(key: int, active: AnyArray, table: Table, new: Table) -> int:
     """Copy the inactive keys (keys,) from ``key`` to the next active one; return that one. O(their rows)."""
-    end = key
+    end = carry_over_starts(key, active, table, new)
     moved = new.start[key] - table.start[key]
-    while end < len(active) and not active[end]:
-        new.start[end + 1] = table.start[end + 1] + moved
-        end += 1
     for i in range(table.start[key], table.start[end]):
         for j in range(table.rows.shape[1]):
             new.rows[i + moved, j] = table.rows[i, j]
         new.words[i + moved] = table.words[i]
-    if table.shown_start.shape[0] > 1:
-        queries = table.queries.shape[1]
-        moved = new.shown_start[key * queries] - table.shown_start[key * queries]
-        for index in range(key * queries, end * queries):
-            new.shown_start[index + 1] = table.shown_start[index + 1] + moved
-        for i in range(table.shown_start[key * queries], table.shown_start[end * queries]):
-            new.shown[i + moved, 0] = table.shown[i, 0]
-            new.shown[i + moved, 1] = table.shown[i, 1]
     return end

@@ -31,6 +31,9 @@ FIRST, END, SLOTS, FREE, HOLES, COARSE_END, OLDEST, LAST, NEXT_EVENT, TESTS, SCA
 end of the positions with coarse words; a lower bound of the oldest retained seq (NEVER: none); last seq; next instant at which something
 happens without an arrival; exact dominance tests and objects scanned, over all keys."""
 
+DELETED: int = 2
+"""Column of a shown list after seq and time, only in skylines with deletions: whether the object was deleted since."""
+
 GONE: int = 2**62
 """The critical dominator of an object with K newer dominators."""
 

@@ -18,6 +18,7 @@ from skyband.operators.skyline.kernels.state import (
     empty_changes,
     ensure_capacity,
 )
+from skyband.operators.skyline.kernels.tables import find, upper_bounds
 from skyband.operators.skyline.kernels.window_events import (
     cross_boundary,
     delete,
@@ -27,7 +28,7 @@ from skyband.operators.skyline.kernels.window_events import (
     sort_newest_first,
     touch,
 )
-from skyband.operators.skyline.kernels.window_keys import carry_over, load_key, new_shown, new_table, store_key, trimmed, upper_bounds
+from skyband.operators.skyline.kernels.window_keys import carry_over, load_key, new_shown, new_table, store_key, trimmed
 from skyband.operators.skyline.kernels.window_state import (
     AFTER,
     BEFORE,
@@ -49,10 +50,10 @@ from skyband.operators.skyline.kernels.window_state import (
 )
 from skyband.operators.skyline.kernels.witnesses import (
     add_witness,
+    compare_chunk,
     dominates,
     drop,
     find_witnesses,
-    no_better,
     stop_tracking,
     track,
     unlink,
@@ -149,7 +150,7 @@ def find_dominated(fresh: int, settings: WindowSettings, objects: WindowObjects)
     count, marks = 0, objects.marks
     for first in range(0, marks[TRACKED], CHUNK):
         end = min(first + CHUNK, marks[TRACKED])
-        if no_better(objects.tracked_columns, objects.rows[fresh], first, end, settings.ordered, objects.hits):
+        if compare_chunk(objects.tracked_columns, objects.rows[fresh], first, end, settings.ordered, False, objects.hits):
             for place in range(first, end):
                 if objects.hits[place - first] and dominates(objects.rows, fresh, objects.tracked[place], settings):
                     objects.dominated[count] = objects.tracked[place]
@@ -204,19 +205,6 @@ def take_arrival(
     return changes
 
 
-@inner
-def find(objects: WindowObjects, seq: int) -> int:
-    """Return the position of ``seq``, or -1. O(log objects)."""
-    low, high = objects.marks[FIRST], objects.marks[END]
-    while low < high:
-        middle = (low + high) >> 1
-        if objects.rows[middle, SEQ] < seq:
-            low = middle + 1
-        else:
-            high = middle
-    return int(low) if low < objects.marks[END] and objects.rows[low, SEQ] == seq and not objects.dead[low] else -1
-
-
 @maker
 def take_deletion(
     row: int, key: int, settings: WindowSettings, block: WindowBlock, queries: AnyArray, objects: WindowObjects, shown: WindowShown,
@@ -228,8 +216,8 @@ def take_deletion(
     """
     marks = objects.marks
     mark_deleted(shown, block.target[row])
-    gone = find(objects, block.target[row])
-    if gone < 0:
+    gone = find(objects.rows, marks[FIRST], marks[END], block.target[row])
+    if gone < 0 or objects.dead[gone]:
         return changes
     objects.dead[gone] = 1
     marks[EVENT] += 1

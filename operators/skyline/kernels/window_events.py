@@ -6,10 +6,10 @@ An object is in the result of a window iff ``critical < head <= seq`` (``window_
 
 from __future__ import annotations
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, NEVER, PROMOTED, AnyArray
+from skyband.operators.base import ARRIVAL, DELETE, DISPLACED, EXPIRY, PROMOTED, AnyArray
 from skyband.operators.jit import inner
-from skyband.operators.skyline.kernels.events import Event, put
-from skyband.operators.skyline.kernels.state import COUNT, EVERY, HEAD, MICROS, NEXT_BOUNDARY, POSITION, SEQ, STEP, TIME, ChangeRows
+from skyband.operators.skyline.kernels.events import Event, finish, put, put_difference
+from skyband.operators.skyline.kernels.state import DELETED, HEAD, POSITION, SEQ, STEP, TIME, ChangeRows
 from skyband.operators.skyline.kernels.window_state import (
     AFTER,
     BEFORE,
@@ -22,21 +22,15 @@ from skyband.operators.skyline.kernels.window_state import (
     WindowShown,
 )
 from skyband.operators.skyline.kernels.witnesses import make_exact, track
-from skyband.operators.windows import UNBOUNDED
 
 
 @inner
-def finish(query: AnyArray, index: int, event: Event, settings: WindowSettings, changes: ChangeRows) -> None:
-    """Count the step of a query (8,), or put its changes off until its next boundary; the state's own window has none."""
-    if changes.size[0] == event.first:
-        return
-    if index >= settings.asked:
+def finish_window(query: AnyArray, event: Event, settings: WindowSettings, changes: ChangeRows) -> None:
+    """Finish the event of a query's window (8,); drop the changes of the state's own window, which belongs to no query."""
+    if event.query >= settings.queries:
         changes.size[0] = event.first
-    elif query[EVERY] > 0:
-        changes.size[0] = event.first
-        query[NEXT_BOUNDARY] = min(query[NEXT_BOUNDARY], -((-event.at) // query[EVERY]) * query[EVERY])
     else:
-        query[STEP] = event.step
+        finish(query, event, changes)
 
 
 @inner
@@ -137,7 +131,7 @@ def move_head(
         make_exact(objects, objects.touched[i], settings)
     put_promoted(event, old_head, head, count, objects, changes)
     query[HEAD], query[POSITION] = head, end
-    finish(query, index, event, settings, changes)
+    finish_window(query, event, settings, changes)
 
 
 @inner
@@ -151,19 +145,22 @@ def delete(
     if objects.rows[gone, SEQ] >= head and objects.critical[gone, BEFORE] < head:
         put(changes, event, -1, DELETE, objects.rows[gone, SEQ])
     put_promoted(event, head, head, count, objects, changes)
-    finish(query, index, event, settings, changes)
+    finish_window(query, event, settings, changes)
 
 
 @inner
-def list_members(query: AnyArray, objects: WindowObjects, members: AnyArray) -> int:
-    """Write the positions of the objects in a window's result, newest first; return how many there are. O(tracked log)."""
-    count = 0
+def list_members(query: AnyArray, objects: WindowObjects, shown: WindowShown) -> int:
+    """Write the objects in a window's result to ``shown.members``, newest first; return how many there are. O(tracked log)."""
+    positions, members, count = shown.positions, shown.members, 0
     for place in range(objects.marks[TRACKED]):
         position = objects.tracked[place]
         if objects.rows[position, SEQ] >= query[HEAD] and objects.critical[position, AFTER] < query[HEAD]:
-            members[count] = position
+            positions[count] = position
             count += 1
-    sort_newest_first(members, count)
+    sort_newest_first(positions, count)
+    for i in range(count):
+        members[i, SEQ], members[i, TIME] = objects.rows[positions[i], SEQ], objects.rows[positions[i], TIME]
+        members[i, DELETED] = 0
     return count
 
 
@@ -171,29 +168,8 @@ def list_members(query: AnyArray, objects: WindowObjects, members: AnyArray) -> 
 def cross_boundary(query: AnyArray, index: int, key: int, at: int, objects: WindowObjects, shown: WindowShown, changes: ChangeRows) -> None:
     """Write the net change of a window (8,) with boundaries since its last one; there must be room. O(tracked log)."""
     event = Event(index, key, at, query[STEP] + 1, changes.size[0])
-    rows, members, listed = objects.rows, shown.members, shown.lists[index]
-    new_count, old_count = list_members(query, objects, members), shown.length[index]
-    j = 0
-    for i in range(old_count):
-        seq = listed[i, 0]
-        while j < new_count and rows[members[j], SEQ] > seq:
-            j += 1
-        if j == new_count or rows[members[j], SEQ] != seq:
-            expired = seq <= objects.marks[LAST] - query[COUNT] or (query[MICROS] < UNBOUNDED and listed[i, 1] + query[MICROS] <= at)
-            put(changes, event, -1, DELETE if listed[i, 2] else EXPIRY if expired else DISPLACED, seq)
-    j = 0
-    for i in range(new_count):
-        seq = rows[members[i], SEQ]
-        while j < old_count and listed[j, 0] > seq:
-            j += 1
-        if j == old_count or listed[j, 0] != seq:
-            put(changes, event, 1, BOUNDARY, seq)
-    for i in range(new_count):
-        listed[i, 0], listed[i, 1], listed[i, 2] = rows[members[i], SEQ], rows[members[i], TIME], 0
-    shown.length[index] = new_count
-    query[NEXT_BOUNDARY] = NEVER
-    if changes.size[0] > event.first:
-        query[STEP] = event.step
+    count = list_members(query, objects, shown)
+    put_difference(query, event, objects.marks[LAST], count, shown, changes)
 
 
 @inner
@@ -203,9 +179,9 @@ def mark_deleted(shown: WindowShown, seq: int) -> None:
         listed, low, high = shown.lists[index], 0, shown.length[index]
         while low < high:
             middle = (low + high) >> 1
-            if listed[middle, 0] > seq:
+            if listed[middle, SEQ] > seq:
                 low = middle + 1
             else:
                 high = middle
-        if low < shown.length[index] and listed[low, 0] == seq:
-            listed[low, 2] = 1
+        if low < shown.length[index] and listed[low, SEQ] == seq:
+            listed[low, DELETED] = 1

@@ -6,7 +6,8 @@ import numpy as np
 
 from skyband.operators.base import AnyArray
 from skyband.operators.jit import maker
-from skyband.operators.skyline.kernels.state import COUNT, HEAD, POSITION, SEQ
+from skyband.operators.skyline.kernels.state import HEAD, POSITION, SEQ
+from skyband.operators.skyline.kernels.tables import carry_over_starts, load_shown, store_queries
 from skyband.operators.skyline.kernels.window_state import (
     AFTER,
     BEFORE,
@@ -17,29 +18,11 @@ from skyband.operators.skyline.kernels.window_state import (
     LAST,
     NEXT_EVENT,
     TRACKED,
-    WindowBlock,
     WindowObjects,
     WindowShown,
     WindowTable,
 )
 from skyband.operators.skyline.kernels.witnesses import link, track
-
-
-@maker
-def upper_bounds(table: WindowTable, block: WindowBlock, active: AnyArray) -> tuple[int, int, int]:
-    """Return bounds after the rows: objects of an active key (keys,), objects of all keys, length of a shown list. O(keys Q)."""
-    windows, boundaries = table.queries.shape[1], table.shown_start.shape[0] > 1
-    objects, rows, shown = 1, table.start[len(active)], 0
-    for key in range(len(active)):
-        if active[key]:
-            arrivals = block.end[key] - block.first[key]
-            size = table.start[key + 1] - table.start[key] + arrivals
-            objects = max(objects, size)
-            rows += arrivals
-            if boundaries:
-                for index in range(key * windows, key * windows + windows):
-                    shown = max(shown, size, table.shown_start[index + 1] - table.shown_start[index])
-    return objects, rows, shown
 
 
 @maker
@@ -65,7 +48,12 @@ def new_table(table: WindowTable, rows: int) -> WindowTable:
 def new_shown(table: WindowTable, longest: int) -> WindowShown:
     """Return space for the shown lists of a key, of at most ``longest`` objects."""
     windows = table.queries.shape[1]
-    return WindowShown(np.empty((windows, longest, 3), np.int64), np.zeros(windows, np.int64), np.empty(longest, np.int64))
+    return WindowShown(
+        np.empty((windows, longest, 3), np.int64),
+        np.zeros(windows, np.int64),
+        np.empty(longest, np.int64),
+        np.empty((longest, 3), np.int64),
+    )
 
 
 @maker
@@ -106,18 +94,13 @@ def load_key(key: int, table: WindowTable, objects: WindowObjects, shown: Window
         while position < size and objects.rows[position, SEQ] < queries[key, index, HEAD]:
             position += 1
         queries[key, index, POSITION] = position
-    if table.shown_start.shape[0] > 1:
-        for index in range(queries.shape[1]):
-            first = table.shown_start[key * queries.shape[1] + index]
-            length = table.shown_start[key * queries.shape[1] + index + 1] - first
-            shown.length[index] = length
-            shown.lists[index, :length] = table.shown[first : first + length]
+    load_shown(key, table, shown)
 
 
 @maker
 def store_key(key: int, objects: WindowObjects, shown: WindowShown, new: WindowTable) -> None:
     """Pack a key's objects behind those of the keys before it, with the heads and shown lists. O(objects K)."""
-    marks, queries, band = objects.marks, new.queries, objects.witness.shape[1]
+    marks, band = objects.marks, objects.witness.shape[1]
     start = target = new.start[key]
     moved = objects.seen  # the new place of every position: no event is at work any more
     for position in range(marks[FIRST], marks[END]):
@@ -134,33 +117,17 @@ def store_key(key: int, objects: WindowObjects, shown: WindowShown, new: WindowT
             new.tracked[row] = objects.place[position] >= 0
     new.start[key + 1] = target
     new.last[key], new.due[key] = marks[LAST], marks[NEXT_EVENT]
-    for index in range(queries.shape[1]):
-        queries[key, index, HEAD] = max(queries[key, index, HEAD], marks[LAST] - queries[key, index, COUNT] + 1)
-    if new.shown_start.shape[0] > 1:
-        for index in range(queries.shape[1]):
-            first, length = new.shown_start[key * queries.shape[1] + index], shown.length[index]
-            new.shown[first : first + length] = shown.lists[index, :length]
-            new.shown_start[key * queries.shape[1] + index + 1] = first + length
+    store_queries(key, marks[LAST], shown, new)
 
 
 @maker
 def carry_over(key: int, active: AnyArray, table: WindowTable, new: WindowTable) -> int:
     """Copy the inactive keys (keys,) from ``key`` to the next active one; return that one. O(their rows)."""
-    end = key
+    end = carry_over_starts(key, active, table, new)
     moved = new.start[key] - table.start[key]
-    while end < len(active) and not active[end]:
-        new.start[end + 1] = table.start[end + 1] + moved
-        end += 1
     first, last = table.start[key], table.start[end]
     new.rows[first + moved : last + moved] = table.rows[first:last]
     new.witness[first + moved : last + moved] = table.witness[first:last]
     new.critical[first + moved : last + moved] = table.critical[first:last]
     new.tracked[first + moved : last + moved] = table.tracked[first:last]
-    if table.shown_start.shape[0] > 1:
-        windows = table.queries.shape[1]
-        moved = new.shown_start[key * windows] - table.shown_start[key * windows]
-        for index in range(key * windows, end * windows):
-            new.shown_start[index + 1] = table.shown_start[index + 1] + moved
-        first, last = table.shown_start[key * windows], table.shown_start[end * windows]
-        new.shown[first + moved : last + moved] = table.shown[first:last]
     return end

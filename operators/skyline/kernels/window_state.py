@@ -42,8 +42,8 @@ class WindowSettings(NamedTuple):
     """Dimensions with an order; the others must be equal for objects to be compared."""
     distinct: bool
     """Whether a newer equal object is a dominator."""
-    asked: int
-    """How many of the windows belong to queries; one more may stand for the state's window."""
+    queries: int
+    """How many of the windows belong to queries; one more may be the state's window."""
     largest: int
     """Which window is the state's: it contains all others."""
     timed: bool
@@ -138,8 +138,10 @@ class WindowShown(NamedTuple):
     """(Q, longest, 3) int64: seq, time and whether it was deleted since, newest first."""
     length: AnyArray
     """(Q,) int64."""
+    positions: AnyArray
+    """(longest,) int64: room for the positions of members."""
     members: AnyArray
-    """(longest,) int64: room for positions of members."""
+    """(longest, 3) int64: room for the next shown list."""
 
 
 @maker

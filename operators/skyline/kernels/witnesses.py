@@ -36,40 +36,24 @@ def dominates(rows: AnyArray, left: int, right: int, settings: WindowSettings) -
 
 
 @inner
-def no_worse(columns: AnyArray, row: AnyArray, first: int, end: int, ordered: int, hits: AnyArray) -> bool:
-    """Set which of the objects [first, end) are no worse than ``row`` (2 + D,) in any dimension; return whether there is one.
+def compare_chunk(columns: AnyArray, row: AnyArray, first: int, end: int, ordered: int, better: bool, hits: AnyArray) -> bool:
+    """Set which of the objects [first, end) are in every dimension as good as ``row`` (2 + D,) or better; or worse if not ``better``.
 
-    ``columns`` (D, c), ``hits`` (64,). O(D), branch free in the objects.
+    Return True if there is one. ``columns`` (D, c), ``hits`` (64,). O(D), branch free in the objects.
     """
     for i in range(end - first):
         hits[i] = 1
     for j in range(columns.shape[0]):
         column, value = columns[j, first:end], row[KEYS + j]
-        if j < ordered:
+        if j >= ordered:
+            for i in range(len(column)):
+                hits[i] &= np.int64(column[i] == value)
+        elif better:
             for i in range(len(column)):
                 hits[i] &= np.int64(column[i] <= value)
         else:
             for i in range(len(column)):
-                hits[i] &= np.int64(column[i] == value)
-    found = 0
-    for i in range(end - first):
-        found |= hits[i]
-    return found > 0
-
-
-@inner
-def no_better(columns: AnyArray, row: AnyArray, first: int, end: int, ordered: int, hits: AnyArray) -> bool:
-    """Set which of the objects [first, end) are no better than ``row`` in any dimension, as ``no_worse`` does."""
-    for i in range(end - first):
-        hits[i] = 1
-    for j in range(columns.shape[0]):
-        column, value = columns[j, first:end], row[KEYS + j]
-        if j < ordered:
-            for i in range(len(column)):
                 hits[i] &= np.int64(column[i] >= value)
-        else:
-            for i in range(len(column)):
-                hits[i] &= np.int64(column[i] == value)
     found = 0
     for i in range(end - first):
         found |= hits[i]
@@ -127,7 +111,7 @@ def find_witnesses(objects: WindowObjects, position: int, settings: WindowSettin
     while end > marks[FIRST] and node < last_node:
         first = max(marks[FIRST], end - CHUNK)
         marks[TESTS] += end - first
-        if no_worse(objects.columns, objects.rows[position], first, end, settings.ordered, hits):
+        if compare_chunk(objects.columns, objects.rows[position], first, end, settings.ordered, True, hits):
             for other in range(end - 1, first - 1, -1):
                 if hits[other - first] and node < last_node and not dead[other] and dominates(objects.rows, other, position, settings):
                     link(objects, node, other)
