@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import DELETION_TARGET, NULL, Arrivals, Window
+from skyband.operators.base import DELETION_TARGET, NULL, Arrivals, State, Window
+from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.expressions.vectors import Vector
 from skyband.operators.matches.operator import ScoredMatches
@@ -17,7 +18,7 @@ from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQ
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
 from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.host import band_of as band_of
-from tests.operators.host import blocks_of, in_order, pick, play
+from tests.operators.host import blocks_of, in_order, pick, play, rows_of
 from tests.operators.host import cuts_of as cuts_of
 from tests.oracles import pairs as oracle
 
@@ -272,6 +273,28 @@ def deleting(case: Case, seed: int) -> Case:
         else:
             seq[i], objects[key] = n, n + 1
     return replace(case, op=replace(case.op, deletes=True), stream=replace(stream, seq=seq, target=target))
+
+
+def changes_of_some_keys(op: Any, seed: int) -> int:
+    """Check that a logic with the state of some of the keys goes on as one with all of them; return the number of its changes."""
+    stream = random_rows(op, np.random.default_rng(seed), 80, 3)
+    cut, codes = int(stream.time[len(stream) // 2]), stream.first_codes()
+    first, second = np.flatnonzero(stream.time < cut), np.flatnonzero(stream.time >= cut)
+    kept = np.arange(0, int(stream.key[first].max(initial=0)) + 1, 2)
+
+    def of_kept(at: Any) -> Arrivals:
+        rows = stream.block(at[np.isin(stream.key[at], kept)], codes)
+        return replace(rows, key=np.searchsorted(kept, rows.key))
+
+    whole = op.build(None)
+    whole.advance(stream.block(first, codes), cut)
+    state = op.state_keys.picked(whole.checkpoint(), kept)
+    rest = op.build(State(state, of_kept(first[stream.seq[first] >= 0])))
+    every, mine = (
+        rows_of(logic.advance(rows, stream.end)) for logic, rows in ((whole, stream.block(second, codes)), (rest, of_kept(second)))
+    )
+    assert mine == [(r[0], int(np.searchsorted(kept, r[1])), *r[2:]) for r in every if r[1] in kept]
+    return len(mine)
 
 
 def text_of(rows: list[tuple[Any, ...]]) -> str:

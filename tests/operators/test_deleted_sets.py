@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, State, Window
+from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.contract_rows import Rows, random_rows
 from skyband.operators.matches.operator import Matches
@@ -19,10 +19,8 @@ from skyband.operators.set_index.kernels.tables import CLOCK, LAST_CLOCK
 from skyband.operators.topk_similar_sets.deletes import logic
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSetsDeletes
 from tests.operators.host import in_order
-from tests.operators.host import rows_of as rows_of_changes
-from tests.operators.pairs_host import text_of
+from tests.operators.pairs_host import changes_of_some_keys, text_of
 from tests.operators.sets_host import Case, ragged, random_case, random_matches_case, random_pairs_case
-from tests.oracles import deleted_pairs as deleted
 from tests.oracles import sets as oracle
 from tests.seeds import seeds
 
@@ -45,7 +43,7 @@ def _places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(logic, "PLACES", request.param)
 
 
-def key_rows(case: Case, stream: Rows, key: int) -> deleted.Rows:
+def key_rows(case: Case, stream: Rows, key: int) -> oracle.Stream:
     """One key's rows as the oracle takes them."""
     mine = np.flatnonzero(stream.key == key)
     objects = mine[stream.seq[mine] >= 0].tolist()
@@ -54,8 +52,8 @@ def key_rows(case: Case, stream: Rows, key: int) -> deleted.Rows:
     columns = [{n: stream.column(n, np.array([i]), stream.first_codes())[0].item() for n in stream.values} for i in objects]
     sets = [frozenset(stream.sets["tokens"][i].tolist()) for i in objects]
     times = [int(stream.time[i]) for i in objects]
-    targets = [None if stream.seq[i] >= 0 else int(stream.target[i]) for i in mine.tolist()]
-    return deleted.Rows(stream.time[mine].tolist(), targets, oracle.Stream(times, columns, sets, case.op.similarity, case.where, sides))
+    events = [(int(stream.time[i]), None if stream.seq[i] >= 0 else int(stream.target[i])) for i in mine.tolist()]
+    return oracle.Stream(times, columns, sets, case.op.similarity, case.where, sides, events)
 
 
 def check(case: Case, seed: int, rows: int) -> int:
@@ -65,17 +63,15 @@ def check(case: Case, seed: int, rows: int) -> int:
     logic = op.build(None)
     changes = logic.advance(stream.block(np.arange(len(stream)), stream.first_codes()), stream.end)
     keys = [key_rows(case, stream, key) for key in range(int(stream.key.max()) + 1)]
-    want, score = [], lambda p: oracle.score_of(op.similarity, p[0])
+    want, replay = [], oracle.matches if isinstance(op, Matches) else oracle.replay
     for i, q in enumerate(op.queries):
         asked = case.query(q)
         for key, mine in enumerate(keys):
-            pairs = oracle.all_pairs(mine.stream, asked.bound)
-            found = deleted.matched(mine, asked, pairs) if isinstance(op, Matches) else deleted.replay(mine, asked, pairs, stream.end)
-            want += [(i, key, *row[:-1], *row[-1][3:], score(row[-1])) for row in found]
+            want += replay(i, key, mine, asked, stream.end)
             if not isinstance(op, Matches):
-                shown = deleted.snapshot(mine, asked, pairs, stream.end - 1)
+                shown = oracle.snapshot(mine, asked, stream.end - 1, len(mine.times))
                 got = logic.snapshot(key, asked.k, q.window, i)
-                assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == [(*p[3:], score(p)) for p in shown]
+                assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == shown
     assert text_of(in_order([changes])) == text_of(want)
     return len(changes)
 
@@ -131,25 +127,4 @@ def test_a_list_that_deletions_leave_short_is_filled_from_the_window(monkeypatch
 @pytest.mark.usefixtures("_places")
 @pytest.mark.parametrize("kind", CASES)
 def test_a_state_is_divided_by_keys(kind: str) -> None:
-    """A logic with the state of some of the keys goes on as one with all of them."""
-    found = 0
-    for seed in seeds(100, 115):
-        op = deletable(kind, seed).op
-        stream = random_rows(op, np.random.default_rng(seed), 80, 3)
-        cut = int(stream.time[len(stream) // 2])
-        first, second = np.flatnonzero(stream.time < cut), np.flatnonzero(stream.time >= cut)
-        kept = np.arange(0, int(stream.key[first].max(initial=0)) + 1, 2)
-        whole, codes = op.build(None), stream.first_codes()
-        whole.advance(stream.block(first, codes), cut)
-
-        def of_kept(at: Any, stream: Rows = stream, kept: Any = kept) -> Arrivals:
-            rows = stream.block(at[np.isin(stream.key[at], kept)], stream.first_codes())
-            return replace(rows, key=np.searchsorted(kept, rows.key))
-
-        state = op.state_keys.picked(whole.checkpoint(), kept)
-        part = op.build(State(state, of_kept(first[stream.seq[first] >= 0])))
-        all_rows = rows_of_changes(whole.advance(stream.block(second, codes), stream.end))
-        mine = rows_of_changes(part.advance(of_kept(second), stream.end))
-        assert mine == [(r[0], int(np.searchsorted(kept, r[1])), *r[2:]) for r in all_rows if r[1] in kept]
-        found += len(mine)
-    assert found > 0
+    assert sum(changes_of_some_keys(deletable(kind, seed).op, seed) for seed in seeds(100, 115)) > 0

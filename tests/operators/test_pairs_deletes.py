@@ -10,18 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, State, Window
+from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, Window
 from skyband.operators.contract import SnapshotRequest, check_operator
-from skyband.operators.contract_rows import Rows, random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.matches.operator import ScoredMatches
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
 from skyband.operators.topk_pairs.deletes import logic as deletes_logic
 from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
-from tests.operators.host import rows_of as rows_of_changes
 from tests.operators.pairs_host import (
     Case,
+    changes_of_some_keys,
     cuts_of,
     deleting,
     drive,
@@ -92,29 +91,7 @@ def test_small_reserves_are_filled_again(monkeypatch: pytest.MonkeyPatch, kind: 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_a_state_is_divided_by_keys(kind: str) -> None:
-    """A logic with the state of some of the keys goes on as one with all of them."""
-    found = 0
-    for seed in seeds(100, 115):
-        op = deleting(CASES[kind](seed), seed).op
-        stream = random_rows(op, np.random.default_rng(seed), 80, 3)
-        cut = int(stream.time[len(stream) // 2])
-        first, second = np.flatnonzero(stream.time < cut), np.flatnonzero(stream.time >= cut)
-        kept = np.arange(0, int(stream.key[first].max(initial=0)) + 1, 2)
-        whole, codes = op.build(None), stream.first_codes()
-        whole.advance(stream.block(first, codes), cut)
-        state = op.state_keys.picked(whole.checkpoint(), kept)
-        rest = op.build(State(state, of_keys(stream, first[stream.seq[first] >= 0], kept)))
-        every = rows_of_changes(whole.advance(stream.block(second, codes), stream.end))
-        mine = rows_of_changes(rest.advance(of_keys(stream, second, kept), stream.end))
-        assert mine == [(r[0], int(np.searchsorted(kept, r[1])), *r[2:]) for r in every if r[1] in kept]
-        found += len(mine)
-    assert found > 0
-
-
-def of_keys(stream: Rows, at: Any, kept: Any) -> Arrivals:
-    """Some rows of some keys, which get the numbers 0, 1, 2, ..."""
-    rows = stream.block(at[np.isin(stream.key[at], kept)], stream.first_codes())
-    return replace(rows, key=np.searchsorted(kept, rows.key))
+    assert sum(changes_of_some_keys(deleting(CASES[kind](seed), seed).op, seed) for seed in seeds(100, 115)) > 0
 
 
 @given(st.sampled_from(sorted(CASES)), st.integers(0, 2**32), st.integers(1, 40))

@@ -132,7 +132,7 @@ class Watched:
 
 def events_of(stream: Any) -> Sequence[tuple[int, int | None]]:
     """(time, seq of the deleted object or None) of all rows."""
-    given: Sequence[tuple[int, int | None]] | None = getattr(stream, "events", None)
+    given: Sequence[tuple[int, int | None]] | None = stream.events
     return [(t, None) for t in stream.times] if given is None else given
 
 

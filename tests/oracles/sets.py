@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.oracles.events import changes, instants
-from tests.oracles.pairs import Watched, first_alive, matched
+from tests.oracles.pairs import Watched, deleted_at, events_of, first_alive, matched
 
 Attributes = dict[str, Any]
 Row = tuple[Any, ...]
@@ -62,6 +62,8 @@ class Stream:
     similarity: str
     where: Callable[[Attributes, Attributes], bool]
     sides: tuple[str, Any, Any] | None = None
+    events: Sequence[tuple[int, int | None]] | None = None
+    """(time, seq of the deleted object or None) of all rows, if some are deletions; the other fields are of the objects."""
 
     def pair(self, older: int, newer: int) -> tuple[int, int] | None:
         """(first seq, second seq) of the pair's item, or None if the two cannot pair."""
@@ -96,7 +98,7 @@ def all_pairs(stream: Stream, bound: float | None = None) -> list[Pair]:
 
 def replay(query_index: int, key: int, stream: Stream, query: Query, until: int) -> list[Row]:
     """All changes of one query up to ``until`` (exclusive)."""
-    found = instants(stream.times, stream.times, query.micros, query.every, until)
+    found = instants([t for t, _ in events_of(stream)], stream.times, query.micros, query.every, until)
     score = stream.similarity
     return [
         (query_index, key, *rest, p[3], p[4], score_of(score, p[0]))
@@ -115,8 +117,8 @@ def matches(query_index: int, key: int, stream: Stream, query: Query, until: int
 
 def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[int, int, float]]:
     """(first, second, score) of the query's result at instant t when ``arrived`` objects have come, in rank order."""
-    first = first_alive(stream, query, t, arrived)
-    best = [p for p in all_pairs(stream, query.bound) if p[2] < arrived and p[1] >= first]
+    first, gone = first_alive(stream, query, t, arrived), deleted_at(stream, arrived)
+    best = [p for p in all_pairs(stream, query.bound) if p[2] < arrived and p[1] >= first and not gone.intersection(p[1:3])]
     return [(p[3], p[4], score_of(stream.similarity, p[0])) for p in best[: query.k]]
 
 
