@@ -31,12 +31,12 @@ def stream(n: int, events: int, share: float) -> tuple[Any, Any, Any, Any]:
     rows = n + events
     is_object = rng.random(rows) >= share
     is_object[:n] = True
-    seq = np.where(is_object, np.cumsum(is_object) - 1, -1)
+    newest = np.cumsum(is_object) - 1
+    seq = np.where(is_object, newest, -1)
     target, gone = np.full(rows, NULL), set[int]()
     for i in np.flatnonzero(~is_object).tolist():
-        newest = int(seq[:i].max()) if i < n else int(np.count_nonzero(is_object[:i])) - 1
         while True:
-            chosen = newest - int(rng.integers(0, n - 1))
+            chosen = int(newest[i]) - int(rng.integers(0, n - 1))
             if chosen not in gone:
                 break
         gone.add(chosen)

@@ -59,9 +59,10 @@ def measured(logic: Any, rows: Rows, window: int, events: int, share: float | No
         after = np.flatnonzero(rng.random(hi - lo) < share) if lo >= window else np.empty(0, np.int64)
         target = []
         for i in after.tolist():
-            gone = int(rng.integers(max(0, lo + i + 1 - window), lo + i + 1))
-            while gone in deleted:
+            while True:
                 gone = int(rng.integers(max(0, lo + i + 1 - window), lo + i + 1))
+                if gone not in deleted:
+                    break
             deleted.add(gone)
             target.append(gone)
         return with_deletions(found, after, np.array(target, np.int64))
@@ -77,9 +78,8 @@ def measured(logic: Any, rows: Rows, window: int, events: int, share: float | No
     logic.counters()
     spent, batch = 0.0, round(1 / (share or 1)) if best else BATCH
     for lo in range(window, window + events, batch):
-        given = rows.block(lo, min(lo + batch, window + events)) if best else block(lo, min(lo + batch, window + events))
-        if best:
-            given = with_deletions(given, np.empty(0, np.int64), np.empty(0, np.int64))
+        hi = min(lo + batch, window + events)
+        given = with_deletions(rows.block(lo, hi), np.empty(0, np.int64), np.empty(0, np.int64)) if best else block(lo, hi)
         gone = best_of(lo + batch) if best else None
         cpu = time.process_time()
         logic.advance(given, lo + batch)
