@@ -161,12 +161,3 @@ def more_keys_of_board(board: Board, size: int) -> Board:
 def more_output(out: Output, size: int) -> Output:
     """Return the output with room for ``size`` changes and points."""
     return out._replace(**{name: lengthened(getattr(out, name), size) for name in _COLUMNS}) if size > len(out.key) else out
-
-
-def ranges(start: I64, length: I64) -> I64:
-    """Return start[0], start[0] + 1, ..., of each range one after the other."""
-    if not len(start):
-        return NONE
-    before = np.cumsum(length) - length
-    found: I64 = np.repeat(start - before, length) + np.arange(int(length.sum()))
-    return found

@@ -28,6 +28,7 @@ from skyband.operators.groups.layout import layout_of
 from skyband.operators.groups.output import Columns
 from skyband.operators.groups.sessions import in_session, next_ends
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
+from skyband.operators.ranges import ranges
 from skyband.operators.windows import count_of, expiries
 
 
@@ -239,7 +240,7 @@ class GroupsLogic:
         for i, b in enumerate(self.boards):
             heap = b.heap if b.heap.shape[1] >= self.heap_end else arrays.lengthened(b.heap, 2 * self.heap_end)
             old = self.heap_room[short]
-            heap[:, arrays.ranges(start, old)] = heap[:, arrays.ranges(b.start[short], old)]
+            heap[:, ranges(start, old)] = heap[:, ranges(b.start[short], old)]
             b.start[short] = start
             self.boards[i] = b._replace(heap=heap)
         self.heap_room[short] = room

@@ -29,6 +29,6 @@ class ScoredMatches(ScoredMatchesConfiguration):
     def build(self, state: State | None) -> MatchesLogic:
         """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.matches.logic import MatchesLogic
-        from skyband.operators.pair_rows.scored_partners import DELETION_MARKS, ScoredPartnerSearch
+        from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
 
-        return MatchesLogic(self, partial(ScoredPartnerSearch, self, marks=DELETION_MARKS if self.deletes else None), state)
+        return MatchesLogic(self, partial(ScoredPartnerSearch, self), state)

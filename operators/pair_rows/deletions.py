@@ -1,8 +1,7 @@
 """Deletions of objects that are in pairs: which objects an arrival can still pair with, and which deletion ends a pair.
 
-Two attributes of every object of the arena decide it, so kernels of pairs need no code for deletions: ``$seq``, its seq, and ``$until``,
-the seq of the object before which it was deleted (``NEVER`` while it is not). Two objects can pair iff each one's ``$until`` is after the
-other one's ``$seq``.
+Objects have two more attributes: ``$seq``, the object's seq, and ``$until``, the seq of the first object that arrived after its deletion
+(``NEVER`` if it is not deleted). Two objects can pair if and only if the ``$until`` of each is greater than the ``$seq`` of the other.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import numpy as np
 
 from skyband.operators.base import DELETION_TARGET, I64, NEVER, NULL, AnyArray, Arrivals, Column, Ragged
 from skyband.operators.expressions.ast import Attr, Binary, Node
+from skyband.operators.ranges import ranges
+from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.single_rows.tombstones import Tombstones
 
 SEQ: Final = "$seq"
@@ -43,13 +44,13 @@ _SEQ_BITS = 40
 
 
 def no_deletions() -> Deletions:
-    """Return none."""
+    """Return an empty table of deletions."""
     none = np.empty(0, np.int64)
     return Deletions(none, none, none, none)
 
 
 def both_alive() -> list[Node]:
-    """Return the conditions that the older object of a pair (a, b) had not been deleted when the newer one arrived."""
+    """Return the conditions that the older object of a pair (a, b) was not yet deleted when the newer one arrived."""
 
     def of(side: str, name: str) -> Node:
         return Attr(type="int", side=side, name=name)
@@ -60,7 +61,7 @@ def both_alive() -> list[Node]:
 def given_columns(columns: dict[str, Column], deletes: bool) -> tuple[Column, ...]:
     """Return the columns that the host gives to an operator whose kernels read ``columns``."""
     own = tuple(c for c in columns.values() if c.name not in LIFETIME)
-    return (*own, Column(DELETION_TARGET, "int")) if deletes else own
+    return (*own, DELETION_COLUMN) if deletes else own
 
 
 def lifetimes(seq: I64) -> dict[str, I64]:
@@ -94,7 +95,7 @@ def _rows(arrivals: Arrivals, at: I64) -> Arrivals:
 def _some(rows: Ragged, at: I64) -> Ragged:
     length = np.diff(rows.start)[at]
     start = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-    return Ragged(start, rows.values[np.repeat(rows.start[at] - start[:-1], length) + np.arange(start[-1])])
+    return Ragged(start, rows.values[ranges(rows.start[at], length)])
 
 
 def ending(deletions: Deletions, key: I64, older: I64, newer: I64) -> I64:

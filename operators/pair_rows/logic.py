@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from math import isqrt
 from typing import Protocol
 
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.pair_rows.deletions import Deletions
 from skyband.operators.pair_rows.kernels.skyband import stairs
 from skyband.operators.pair_rows.kernels.tables import (
     AT,
@@ -30,6 +32,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Advance,
     Bucket,
     ChangeRows,
+    DeletionRows,
     Pairs,
     Progress,
     Queries,
@@ -39,9 +42,11 @@ from skyband.operators.pair_rows.kernels.tables import (
 )
 from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.pair_rows.windows import Windows, WindowsConfiguration
+from skyband.operators.ranges import ranges
 from skyband.operators.windows import check_window, count_of, micros_of
 
 LONG_AGO: int = -(2**62)
+_NONE: I64 = np.empty(0, np.int64)
 
 
 class PairConfiguration(WindowsConfiguration, Protocol):
@@ -80,6 +85,29 @@ def no_progress(queries: int, keys: int, shown: int) -> Progress:
         shown_score=np.zeros((keys, shown)), shown_older=np.zeros((keys, shown), np.int64), shown_newer=np.zeros((keys, shown), np.int64),
         shown=np.zeros((queries, keys), np.int64),
     )  # fmt: skip
+
+
+def places_of(regions: I64) -> tuple[I64, I64]:
+    """Return (number of the region, place in the arena) of every pair of regions like those of the key table."""
+    length = regions[:, SKYBAND_LENGTH]
+    return np.repeat(np.arange(len(regions)), length), ranges(regions[:, SKYBAND_START], length)
+
+
+def lay_out(regions: I64, number: I64) -> None:
+    """Let the regions stand one after the other without room for more; ``number`` (pairs,): the region of every pair."""
+    length = np.bincount(number, minlength=len(regions))
+    regions[:, SKYBAND_LENGTH] = regions[:, SKYBAND_CAPACITY] = length
+    regions[:, SKYBAND_START] = np.cumsum(length) - length
+
+
+def starts(of_rows: I64, keys: I64) -> I64:
+    """Return where the rows of each of ``keys`` start, and the end; (keys + 1,). ``of_rows``: the key of every row, sorted."""
+    return np.append(np.searchsorted(of_rows, keys), len(of_rows)).astype(np.int64)
+
+
+def deletion_rows(deletions: Deletions, keys: I64) -> DeletionRows:
+    """Return deletions as kernels take them; ``keys`` (sorted) has the keys of all of them."""
+    return DeletionRows(starts(deletions.key, keys), deletions.seq, deletions.before, deletions.time)
 
 
 def sub_batch(k: int) -> int:
@@ -150,24 +178,30 @@ class PairRowsLogic(ABC):
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """See ``Logic.advance``. One kernel call."""
-        wake, table = self.progress.wake, self.windows.keys
-        keys = due = np.flatnonzero(wake.min(axis=0) < until) if wake.size else np.empty(0, np.int64)
-        first_new = table[due, NEXT_SEQ]
+        since, due, mine, firsts = self.until, self._due(until), _NONE, _NONE
         if len(arrivals):
             self._count_unusable(arrivals)
             self._grow(int(arrivals.key[-1]) + 1)
-            keys, first_new = mine, firsts = self.windows.append(arrivals, self.until)
-            if len(due):
-                keys = np.union1d(mine, due)
-                first_new = self.windows.keys[keys, NEXT_SEQ]
-                first_new[np.searchsorted(keys, mine)] = firsts
+            mine, firsts = self.windows.append(arrivals, since)
+        self.until = max(since, until)
+        keys = np.union1d(mine, due) if len(due) else mine
         if not len(keys):
-            self.until = max(self.until, until)
             return Changes.empty(2)
         bucket = Bucket(self.windows.keys, self.windows.objects, self.skybands, self.skybands_end)
-        rows, written, self.skybands, self.skybands_end = self._run(arrivals, bucket, Advance(keys, first_new, self.until, until))
-        self.until = max(self.until, until)
+        advance = self._advance_of(keys, mine, firsts, since, until)
+        rows, written, self.skybands, self.skybands_end = self._run(arrivals, bucket, advance)
         return self._changes(ChangeRows(rows.fields[:written], rows.score[:written]))
+
+    def _due(self, until: Instant) -> I64:
+        """Return the keys with an expiry or a boundary before ``until``."""
+        wake = self.progress.wake
+        return np.flatnonzero(wake.min(axis=0) < until) if wake.size else _NONE
+
+    def _advance_of(self, keys: I64, mine: I64, firsts: I64, since: Instant, until: Instant) -> Advance:
+        """Return the ``Advance`` of ``keys``, of which ``mine`` have arrivals from the seqs ``firsts`` on."""
+        first_new = self.windows.keys[keys, NEXT_SEQ]
+        first_new[np.searchsorted(keys, mine)] = firsts
+        return Advance(keys, first_new, since, until)
 
     def _count_unusable(self, arrivals: Arrivals) -> None:
         """Count the objects no pair can use (with ``between``: those of a side)."""
@@ -209,22 +243,18 @@ class PairRowsLogic(ABC):
     def _alive(self) -> tuple[I64, I64]:
         """Return (key, arena index) of every pair whose older object is alive, by key, older seq descending."""
         table = self.windows.keys
-        length = table[:, SKYBAND_LENGTH]
-        key = np.repeat(np.arange(len(table)), length)
-        at = np.arange(len(key)) - np.repeat(np.cumsum(length) - length, length) + table[key, SKYBAND_START]
+        key, at = places_of(table)
         keep = self.windows.alive(key, self.skybands.older[at], self.configuration.window, self.until)
         return key[keep], at[keep]
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """Return skybands of alive pairs, next seqs, steps, due boundaries and shown lists. O(skyband + keys)."""
         key, at = self._alive()
-        progress, band = self.progress, self.skybands
+        band = self.skybands
         return {
             "until": np.array([self.until], np.int64), "next": self.windows.keys[:, NEXT_SEQ].copy(),
             "sky_key": key, "sky_score": band.score[at], "sky_older": band.older[at], "sky_newer": band.newer[at],
-            "step": progress.step.copy(), "wake": progress.wake.copy(), "due": progress.due.copy(),
-            "shown_score": progress.shown_score.copy(), "shown_older": progress.shown_older.copy(),
-            "shown_newer": progress.shown_newer.copy(), "shown": progress.shown.copy(),
+            **self._saved_progress(),
         }  # fmt: skip
 
     def _restore(self, state: State) -> None:
@@ -232,14 +262,19 @@ class PairRowsLogic(ABC):
         self._grow(len(a["next"]))
         self.windows.restore(state.rows, a["next"], self.until)
         self.until = int(a["until"][0])
-        progress: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Progress._fields, self.progress, strict=True)]
-        self.progress = Progress(*progress)
-        scores, table = np.array(a["sky_score"], np.float64), self.windows.keys
-        table[:, SKYBAND_LENGTH] = np.bincount(np.asarray(a["sky_key"], np.int64), minlength=len(table))
-        table[:, SKYBAND_CAPACITY] = table[:, SKYBAND_LENGTH]
-        table[:, SKYBAND_START] = np.cumsum(table[:, SKYBAND_LENGTH]) - table[:, SKYBAND_LENGTH]
+        self._restore_progress(a)
+        scores = np.array(a["sky_score"], np.float64)
+        lay_out(self.windows.keys, np.asarray(a["sky_key"], np.int64))
         self.skybands = Skyband(scores, np.array(a["sky_older"], np.int64), np.array(a["sky_newer"], np.int64), self._stair(state, scores))
         self.skybands_end = len(scores)
+
+    def _saved_progress(self) -> dict[str, AnyArray]:
+        """Return steps, due boundaries and shown lists as arrays of a checkpoint."""
+        return {name: x.copy() for name, x in self.progress._asdict().items()}
+
+    def _restore_progress(self, arrays: Mapping[str, AnyArray]) -> None:
+        found: list[AnyArray] = [np.array(arrays[name], x.dtype) for name, x in self.progress._asdict().items()]
+        self.progress = Progress(*found)
 
     def _stair(self, state: State, scores: F64) -> F64:
         """Return the staircase of skybands read back."""

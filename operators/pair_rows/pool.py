@@ -7,6 +7,7 @@ import numpy as np
 from skyband.operators.base import CHARACTERS, I64, NULL, TOKENS, AnyArray, Arrivals, Ragged
 from skyband.operators.pair_rows.kernels.tables import FIRST_STORED, NEXT_SEQ, REGION_START, Objects
 from skyband.operators.pair_rows.nulls import present
+from skyband.operators.ranges import ranges
 
 
 class Pool:
@@ -42,7 +43,7 @@ class Pool:
             values, length = values[np.repeat(there, length)], length[there]
         at = self.end + np.cumsum(length + 1) - (length + 1)
         self.values[at] = length
-        self.values[np.repeat(at + 1 - (np.cumsum(length) - length), length) + np.arange(len(values))] = values
+        self.values[ranges(at + 1, length)] = values
         self.end += len(length) + len(values)
         offsets = np.full(len(there), NULL)
         offsets[there] = at
@@ -51,7 +52,7 @@ class Pool:
     def _rebuild(self, more: int, keys: I64, objects: Objects) -> None:
         """Move what objects of the arena have to a pool with room for as much again, and for ``more`` values. O(values alive)."""
         stored = keys[:, NEXT_SEQ] - keys[:, FIRST_STORED]
-        position = np.arange(int(stored.sum())) + np.repeat(keys[:, REGION_START] - (np.cumsum(stored) - stored), stored)
+        position = ranges(keys[:, REGION_START], stored)
         parts: list[AnyArray] = []
         end = 0
         for row in self.rows.values():
@@ -59,7 +60,7 @@ class Pool:
             known = at != NULL
             size = self.values[at[known]] + 1
             first = np.cumsum(size) - size
-            parts.append(self.values[np.repeat(at[known] - first, size) + np.arange(int(size.sum()))])
+            parts.append(self.values[ranges(at[known], size)])
             objects.integers[row, position[known]] = end + first
             end += len(parts[-1])
         self.values = np.empty(max(256, 2 * (end + more)), np.int64)

@@ -52,6 +52,8 @@ class ScoredPartnerSearch(PartnerSearch):
 
     def __init__(self, configuration: ScoredPairs, queries: Sequence[PartnerQuery], marks: Marks | None = None) -> None:
         places = sum(min(q.k, configuration.window.count or q.k) for q in queries)
+        if marks is None and configuration.deletes:
+            marks = DELETION_MARKS
         super().__init__(configuration, queries, max(1, min(SUB_BATCH, HEAP_PLACES // max(1, places))), marks)
         self.configuration = configuration
         self.zones = ZoneMaps(configuration)

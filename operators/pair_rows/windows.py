@@ -21,6 +21,7 @@ from skyband.operators.pair_rows.kernels.tables import (
 )
 from skyband.operators.pair_rows.pool import Pool
 from skyband.operators.pair_rows.queries import Between
+from skyband.operators.ranges import ranges
 from skyband.operators.windows import count_of, micros_of
 
 
@@ -55,7 +56,7 @@ class WindowsConfiguration(Protocol):
 class Marks(NamedTuple):
     """Names of attributes of objects that kernels of a score do not read. New objects have inf and ``NEVER``.
 
-    Where objects can be deleted, and the kernel does not know, ``UNTIL`` is the last.
+    Where objects can be deleted and the kernel does not read ``UNTIL``, it is the last of ``integers``.
     """
 
     floats: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ class Windows:
         self.objects, self.end = no_objects(len(self.float_names), len(self.int_names)), 0
         self.pool = Pool(self.int_names)
         self.until_row = self.int_names.index(UNTIL) if UNTIL in self.int_names else -1
-        """The attribute that says until when an object can be in pairs; -1: nothing is ever deleted."""
+        """The row of ``UNTIL`` in ``Objects.integers``, or -1 if no objects can be deleted."""
 
     def sides(self, configuration: WindowsConfiguration) -> tuple[int, int, int]:
         """Return ``side_row``, ``code_a`` and ``code_b`` of ``Settings``."""
@@ -131,10 +132,23 @@ class Windows:
             self.keys[~stored, column] = next_seq[~stored]
 
     def delete(self, key: I64, seq: I64, before: I64 | int) -> None:
-        """Mark objects as deleted for those that arrive from the seqs ``before`` on; objects that are not stored are passed over."""
+        """Mark objects as deleted for those that arrive from the seqs ``before`` on."""
+        self.set_integers(self.until_row, key, seq, before)
+
+    def set_integers(self, row: int, key: I64, seq: I64, values: I64 | int) -> None:
+        """Set an attribute of objects; objects that are not stored are left out."""
         stored = seq >= self.keys[key, FIRST_STORED]
-        at = (seq - self.keys[key, FIRST_STORED] + self.keys[key, REGION_START])[stored]
-        self.objects.integers[self.until_row, at] = before if isinstance(before, int) else before[stored]
+        self.objects.integers[row, self.positions(key[stored], seq[stored])] = values if isinstance(values, int) else values[stored]
+
+    def positions(self, key: I64, seq: I64) -> I64:
+        """Return the positions of stored objects in the arena."""
+        found: I64 = seq - self.keys[key, FIRST_STORED] + self.keys[key, REGION_START]
+        return found
+
+    def stored(self) -> tuple[I64, I64]:
+        """Return (key, position in the arena) of all stored objects. O(objects)."""
+        first, length = self.keys[:, REGION_START], self.keys[:, NEXT_SEQ] - self.keys[:, FIRST_STORED]
+        return np.repeat(np.arange(len(self.keys)), length), ranges(first, length)
 
     def alive(self, key: I64, seq: I64, window: Window, until: Instant) -> AnyArray:
         """Return which objects (key, seq) are alive in ``window`` when everything before ``until`` is done."""
@@ -147,5 +161,5 @@ class Windows:
 
     def times(self, key: I64, seq: I64) -> I64:
         """Return the times of stored objects."""
-        found: I64 = self.objects.times[seq - self.keys[key, FIRST_STORED] + self.keys[key, REGION_START]]
+        found: I64 = self.objects.times[self.positions(key, seq)]
         return found

@@ -77,7 +77,7 @@ class SetsConfiguration(PairsOfSides):
 
     @property
     def condition(self) -> Node | None:
-        """What a pair must meet besides being similar: ``where``, the sides, and that none of the two was deleted."""
+        """What a pair must meet besides being similar: ``where``, the sides, and that neither object was deleted."""
         return all_of([*self.conditions(self.where), *(both_alive() if self.deletes else [])])
 
     @cached_property
@@ -88,7 +88,7 @@ class SetsConfiguration(PairsOfSides):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The tokens, the attributes of the condition, and deletions."""
+        """The tokens, the attributes of the condition, and the deletions' targets."""
         found = {c.name: c for n in (self.condition,) if n is not None for c in read_columns(n)}
         return given_columns({self.tokens: Column(self.tokens, "tokens"), **found}, self.deletes)
 

@@ -18,6 +18,6 @@ class ThresholdPairs(ThresholdPairsConfiguration):
     def build(self, state: State | None) -> AllPairsLogic:
         """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.pair_rows.all_pairs import AllPairsLogic
-        from skyband.operators.pair_rows.scored_partners import DELETION_MARKS, ScoredPartnerSearch
+        from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
 
-        return AllPairsLogic(self, partial(ScoredPartnerSearch, self, marks=DELETION_MARKS if self.deletes else None), state)
+        return AllPairsLogic(self, partial(ScoredPartnerSearch, self), state)

@@ -18,6 +18,11 @@ TOPK_PAIRS: Final = StateKeys(
 )
 """The positions of keys in the checkpoint of a K-skyband, or of reserves where rows can be deleted."""
 
+SPARE: Final[tuple[int, int]] = (3, 32)
+"""A reserve that is filled again gets K pairs and 3K + 32 spare ones."""
+MOST: Final = 4
+"""A reserve holds at most 4 times as many pairs."""
+
 
 @dataclass(frozen=True)
 class TopKPairsConfiguration(ScoredPairs):

@@ -30,8 +30,8 @@ def reported(question: Question) -> Found | None:
     alive = 0 if query.window.micros is None else int(np.searchsorted(time, question.at - query.window.micros, side="right"))
     found: Found = []
     compare = comparing(question)
+    # The seq of the first object that came after each object's deletion.
     seen_until = np.full(len(question.data.every.time), NEVER)
-    """The seq of the first object that came after the object's deletion."""
     for _, before, seq in question.data.every.deletions:
         seen_until[seq] = before
     for x in range(first, end):

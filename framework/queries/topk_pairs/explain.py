@@ -10,6 +10,7 @@ from skyband.framework.plan.explain_parts import assumed_rows, format_bytes, per
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.framework.queries.scored_pairs.scored_pairs_type import facts_of_scored_pairs
 from skyband.operators.pair_rows.capped.limits import limits_of
+from skyband.operators.topk_pairs.configuration import MOST, SPARE
 
 
 def facts(node: OperatorNode) -> list[tuple[str, str]]:
@@ -50,9 +51,10 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
 def _size_with_deletions(plan: Plan, node: OperatorNode, rows: float) -> list[str]:
     """The size of the state where rows can be deleted, and what a row costs."""
     op: Any = node.operator
-    windows, most = len({q.window.within(op.window) for q in op.queries}), 4 * (4 * node.k + 32)
+    windows, least = len({q.window.within(op.window) for q in op.queries}), (1 + SPARE[0]) * node.k + SPARE[1]
+    most = MOST * least
     size = windows * (24 * min(most, rows * (rows - 1) / 2) + 16 * rows) + 16 * rows
-    said = f"the best alive pairs ({most // 4:,.0f} to {most:,.0f}) of {counted(windows, 'window')}, and a bound for every row"
+    said = f"the best alive pairs ({least:,} to {most:,}) of {counted(windows, 'window')}, and a bound for every row"
     return [
         f"    pairs     {said}; {format_bytes(size)} at N = {counted(round(rows), 'row')}{per_key(plan)}",
         "    price     a row costs 3 to 5 times as much as without deletes (with a cap, up to twice); a deletion costs little",

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import I64, AnyArray
+from skyband.operators.base import F64, I64, AnyArray
 from skyband.operators.jit import inner, jit, maker
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_STORED,
+    IS_A,
+    IS_B,
+    IS_NEITHER,
     NEXT_SEQ,
     REGION_CAPACITY,
     REGION_START,
     History,
     Objects,
+    Settings,
     history_of,
 )
 
@@ -41,6 +45,24 @@ def alive_from(history: History, upto: int, instant: int, count: int, micros: in
     if first < upto:
         first = first_after(history.times, first - first_stored, upto - first_stored, instant - micros) + first_stored
     return first
+
+
+@inner
+def side_of(settings: Settings, objects: Objects, position: int) -> int:
+    """Return the side of the object at a position of the arena: IS_B if the state has no sides."""
+    if settings.side_row < 0:
+        return IS_B
+    code = objects.integers[settings.side_row, position]
+    return IS_B if code == settings.code_b else (IS_A if code == settings.code_a else IS_NEITHER)
+
+
+@inner
+def copy_attributes(objects: Objects, position: int, floats: F64, integers: I64) -> None:
+    """Copy the first attributes of the object at a position of the arena, as many as there is room for."""
+    for row in range(len(floats)):
+        floats[row] = objects.floats[row, position]
+    for row in range(len(integers)):
+        integers[row] = objects.integers[row, position]
 
 
 @inner

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, PROMOTED
+from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, PROMOTED
 from skyband.operators.jit import inner, maker
 from skyband.operators.pair_rows.kernels.lists import ranks_before
 from skyband.operators.pair_rows.kernels.tables import (
@@ -41,6 +41,8 @@ class Event(NamedTuple):
     """int64: seq of the object that arrives, or -1."""
     boundary: bool
     """Whether it is one, and the changes net ones since the last."""
+    deleted: int
+    """int64: seq of the object that is deleted, or -1."""
 
 
 @maker
@@ -77,6 +79,14 @@ def first_not_before(pairs: Pairs, start: int, length: int, score: float, older:
 
 
 @inner
+def cause_of_leaving(event: Event, older: int, newer: int) -> int:
+    """Return why a pair leaves a list."""
+    if older == event.deleted or newer >> 1 == event.deleted:
+        return DELETE
+    return EXPIRY if older < event.first_alive else DISPLACED
+
+
+@inner
 def difference(rows: ChangeRows, written: int, event: Event, before: Pairs, length_before: int, after: Pairs, length: int) -> int:
     """Write the net difference from list ``before`` to list ``after``; returns the next free row. O(both lengths).
 
@@ -87,7 +97,7 @@ def difference(rows: ChangeRows, written: int, event: Event, before: Pairs, leng
         j = first_not_before(after, j, length, before.score[i], before.older[i], before.newer[i])
         if j < length and after.older[j] == before.older[i] and after.newer[j] == before.newer[i]:
             continue
-        put(rows, written, event, position, -1, EXPIRY if before.older[i] < event.first_alive else DISPLACED, before, i)
+        put(rows, written, event, position, -1, cause_of_leaving(event, before.older[i], before.newer[i]), before, i)
         position += 1
         written += 1
     j = 0

@@ -124,6 +124,13 @@ def oldest(olders: I64, length: int) -> int:
 
 
 @inner
+def copy_pairs(source: Pairs, length: int, target: Pairs) -> None:
+    """Copy the first ``length`` pairs."""
+    for i in range(length):
+        target.score[i], target.older[i], target.newer[i] = source.score[i], source.older[i], source.newer[i]
+
+
+@inner
 def enough(queries: Queries, lists: Lists) -> bool:
     """Return True if every list that is ``partial`` has all its pairs."""
     missing = 0

@@ -12,8 +12,9 @@ import numpy as np
 from skyband.operators.base import I64, NEVER
 from skyband.operators.jit import inner
 from skyband.operators.pair_rows.kernels.arena import alive_from, first_after
+from skyband.operators.pair_rows.kernels.boundaries import note_due, show, shown_list
 from skyband.operators.pair_rows.kernels.changes import Event, difference
-from skyband.operators.pair_rows.kernels.lists import arrive, drop_expired, oldest, select
+from skyband.operators.pair_rows.kernels.lists import arrive, copy_pairs, drop_expired, oldest, select
 from skyband.operators.pair_rows.kernels.tables import (
     REFILLS,
     SHORT,
@@ -39,13 +40,6 @@ class Moment(NamedTuple):
     """int64: the event's instant, or the batch's limit if there is none."""
     expires: bool
     """Whether the event is an expiry by time; otherwise it is the arrival."""
-
-
-@inner
-def copy_pairs(source: Pairs, length: int, target: Pairs) -> None:
-    """Copy the first ``length`` pairs."""
-    for i in range(length):
-        target.score[i], target.older[i], target.newer[i] = source.score[i], source.older[i], source.newer[i]
 
 
 @inner
@@ -88,8 +82,7 @@ def report(query: int, key: int, every: int, at: int, written: int, end: int, pr
     if end == written:
         return written
     if every > 0:
-        if progress.due[query, key] == NEVER:
-            progress.due[query, key] = -((-at) // every) * every
+        note_due(query, key, every, at, progress)
         return written
     progress.step[query, key] += 1
     return end
@@ -106,21 +99,13 @@ def write_boundary(
     """
     edge = progress.due[query, key]
     progress.due[query, key] = NEVER
-    k, start = queries.k[query], queries.shown_start[query]
     first_stored = history.first_stored
     upto = first_after(history.times, 0, newest - first_stored, edge) + first_stored
     first_alive = alive_from(history, upto, edge, queries.window_count[query], queries.window_micros[query])
-    shown = Pairs(
-        progress.shown_score[key, start : start + k],
-        progress.shown_older[key, start : start + k],
-        progress.shown_newer[key, start : start + k],
-    )
-    event = Event(query, key, edge, progress.step[query, key] + 1, first_alive, -1, True)
+    shown = shown_list(query, key, queries, progress)
+    event = Event(query, key, edge, progress.step[query, key] + 1, first_alive, -1, True, -1)
     end = difference(rows, written, event, shown, progress.shown[query, key], best, length)
-    if end > written:
-        progress.step[query, key] += 1
-    copy_pairs(best, length, shown)
-    progress.shown[query, key] = length
+    show(event, best, length, end > written, shown, progress)
     return end
 
 
@@ -172,7 +157,7 @@ def replay(
             length = arrive(best, length, whole, worst, first_alive, next_in, sources)
         work[SHORT] += length < k and queries.partial[query] == 1
         whole = whole and length < room
-        event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False)
+        event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False, -1)
         end = difference(rows, written, event, before, length_before, best, min(length, k))
         written = report(query, key, every, at, written, end, progress)
     lists.length[query], lists.whole[query] = length, 1 if whole else 0

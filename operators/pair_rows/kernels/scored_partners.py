@@ -178,7 +178,7 @@ def put(partners: Partners, row: int, query: int, key: int, older: int, newer: i
 
 @inner
 def sees(seen_until: I64, position: int, seq: int) -> bool:
-    """Return True if an arrival of ``seq`` sees the object at a position of the arena: it has not been deleted before."""
+    """Return True unless the object at a position of the arena was deleted before the arrival of ``seq``."""
     return bool(len(seen_until) == 0 or seen_until[position] > seq)
 
 
@@ -189,7 +189,7 @@ def take_range(
 ) -> int:  # fmt: skip
     """Give arrival i's ``scores`` with the partners first..upto - 1 to every query: into heaps, or as rows; return how many are written.
 
-    ``seen_until``: the row of the arena for deleted objects, or (0,).
+    ``seen_until``: the row ``deletions.UNTIL`` of the arena, or (0,) if no objects can be deleted.
     """
     seq = batch.first_seq + i
     for q in range(len(queries.k)):

@@ -8,8 +8,9 @@ import numpy as np
 
 from skyband.operators.base import I64
 from skyband.operators.jit import inner, maker
+from skyband.operators.pair_rows.kernels.arena import copy_attributes, side_of
+from skyband.operators.pair_rows.kernels.boundaries import note_wake
 from skyband.operators.pair_rows.kernels.changes import ensure_capacity
-from skyband.operators.pair_rows.kernels.lists import oldest
 from skyband.operators.pair_rows.kernels.replay import replay
 from skyband.operators.pair_rows.kernels.skyband import merge, store
 from skyband.operators.pair_rows.kernels.tables import (
@@ -17,8 +18,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_STORED,
     IS_A,
-    IS_B,
-    IS_NEITHER,
     NEXT_SEQ,
     REGION_START,
     SKYBAND_LENGTH,
@@ -39,7 +38,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     next_batch,
     own_scores,
 )
-from skyband.operators.windows import UNBOUNDED
 
 
 class ChangeBuffer(NamedTuple):
@@ -86,7 +84,7 @@ def new_scratch(settings: Settings) -> Scratch:
 def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, objects: Objects, batch: SubBatch) -> int:
     """Put the key's next ``size`` arrivals, from ``first_seq`` on, into the arrays of ``batch``; returns the first seq alive after them."""
     offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
-    times, floats, integers = objects.times, objects.floats, objects.integers
+    times = objects.times
     first_alive = int(keys[key, FIRST_ALIVE])
     for i in range(size):
         seq = first_seq + i
@@ -95,15 +93,9 @@ def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, o
         while first_alive < seq and times[first_alive + offset] <= times[position] - settings.window_micros:
             first_alive += 1
         batch.first_partner[i] = first_alive
-        for row in range(batch.floats.shape[1]):
-            batch.floats[i, row] = floats[row, position]
-        for row in range(batch.integers.shape[1]):
-            batch.integers[i, row] = integers[row, position]
-        batch.newer[i] = 2 * seq
-        if settings.side_row >= 0:
-            code = integers[settings.side_row, position]
-            batch.side[i] = IS_B if code == settings.code_b else (IS_A if code == settings.code_a else IS_NEITHER)
-            batch.newer[i] += 1 if code == settings.code_a else 0
+        copy_attributes(objects, position, batch.floats[i], batch.integers[i])
+        batch.side[i] = side_of(settings, objects, position)
+        batch.newer[i] = 2 * seq + (1 if batch.side[i] == IS_A else 0)
     return first_alive
 
 
@@ -173,9 +165,5 @@ def merge_sub_batch(
 def wake_times(key: int, queries: Queries, history: History, lists: Lists, progress: Progress) -> None:
     """Note the next expiry by time of a list's member, or the next boundary with changes, whichever is earlier."""
     for query in range(len(queries.k)):
-        wake = progress.due[query, key]
-        length, start = min(lists.length[query], queries.k[query]), queries.list_start[query]
-        if queries.window_micros[query] < UNBOUNDED and length > 0:
-            first_out = oldest(lists.best.older[start : start + length], length)
-            wake = min(wake, history.times[first_out - history.first_stored] + queries.window_micros[query])
-        progress.wake[query, key] = wake
+        length, olders = min(lists.length[query], queries.k[query]), lists.best.older[queries.list_start[query] :]
+        note_wake(query, key, queries.window_micros[query], olders, length, history, progress)

@@ -180,6 +180,19 @@ class Advance(NamedTuple):
     """int64: microseconds."""
 
 
+class DeletionRows(NamedTuple):
+    """The deletions of an ``Advance``, in order within each key. (n,), except ``start``."""
+
+    start: I64
+    """int64 (m + 1,): where those of each of ``Advance.keys`` start."""
+    seq: I64
+    """int64: the deleted object."""
+    before: I64
+    """int64: the seq of the key's next object."""
+    time: I64
+    """int64: microseconds."""
+
+
 class SubBatch(NamedTuple):
     """Arrivals of one key taken together; rows from ``size`` on are unused."""
 

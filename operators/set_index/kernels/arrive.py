@@ -1,4 +1,4 @@
-"""Groups and sides of arriving sets, and rebuilding the index from rows after a restore."""
+"""Groups of arriving sets, and rebuilding the index from rows after a restore."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import numpy as np
 
 from skyband.operators.base import I64
 from skyband.operators.jit import inner, jit
-from skyband.operators.pair_rows.kernels.arena import first_after
+from skyband.operators.pair_rows.kernels.arena import first_after, side_of
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_STORED,
-    IS_A,
-    IS_B,
     IS_NEITHER,
     NEXT_SEQ,
     REGION_START,
@@ -21,15 +19,6 @@ from skyband.operators.pair_rows.kernels.tables import (
 )
 from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup
-
-
-@inner
-def side_of(settings: Settings, objects: Objects, position: int) -> int:
-    """Return the side of the object at a position of the arena: IS_B if the state has no sides."""
-    if settings.side_row < 0:
-        return IS_B
-    code = objects.integers[settings.side_row, position]
-    return IS_B if code == settings.code_b else (IS_A if code == settings.code_a else IS_NEITHER)
 
 
 @inner

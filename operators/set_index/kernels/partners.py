@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NEVER
-from skyband.operators.jit import inner
+from skyband.operators.base import I64, NEVER
+from skyband.operators.pair_rows.kernels.arena import copy_attributes, side_of
 from skyband.operators.pair_rows.kernels.partners import (
     KEY,
     NEWER,
@@ -32,19 +32,10 @@ from skyband.operators.pair_rows.kernels.tables import (
     Objects,
     Settings,
 )
-from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group, side_of
+from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group
 from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
 from skyband.operators.set_index.kernels.probe import PairCondition, ProbingSet, probe
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup, new_staircase
-
-
-@inner
-def copy_attributes(objects: Objects, position: int, floats: F64, integers: I64) -> None:
-    """Copy the attributes of the object at a position of the arena."""
-    for row in range(len(floats)):
-        floats[row] = objects.floats[row, position]
-    for row in range(len(integers)):
-        integers[row] = objects.integers[row, position]
 
 
 def find_partners(

@@ -11,37 +11,34 @@ import numpy as np
 from skyband.operators import jit
 from skyband.operators.base import F64, I64, NEVER, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.expressions.compile import bound_type, count_type, score_type
-from skyband.operators.pair_rows.deletions import UNTIL, Deletions
+from skyband.operators.pair_rows.deletions import UNTIL
 from skyband.operators.pair_rows.kernels.partners import PartnerQueries
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_STORED,
     KEY_COLUMNS,
     NEXT_SEQ,
     REGION_START,
-    SKYBAND_CAPACITY,
-    SKYBAND_LENGTH,
-    SKYBAND_START,
     Advance,
     Bucket,
     ChangeRows,
-    Progress,
+    DeletionRows,
     Settings,
     Skyband,
 )
-from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
+from skyband.operators.pair_rows.logic import PairRowsLogic, deletion_rows, lay_out, no_progress, no_queries, no_skyband, places_of, starts
 from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
 from skyband.operators.pair_rows.search import Pairs as FoundPairs
 from skyband.operators.pair_rows.search import PartnerQuery
 from skyband.operators.pair_rows.windows import Marks, Windows, no_objects
-from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
+from skyband.operators.topk_pairs.configuration import MOST, SPARE, TopKPairsConfiguration
 from skyband.operators.topk_pairs.deletes.kernels.replay import drive
-from skyband.operators.topk_pairs.deletes.kernels.tables import Deleted, Found, Layout, Reserves
+from skyband.operators.topk_pairs.deletes.kernels.tables import Found, Layout, Reserves
 from skyband.operators.windows import check_window
 
 PARTNERS: Final = 4
-"""The best older partners that are found of every arrival: seldom are more of them in the reserve."""
-SPARE, MOST = (3, 32), 4
-"""A reserve that is filled again has so many times K pairs, and so many, more than it needs; it holds so many times as many at the most."""
+"""The number of best older partners that are found for every arrival. More than these are seldom in the reserve."""
+DELETION_ROW: Final = -2
+"""The row of ``Objects.integers`` with the number of an object's deletion (``Layout.integer_row``)."""
 
 
 @cache
@@ -52,7 +49,7 @@ def driver() -> Callable[..., Any]:
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    deleted, found = Deleted(none, none, none, none), Found(none, none, none, none, np.empty(0))
+    deleted, found = DeletionRows(none, none, none, none), Found(none, none, none, none, np.empty(0))
     tables = (
         Settings(0, 0, 0, 0, 0, 0, 0), Layout(0, 0, 0, 0, 0, 0, 0), PartnerQueries(none, none, none, np.empty(0)), no_queries(),
         np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_reserves(0), no_progress(0, 0, 0), np.empty((0, 0), np.int64),
@@ -64,7 +61,7 @@ def driver() -> Callable[..., Any]:
 
 
 def no_reserves(number: int) -> Reserves:
-    """Return so many reserves without pairs: of each, there are no more behind the floor."""
+    """Return reserves without pairs, and without pairs behind their floors."""
     return Reserves(
         np.zeros((number, KEY_COLUMNS), np.int64), np.full(number, np.inf), np.full((number, 2), -1), np.empty(0, np.int64),
         no_skyband(), 0,
@@ -72,7 +69,7 @@ def no_reserves(number: int) -> Reserves:
 
 
 class ReserveLogic(PairRowsLogic):
-    """About N vectorised scores per arrival; a deletion costs as much for each object whose other pairs may have become good enough."""
+    """About N vectorised scores per arrival, and after deletions for each object whose other pairs may have become good enough."""
 
     def __init__(self, configuration: TopKPairsConfiguration, max_per_object: int, state: State | None) -> None:
         self.scored, self.max_per_object = configuration, max_per_object
@@ -96,7 +93,7 @@ class ReserveLogic(PairRowsLogic):
         return self.search.windows
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        raise NotImplementedError("there is no skyband")
+        raise NotImplementedError("a logic with reserves has no skyband")
 
     def _grow(self, keys: int) -> None:
         more = max(0, keys - len(self.windows.keys))
@@ -111,9 +108,8 @@ class ReserveLogic(PairRowsLogic):
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """See ``Logic.advance``. A search for the best partners of every arrival, then one kernel call for all events."""
-        wake, since = self.progress.wake, self.until
-        self.until = max(self.until, until)
-        due = np.flatnonzero(wake.min(axis=0) < until) if wake.size else np.empty(0, np.int64)
+        since, due = self.until, self._due(until)
+        self.until = max(since, until)
         if not len(arrivals) and not len(due):
             return Changes.empty(2)
         if len(arrivals):
@@ -127,30 +123,21 @@ class ReserveLogic(PairRowsLogic):
             none = np.empty(0, np.int64)
             mine, firsts, found = none, none, FoundPairs(none, none, none, none, np.empty(0))
         keys = np.unique(np.concatenate([mine, deletions.key, due]))
-        first_new = self.windows.keys[keys, NEXT_SEQ]
-        first_new[np.searchsorted(keys, mine)] = firsts
-        self._number(deletions, np.arange(len(deletions.key)))
+        advance = self._advance_of(keys, mine, firsts, since, until)
+        self.windows.set_integers(DELETION_ROW, deletions.key, deletions.seq, np.arange(len(deletions.key)))
         rows, written, pairs, end = driver()(
             *self.scored.functions(False), self.settings, self.layout, self.search.queries, self.queries, self.windows.keys,
-            self.windows.objects, self.reserves, self.progress, self.gone, Advance(keys, first_new, since, until),
-            Deleted(_starts(deletions.key, keys), deletions.seq, deletions.time, deletions.before),
-            Found(_starts(found.key, keys), found.query, found.older, found.newer, found.score), self.work,
+            self.windows.objects, self.reserves, self.progress, self.gone, advance, deletion_rows(deletions, keys),
+            Found(starts(found.key, keys), found.query, found.older, found.newer, found.score), self.work,
         )  # fmt: skip
         self.reserves = self.reserves._replace(pairs=pairs, end=end)
-        self._number(deletions, np.full(len(deletions.key), -1))
+        self.windows.set_integers(DELETION_ROW, deletions.key, deletions.seq, -1)
         return self._changes(ChangeRows(rows.fields[:written], rows.score[:written]))
-
-    def _number(self, deletions: Deletions, number: I64) -> None:
-        """Note at the deleted objects which deletion it is."""
-        table = self.windows.keys
-        stored = deletions.seq >= table[deletions.key, FIRST_STORED]
-        key, seq = deletions.key[stored], deletions.seq[stored]
-        self.windows.objects.integers[-2, seq - table[key, FIRST_STORED] + table[key, REGION_START]] = number[stored]
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """Return the reserves, next seqs, steps, due boundaries, shown lists and deletions. Bounds are found again when they are needed."""
         number, at = self._pairs()
-        pairs, progress = self.reserves.pairs, self.progress
+        pairs = self.reserves.pairs
         windows = self.layout.reserves
         return {
             "until": np.array([self.until], np.int64), "next": self.windows.keys[:, NEXT_SEQ].copy(),
@@ -158,17 +145,14 @@ class ReserveLogic(PairRowsLogic):
             "sky_newer": pairs.newer[at], "floor_score": self.reserves.floor_score.reshape(-1, windows).copy(),
             "floor_older": self.reserves.floor_pair[:, 0].reshape(-1, windows).copy(),
             "floor_newer": self.reserves.floor_pair[:, 1].reshape(-1, windows).copy(),
-            **{name: x.copy() for name, x in progress._asdict().items()},
-            "gone": self.gone.copy(),
+            **self._saved_progress(), "gone": self.gone.copy(),
             **self.search.saved(self.until),
         }  # fmt: skip
 
     def _pairs(self) -> tuple[I64, I64]:
         """Return (number of the reserve, place in the arena) of every pair whose older object is alive."""
-        regions, windows = self.reserves.regions, self.layout.reserves
-        length = regions[:, SKYBAND_LENGTH]
-        number = np.repeat(np.arange(len(regions)), length)
-        at = np.arange(len(number)) - np.repeat(np.cumsum(length) - length, length) + regions[number, SKYBAND_START]
+        windows = self.layout.reserves
+        number, at = places_of(self.reserves.regions)
         alive = self.windows.alive(number // windows, self.reserves.pairs.older[at], self.configuration.window, self.until)
         return number[alive], at[alive]
 
@@ -176,18 +160,17 @@ class ReserveLogic(PairRowsLogic):
         a = state.arrays
         self._grow(len(a["next"]))
         self.search.restore(state.rows, a, self.until)
-        self._number_restored()
+        _, at = self.windows.stored()
+        integers = self.windows.objects.integers
+        integers[DELETION_ROW, at[integers[self.windows.until_row, at] < NEVER]] = -1
         self.until = int(a["until"][0])
-        progress: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Progress._fields, self.progress, strict=True)]
-        self.progress = Progress(*progress)
+        self._restore_progress(a)
         self.gone = np.array(a["gone"], np.int64)
         number = np.asarray(a["sky_key"], np.int64) * self.layout.reserves + np.asarray(a["sky_window"], np.int64)
         order = np.argsort(number, kind="stable")
         score = np.asarray(a["sky_score"], np.float64)[order]
         older, newer = (np.asarray(a[name], np.int64)[order] for name in ("sky_older", "sky_newer"))
-        regions = self.reserves.regions
-        regions[:, SKYBAND_LENGTH] = regions[:, SKYBAND_CAPACITY] = np.bincount(number, minlength=len(regions))
-        regions[:, SKYBAND_START] = np.cumsum(regions[:, SKYBAND_LENGTH]) - regions[:, SKYBAND_LENGTH]
+        lay_out(self.reserves.regions, number)
         floors = np.stack([np.asarray(a[name], np.int64).ravel() for name in ("floor_older", "floor_newer")], axis=1)
         self.reserves = self.reserves._replace(
             floor_score=np.array(a["floor_score"], np.float64).ravel(), floor_pair=np.ascontiguousarray(floors),
@@ -195,22 +178,9 @@ class ReserveLogic(PairRowsLogic):
         )  # fmt: skip
         self._bound_restored()
 
-    def _stored(self) -> tuple[I64, I64]:
-        """Return (key, place in the arena) of every stored object."""
-        table = self.windows.keys
-        stored = table[:, NEXT_SEQ] - table[:, FIRST_STORED]
-        key = np.repeat(np.arange(len(table)), stored)
-        return key, np.arange(len(key)) - np.repeat(np.cumsum(stored) - stored, stored) + table[key, REGION_START]
-
-    def _number_restored(self) -> None:
-        """Note at the objects that were deleted in the past that this has happened."""
-        _, at = self._stored()
-        integers = self.windows.objects.integers
-        integers[-2, at[integers[-1, at] < NEVER]] = -1
-
     def _bound_restored(self) -> None:
         """Bound the pairs of all objects by the floors."""
-        key, at = self._stored()
+        key, at = self.windows.stored()
         for w in range(self.layout.reserves):
             number = key * self.layout.reserves + w
             self.windows.objects.floats[self.layout.float_row + w, at] = self.reserves.floor_score[number]
@@ -244,12 +214,12 @@ class ReserveLogic(PairRowsLogic):
         offset = int(table[key, REGION_START] - table[key, FIRST_STORED])
         seqs = np.arange(table[key, FIRST_STORED], table[key, NEXT_SEQ])
         seqs = seqs[self.windows.alive(np.full(len(seqs), key), seqs, window, self.until)]
-        seqs = seqs[self.windows.objects.integers[-1, seqs + offset] == NEVER]
+        seqs = seqs[self.windows.objects.integers[self.windows.until_row, seqs + offset] == NEVER]
         _, as_a, _, as_b, *_ = self.scored.functions(False)
         found = []
         for x in seqs.tolist():
             code = objects.integers[settings.side_row, x + offset] if settings.side_row >= 0 else settings.code_b
-            if len(seqs) and seqs[0] < x and code in (settings.code_a, settings.code_b):
+            if seqs[0] < x and code in (settings.code_a, settings.code_b):
                 is_a, first = settings.side_row >= 0 and code == settings.code_a, int(seqs[0])
                 scores = np.empty(x - first)
                 own = (np.ascontiguousarray(part[:, x + offset]) for part in (objects.floats, objects.integers))
@@ -273,8 +243,3 @@ class ReserveLogic(PairRowsLogic):
             "scored": found["scored"] + own["scored"], "skipped": found["skipped"], "candidates": found["candidates"],
             "rescans": own["candidates"], "refills": own["refills"],
         }  # fmt: skip
-
-
-def _starts(of_rows: I64, keys: I64) -> I64:
-    """Return where the rows of every key start, and the end; (keys + 1,)."""
-    return np.append(np.searchsorted(of_rows, keys), len(of_rows)).astype(np.int64)

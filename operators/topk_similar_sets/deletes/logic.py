@@ -12,21 +12,22 @@ from skyband.operators import jit
 from skyband.operators.base import I64, NEVER, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.expressions.compile import score_type
 from skyband.operators.pair_rows.deletions import Deletions, loaded, no_deletions, saved, split
-from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, NEXT_SEQ, Advance, ChangeRows, Pairs, Progress, Queries, Settings
-from skyband.operators.pair_rows.logic import no_progress, no_queries
+from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, NEXT_SEQ, Advance, ChangeRows, DeletionRows, Pairs, Queries, Settings
+from skyband.operators.pair_rows.logic import deletion_rows, no_progress, no_queries
 from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.ranges import ranges
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Tokens, new_index
 from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
 from skyband.operators.topk_similar_sets.deletes.kernels.best import Best
-from skyband.operators.topk_similar_sets.deletes.kernels.driver import DeletionRows, drive
+from skyband.operators.topk_similar_sets.deletes.kernels.driver import drive
 from skyband.operators.topk_similar_sets.deletes.kernels.join import JoinedWindow, join_window
 from skyband.operators.topk_similar_sets.deletes.kernels.report import Results
 from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 from skyband.operators.windows import check_window, count_of
 
 PLACES: tuple[int, int] = (4, 16)
-"""A list of k pairs has room for 4k + 16; it is cut to half of that when it is full, and filled to half when it is short."""
+"""The list of a query has 4k + 16 places. A full list is cut to half of them, and a list with fewer than k pairs is filled to half."""
 
 _NONE = np.empty(0, np.int64)
 _PLACES = ("score", "older", "newer")
@@ -56,7 +57,7 @@ def driver() -> Callable[..., Any]:
     results = Results(no_queries(), no_best(0, 0, 0), no_progress(0, 0, 0), np.empty((0, 0), np.int64), _pairs(0))
     tables = (
         Settings(0, 0, 0, 0, 0, 0, 0), 0, 0, results, np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), Advance(_NONE, _NONE, 0, 0),
-        DeletionRows(_NONE, _NONE, _NONE, _NONE, _NONE), ArrivingSets(Tokens(_NONE, _NONE), _NONE, 0), new_index(1, 1, 1, 1, 0), _NONE,
+        DeletionRows(_NONE, _NONE, _NONE, _NONE), ArrivingSets(Tokens(_NONE, _NONE), _NONE, 0), new_index(1, 1, 1, 1, 0), _NONE,
         _NONE,
     )  # fmt: skip
     compiled: Callable[..., Any] = jit.jit((score_type(), score_type(), *map(typeof, tables)))(drive)
@@ -113,36 +114,29 @@ class DeletableSetsLogic(SimilarSetsLogic):
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """See ``Logic.advance``. One kernel call."""
-        wake, deletions = self.progress.wake, no_deletions()
-        keys = np.flatnonzero(wake.min(axis=0) < until) if wake.size else _NONE
-        firsts = with_objects = _NONE
+        due, deletions = self._due(until), no_deletions()
+        mine = firsts = _NONE
         if len(arrivals):
             self._grow(int(arrivals.key[-1]) + 1)
             arrivals, deletions = split(arrivals, self.windows.keys[:, NEXT_SEQ])
             self.tombs = self.tombs.with_(Tombstones(deletions.key, deletions.seq, deletions.time))
         if len(arrivals):
             self._count_unusable(arrivals)
-            with_objects, firsts = self.windows.append(arrivals, self.until)
-        keys = np.unique(np.concatenate([keys, with_objects, deletions.key]))
+            mine, firsts = self.windows.append(arrivals, self.until)
+        keys = np.unique(np.concatenate([due, mine, deletions.key]))
         since, self.until = self.until, max(self.until, until)
         if not len(keys):
             return Changes.empty(2)
-        first_new = self.windows.keys[keys, NEXT_SEQ]
-        first_new[np.searchsorted(keys, with_objects)] = firsts
-        return self._drive(arrivals, deletions, Advance(keys, first_new, since, until))
+        return self._drive(arrivals, deletions, self._advance_of(keys, mine, firsts, since, until))
 
     def _drive(self, arrivals: Arrivals, deletions: Deletions, advance: Advance) -> Changes:
         tokens, largest = self.sets.tokens(arrivals) if len(arrivals) else (Tokens(np.zeros(1, np.int64), _NONE), 0)
         self.largest = max(self.largest, largest)
-        gone = DeletionRows(
-            np.searchsorted(deletions.key, advance.keys), np.searchsorted(deletions.key, advance.keys, "right"), deletions.seq,
-            deletions.before, deletions.time,
-        )  # fmt: skip
         results = Results(self.queries, self.best, self.progress, self.shown_deleted, _pairs(int(self.queries.k.max())))
         rows, written, self.sets.index = driver()(
             *self.tests, self.settings, self.sets.function, self.windows.until_row, results, self.windows.keys, self.windows.objects,
-            advance, gone, ArrivingSets(tokens, self.sets.rows_of(arrivals, advance.keys), self.largest), self.sets.index, self.work,
-            self.sets.counters,
+            advance, deletion_rows(deletions, advance.keys),
+            ArrivingSets(tokens, self.sets.rows_of(arrivals, advance.keys), self.largest), self.sets.index, self.work, self.sets.counters,
         )  # fmt: skip
         return self._changes(ChangeRows(rows.fields[:written], rows.score[:written]))
 
@@ -152,7 +146,7 @@ class DeletableSetsLogic(SimilarSetsLogic):
         key, place = self._entries()
         return {
             "until": np.array([self.until], np.int64), "next": self.windows.keys[:, NEXT_SEQ].copy(),
-            **{name: x.copy() for name, x in self.progress._asdict().items()},
+            **self._saved_progress(),
             **{f"best_{name}": getattr(self.best, name).copy() for name in _BY_QUERY}, "best_key": key, "best_place": place,
             **{f"best_{name}": getattr(self.best, name)[key, place] for name in _PLACES}, "shown_deleted": self.shown_deleted.copy(),
             **saved(self.tombs),
@@ -163,9 +157,9 @@ class DeletableSetsLogic(SimilarSetsLogic):
         self._grow(len(a["next"]))
         self.windows.restore(state.rows, np.asarray(a["next"], np.int64), self.until)
         self.until = int(a["until"][0])
-        progress: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Progress._fields, self.progress, strict=True)]
+        self._restore_progress(a)
         by_query: dict[str, Any] = {name: np.array(a[f"best_{name}"], getattr(self.best, name).dtype) for name in _BY_QUERY}
-        self.progress, self.best, self.shown_deleted = Progress(*progress), self.best._replace(**by_query), np.array(a["shown_deleted"])
+        self.best, self.shown_deleted = self.best._replace(**by_query), np.array(a["shown_deleted"])
         for name in _PLACES:
             getattr(self.best, name)[a["best_key"], a["best_place"]] = a[f"best_{name}"]
         self.sets.restore(self.settings, self.windows, state.rows, self.until)
@@ -195,9 +189,8 @@ class DeletableSetsLogic(SimilarSetsLogic):
         """Return the keys and the places of all entries of lists, by key. O(keys + lists)."""
         length = self.best.length.T.ravel()  # by key, then by query
         entry = np.repeat(np.arange(len(length)), length)
-        place = np.arange(len(entry)) - np.repeat(np.cumsum(length) - length, length)
         queries = len(self.queries.k)
-        return entry // queries, place + self.queries.list_start[entry % queries]
+        return entry // queries, ranges(np.tile(self.queries.list_start, len(length) // queries), length)
 
     def skyband(self) -> Items:
         """Return the pairs of all lists that are alive, each once, grouped by key."""

@@ -13,8 +13,8 @@ from skyband.operators.pair_rows.capped.kernels.walk import collect, collect_sto
 from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.arena import alive_from
 from skyband.operators.pair_rows.kernels.changes import Event, difference, ensure_capacity
-from skyband.operators.pair_rows.kernels.lists import oldest, ranks_before
-from skyband.operators.pair_rows.kernels.replay import arrived_by, copy_pairs, next_moment, report, write_boundary
+from skyband.operators.pair_rows.kernels.lists import copy_pairs, oldest, ranks_before
+from skyband.operators.pair_rows.kernels.replay import arrived_by, next_moment, report, write_boundary
 from skyband.operators.pair_rows.kernels.sub_batch import ChangeBuffer, group_by_arrival
 from skyband.operators.pair_rows.kernels.tables import ChangeRows, History, Lists, Pairs, Progress, Queries, Skyband, Sources, part
 
@@ -93,7 +93,7 @@ def replay(
         length = walk(
             buffers.pool, collect(buffers.pool, worst, first_alive, arrived, sources), k, limits.cap, first_stored, buffers.marks, best
         )
-        event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False)
+        event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False, -1)
         end = difference(rows, written, event, before, length_before, best, length)
         written = report(query, key, every, at, written, end, progress)
     lists.length[query] = length

@@ -10,8 +10,9 @@ import numpy as np
 from skyband.operators.base import I64, NEVER
 from skyband.operators.jit import inner, maker
 from skyband.operators.pair_rows.kernels.arena import alive_from
+from skyband.operators.pair_rows.kernels.boundaries import note_wake
 from skyband.operators.pair_rows.kernels.changes import ensure_capacity
-from skyband.operators.pair_rows.kernels.lists import oldest
+from skyband.operators.pair_rows.kernels.lists import copy_pairs
 from skyband.operators.pair_rows.kernels.partners import PartnerQueries
 from skyband.operators.pair_rows.kernels.skyband import store
 from skyband.operators.pair_rows.kernels.sub_batch import ChangeBuffer, no_changes
@@ -24,7 +25,10 @@ from skyband.operators.pair_rows.kernels.tables import (
     SKYBAND_START,
     Advance,
     ChangeRows,
+    DeletionRows,
+    History,
     Objects,
+    Pairs,
     Progress,
     Queries,
     Scoring,
@@ -43,10 +47,9 @@ from skyband.operators.topk_pairs.deletes.kernels.reserve import (
     whole,
 )
 from skyband.operators.topk_pairs.deletes.kernels.results import (
-    Event,
     Results,
     keep_before,
-    mark_shown,
+    mark_deleted,
     no_results,
     take_all,
     write_boundary,
@@ -62,7 +65,6 @@ from skyband.operators.topk_pairs.deletes.kernels.tables import (
     RANGE,
     SHORT,
     TOUCHED,
-    Deleted,
     Found,
     Layout,
     Rescan,
@@ -75,7 +77,7 @@ from skyband.operators.windows import UNBOUNDED
 
 
 class Scene(NamedTuple):
-    """What the events of one key and reserve happen in."""
+    """The tables that the events of one key and reserve read and change."""
 
     scoring: Scoring
     settings: Settings
@@ -99,8 +101,6 @@ class Scene(NamedTuple):
     """The object of place 0 of ``marks``."""
     marks: I64
     """int64 (objects,): zeros; (0,) without a cap per object."""
-    none: I64
-    """int64 (0,)."""
     progress: Progress
     results: Results
     buffers: Rescan
@@ -118,9 +118,12 @@ def move_on(scene: Scene, reserve: Reserve, arrived: int, instant: int) -> None:
 
 @maker
 def settle(
-    scene: Scene, event: Event, arrived: int, done: int, reserve: Reserve, changes: ChangeBuffer
+    scene: Scene, at: int, arriving: int, deleted: int, arrived: int, done: int, reserve: Reserve, changes: ChangeBuffer
 ) -> tuple[Reserve, ChangeBuffer]:  # fmt: skip
-    """Bring the results up to date after an event; ``arrived`` objects have come, and ``done`` deletions."""
+    """Bring the results up to date after the event at an instant.
+
+    ``arriving``, ``deleted``: the object that arrives or is deleted, or -1. ``arrived`` objects have come, and ``done`` deletions.
+    """
     fields = reserve.fields
     if not unsettled(reserve):
         return reserve, changes
@@ -133,7 +136,7 @@ def settle(
         )  # fmt: skip
     rows = ensure_capacity(changes.rows, changes.written, 2 * queries.k.sum())
     written = write_changes(
-        queries, of_query, which, event, fields[FIRST], scene.progress, results, scene.none, rows, changes.written
+        queries, of_query, which, scene.key, at, fields[FIRST], arriving, deleted, scene.progress, results, rows, changes.written
     )  # fmt: skip
     return reserve, ChangeBuffer(rows, written)
 
@@ -164,7 +167,7 @@ def expire(scene: Scene, instant: int, arrived: int, done: int, reserve: Reserve
         move_on(scene, reserve, arrived, at)
         fields[TOUCHED] = NEVER
         remove(reserve, fields[FIRST], -1)
-        reserve, changes = settle(scene, Event(scene.key, at, -1, -1), arrived, done, reserve, changes)
+        reserve, changes = settle(scene, at, -1, -1, arrived, done, reserve, changes)
     changes = boundaries(scene, instant, arrived, reserve, changes)
     move_on(scene, reserve, arrived, instant)
     return reserve, changes
@@ -179,9 +182,9 @@ def unsettled(reserve: Reserve) -> bool:
 
 @inner
 def arrive_alone(scene: Scene, seq: int, found: Found, first_row: int, end_row: int, reserve: Reserve) -> bool:
-    """Process an arrival before which nothing else happens, up to ``settle``, if its partners that were found are enough.
+    """Process an arrival up to ``settle`` in the usual case; return False, with nothing done, in any other.
 
-    Return False, with nothing done, if something else happens, or if they are not, or if there may be no room.
+    In the usual case no expiry by time and no boundary comes before it, the partners that were found are enough, and there is room.
     """
     fields, layout, objects, offset, which = reserve.fields, scene.layout, scene.objects, scene.offset, scene.which
     at = objects.times[seq + offset]
@@ -231,14 +234,12 @@ def arrive_fully(scene: Scene, seq: int, found: Found, first_row: int, end_row: 
 
 
 @maker
-def load(scene: Scene, reserves: Reserves, number: int, first: int, reserve: Reserve) -> Reserve:
+def load(scene: Scene, reserves: Reserves, number: int, arena: Skyband, first: int, reserve: Reserve) -> Reserve:
     """Return reserve ``number`` of the arena without pairs of objects before ``first``, and take the results of its queries."""
     start, length = reserves.regions[number, SKYBAND_START], reserves.regions[number, SKYBAND_LENGTH]
     reserve = with_room(reserve, length + 1)
     fields, pairs = reserve.fields, reserve.pairs
-    pairs.score[:length] = reserves.pairs.score[start : start + length]
-    pairs.older[:length] = reserves.pairs.older[start : start + length]
-    pairs.newer[:length] = reserves.pairs.newer[start : start + length]
+    copy_pairs(Pairs(arena.score[start:], arena.older[start:], arena.newer[start:]), length, pairs)
     reserve.floor[0], fields[FLOOR_OLDER], fields[FLOOR_NEWER] = (
         reserves.floor_score[number],
         reserves.floor_pair[number, 0],
@@ -264,32 +265,29 @@ def save(reserves: Reserves, number: int, reserve: Reserve, pairs: Skyband, end:
 
 
 @inner
-def note_wakes(scene: Scene) -> None:
-    """Note the next expiry by time of a result's pair, or the next boundary with changes, whichever is earlier."""
-    queries, results, progress = scene.queries, scene.results, scene.progress
+def note_wakes(scene: Scene, history: History) -> None:
+    """Note when the result of each query of the reserve may change next without an arrival."""
+    queries, results = scene.queries, scene.results
     for query in range(len(queries.k)):
         if scene.of_query[query] == scene.which:
-            wake, start, length = progress.due[query, scene.key], queries.list_start[query], results.length[query]
-            if scene.window_micros < UNBOUNDED and length > 0:
-                first_out = oldest(results.now.older[start : start + length], length)
-                wake = min(wake, scene.objects.times[first_out + scene.offset] + scene.window_micros)
-            progress.wake[query, scene.key] = wake
+            olders = results.now.older[queries.list_start[query] :]
+            note_wake(query, scene.key, scene.window_micros, olders, results.length[query], history, scene.progress)
 
 
 @maker
-def replay_events(scene: Scene, g: int, first_new: int, next_seq: int, until: int, deleted: Deleted, found: Found, reserve: Reserve,
+def replay_events(scene: Scene, g: int, first_new: int, next_seq: int, until: int, deleted: DeletionRows, found: Found, reserve: Reserve,
            changes: ChangeBuffer) -> tuple[Reserve, ChangeBuffer]:  # fmt: skip
     """Process all events of a key and reserve before ``until``."""
     seq, done, row = first_new, deleted.start[g], found.start[g]
     while seq < next_seq or done < deleted.start[g + 1]:
         if done < deleted.start[g + 1] and deleted.before[done] <= seq:
-            gone, at = deleted.target[done], deleted.time[done]
+            gone, at = deleted.seq[done], deleted.time[done]
             reserve, changes = expire(scene, at, seq, done, reserve, changes)
             done += 1
-            mark_shown(scene.queries, scene.of_query, scene.which, scene.key, gone, scene.progress, scene.results)
+            mark_deleted(scene.queries, scene.of_query, scene.which, scene.key, gone, scene.progress, scene.results)
             reserve.fields[TOUCHED] = NEVER
             remove(reserve, reserve.fields[FIRST], gone)
-            reserve, changes = settle(scene, Event(scene.key, at, -1, gone), seq, done, reserve, changes)
+            reserve, changes = settle(scene, at, -1, gone, seq, done, reserve, changes)
             continue
         while row < found.start[g + 1] and (found.newer[row] >> 1 < seq or found.reserve[row] < scene.which):
             row += 1
@@ -302,7 +300,7 @@ def replay_events(scene: Scene, g: int, first_new: int, next_seq: int, until: in
             reserve = arrive_fully(scene, seq, found, row, end, done, reserve)
         if unsettled(reserve):
             move_on(scene, reserve, seq + 1, at)
-            reserve, changes = settle(scene, Event(scene.key, at, seq, -1), seq + 1, done, reserve, changes)
+            reserve, changes = settle(scene, at, seq, -1, seq + 1, done, reserve, changes)
         row = end
         seq += 1
     reserve, changes = expire(scene, until - 1, next_seq, done, reserve, changes)
@@ -312,8 +310,8 @@ def replay_events(scene: Scene, g: int, first_new: int, next_seq: int, until: in
 def drive(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
     bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], settings: Settings, layout: Layout, windows: PartnerQueries,
-    queries: Queries, keys: I64, objects: Objects, reserves: Reserves, progress: Progress, gone: I64, advance: Advance, deleted: Deleted,
-    found: Found, work: I64,
+    queries: Queries, keys: I64, objects: Objects, reserves: Reserves, progress: Progress, gone: I64, advance: Advance,
+    deleted: DeletionRows, found: Found, work: I64,
 ) -> tuple[ChangeRows, int, Skyband, int]:  # fmt: skip
     """Process all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
 
@@ -322,7 +320,7 @@ def drive(
     """
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, objects.pool)
     changes, results, reserve = no_changes(), no_results(queries, gone), new_reserve(256)
-    pairs, end, none = reserves.pairs, reserves.end, np.empty(0, np.int64)
+    pairs, end = reserves.pairs, reserves.end
     buffers = Rescan(np.empty(RANGE), np.empty(layout.float_row), np.empty(layout.integer_row, np.int64))
     for g in range(len(advance.keys)):
         key, first_new = advance.keys[g], advance.first_new[g]
@@ -332,16 +330,13 @@ def drive(
             count, micros, number = windows.window_count[which], windows.window_micros[which], key * layout.reserves + which
             scene = Scene(
                 scoring, settings, layout, queries, reserves.of_query, objects, key, which, count, micros, windows.worst_score[which],
-                offset, keys[key, FIRST_STORED], marks, none, progress, results, buffers, work,
+                offset, keys[key, FIRST_STORED], marks, progress, results, buffers, work,
             )  # fmt: skip
             first = alive_from(history, first_new, advance.since - 1, count, micros)
-            mine = Reserves(
-                reserves.regions, reserves.floor_score, reserves.floor_pair, reserves.of_query, pairs, end
-            )  # fmt: skip
-            reserve = load(scene, mine, number, first, reserve)
+            reserve = load(scene, reserves, number, pairs, first, reserve)
             reserve, changes = replay_events(
                 scene, g, first_new, keys[key, NEXT_SEQ], advance.until, deleted, found, reserve, changes
             )  # fmt: skip
-            pairs, end = save(mine, number, reserve, pairs, end)
-            note_wakes(scene)
+            pairs, end = save(reserves, number, reserve, pairs, end)
+            note_wakes(scene, history)
     return changes.rows, changes.written, pairs, end

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import I64, NEVER
+from skyband.operators.base import I64
 from skyband.operators.jit import inner, maker
-from skyband.operators.pair_rows.kernels.lists import enter, ranks_before
+from skyband.operators.pair_rows.kernels.arena import copy_attributes, side_of
+from skyband.operators.pair_rows.kernels.lists import enter, oldest, ranks_before
 from skyband.operators.pair_rows.kernels.tables import IS_A, IS_B, IS_NEITHER, REFILLS, SCORED, Objects, Pairs, Scoring, Settings, new_pairs
 from skyband.operators.topk_pairs.deletes.kernels.tables import (
     DEPTH,
@@ -39,22 +40,19 @@ def above_floor(reserve: Reserve, score: float, older: int, newer: int) -> bool:
 
 @inner
 def limit_of(layout: Layout, reserve: Reserve) -> int:
-    """Return how many pairs a reserve holds at the most; half of them stay when the floor falls."""
+    """Return how many pairs a reserve holds at most. When it is full, half of them stay and the floor falls."""
     return int(layout.most * max(layout.target, reserve.fields[DEPTH]))
 
 
 @inner
 def find_oldest(reserve: Reserve) -> None:
     """Note the oldest object in the pairs. O(pairs)."""
-    oldest, olders = NEVER, reserve.pairs.older
-    for i in range(reserve.fields[LENGTH]):
-        oldest = min(oldest, olders[i])
-    reserve.fields[OLDEST] = oldest
+    reserve.fields[OLDEST] = oldest(reserve.pairs.older, reserve.fields[LENGTH])
 
 
 @inner
 def lower_bound(objects: Objects, layout: Layout, which: int, position: int, score: float, older: int) -> None:
-    """Let the bound of the object at a position not rank after its pair with ``older``."""
+    """Move the bound of the object at a position forward, if needed, so that it does not rank after its pair with ``older``."""
     scores, olders = objects.floats[layout.float_row + which], objects.integers[layout.integer_row + which]
     if olders[position] < 0 or score < scores[position] or (score == scores[position] and older > olders[position]):
         scores[position], olders[position] = score, older
@@ -95,7 +93,7 @@ def insert(reserve: Reserve, score: float, older: int, newer: int) -> None:
 def take_in(
     objects: Objects, offset: int, layout: Layout, which: int, reserve: Reserve, limit: int, score: float, older: int, newer: int
 ) -> None:  # fmt: skip
-    """Put a new pair into the reserve, which has room for ``limit``, or behind its floor."""
+    """Insert a new pair into the reserve, which has room for ``limit``. Behind its floor, only bound the pair's newer object."""
     if above_floor(reserve, score, older, newer):
         if reserve.fields[LENGTH] >= limit:
             drop_worst(objects, offset, layout, which, reserve, limit // 2)
@@ -130,21 +128,16 @@ def rescan(
 
     ``done``: the number of deletions that have happened.
     """
-    position, side, newer = x + offset, IS_B, 2 * x
+    position = x + offset
+    side, newer = side_of(settings, objects, position), 2 * x
     deletion = objects.integers[layout.integer_row + layout.reserves]
     objects.integers[layout.integer_row + which, position] = -1
-    if settings.side_row >= 0:
-        code = objects.integers[settings.side_row, position]
-        side = IS_B if code == settings.code_b else (IS_A if code == settings.code_a else IS_NEITHER)
-        newer += 1 if code == settings.code_a else 0
     if side == IS_NEITHER:
         return
+    newer += 1 if side == IS_A else 0
     floats, integers = buffers.floats, buffers.integers
     score_as_a, score_as_b = scoring.score_as_a, scoring.score_as_b
-    for row in range(len(floats)):
-        floats[row] = objects.floats[row, position]
-    for row in range(len(integers)):
-        integers[row] = objects.integers[row, position]
+    copy_attributes(objects, position, floats, integers)
     high = x
     while high > reserve.fields[FIRST]:
         low = max(reserve.fields[FIRST], high - RANGE)
@@ -182,7 +175,8 @@ def fill_again(
 ) -> Reserve:  # fmt: skip
     """Raise the floor, so that more pairs are in the reserve, if there are more; return the (perhaps new) reserve.
 
-    The new floor is a bound that so many objects have, or less, as pairs are missing: each of these is scored again. O(objects) for each.
+    If n pairs are missing, the new floor is the n-th best bound of an object. The objects with this bound or a better one are scored again,
+    O(objects) for each.
     """
     fields = reserve.fields
     work[REFILLS] += 1

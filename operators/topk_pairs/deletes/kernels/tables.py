@@ -24,13 +24,13 @@ class Layout(NamedTuple):
     """What is fixed over a state's life. All int64."""
 
     target: int
-    """Pairs that a reserve holds after it was filled again, at the least if there are so many."""
+    """The least number of pairs in a reserve that was filled again, if there are as many."""
     most: int
-    """A reserve holds at the most so many times as many; then half of them stay. At least 2."""
+    """A reserve holds at most ``most`` times ``target`` pairs. When it is full, the better half stays. At least 2."""
     max_per_object: int
     """The most pairs of a result that an object may be in; 0: any number."""
     partners: int
-    """The best older partners that are found of every arrival, at the most."""
+    """The largest number of best older partners that are found for an arrival."""
     float_row: int
     """The row of ``Objects.floats`` with the score of an object's bound in the first reserve's window; the others' follow."""
     integer_row: int
@@ -38,15 +38,6 @@ class Layout(NamedTuple):
     number of the deletion of the object: -1 of one that was processed in a former call, ``NEVER`` without one."""
     reserves: int
     """The number of different windows."""
-
-
-class Deleted(NamedTuple):
-    """The deletions of one ``advance`` by key, in their order. int64 (n,), ``start`` (keys of the advance + 1,)."""
-
-    start: I64
-    target: I64
-    time: I64
-    before: I64
 
 
 class Found(NamedTuple):
@@ -63,7 +54,7 @@ class Reserves(NamedTuple):
     """All reserves: that of window w of key k is number k * windows + w."""
 
     regions: I64
-    """int64 (reserves, KEY_COLUMNS): the columns of a skyband's region, and ``FIRST_ALIVE``."""
+    """int64 (reserves, KEY_COLUMNS): of the columns only those of a skyband's region are used."""
     floor_score: F64
     """float64 (reserves,): the floor's score, inf if all pairs are there."""
     floor_pair: I64

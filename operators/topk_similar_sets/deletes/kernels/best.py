@@ -1,7 +1,7 @@
-"""The lists of best pairs where objects can be deleted: each query's k best and some more, without a skyband behind them.
+"""The lists of best pairs where objects can be deleted: each query's k best pairs and some more.
 
-A list is *complete down to* its bound: it holds every pair of the query's window that ranks no later. So a deletion costs nothing while k
-pairs are left. When fewer are, and the bound has cut off others, the window is joined again (``join``).
+A list holds every pair of the query's window that ranks at its bound or before. So a deletion is cheap while the list has k pairs. When it
+has fewer, and there may be pairs behind the bound, the window is joined again (``join``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER
 from skyband.operators.jit import inner
-from skyband.operators.pair_rows.kernels.lists import drop_expired, enter, ranks_before
+from skyband.operators.pair_rows.kernels.lists import drop_expired, enter, oldest, ranks_before
 from skyband.operators.pair_rows.kernels.partners import FoundPartners
 from skyband.operators.pair_rows.kernels.tables import Pairs, Queries
 from skyband.operators.set_index.kernels.tables import Staircase
@@ -41,7 +41,7 @@ class Best(NamedTuple):
 
 @inner
 def kept_places(room: int) -> int:
-    """Return how many entries of a list with ``room`` places stay when it is full, and are looked for when it is short."""
+    """Return how many entries of a list with ``room`` places stay when it is full, and how many a join of the window looks for."""
     return max(1, room // 2)
 
 
@@ -91,10 +91,7 @@ def add(best: Best, queries: Queries, query: int, key: int, score: float, older:
 @inner
 def note_oldest(best: Best, queries: Queries, query: int, key: int) -> None:
     """Set ``oldest`` of a list. O(places)."""
-    pairs, least = entries(best, queries, query, key), np.int64(NEVER)
-    for i in range(best.length[query, key]):
-        least = min(least, pairs.older[i])
-    best.oldest[query, key] = least
+    best.oldest[query, key] = oldest(entries(best, queries, query, key).older, best.length[query, key])
 
 
 @inner

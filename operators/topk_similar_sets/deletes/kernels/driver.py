@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from skyband.operators.base import I64
 from skyband.operators.jit import inner, maker
-from skyband.operators.pair_rows.kernels.arena import alive_from
+from skyband.operators.pair_rows.kernels.arena import alive_from, side_of
+from skyband.operators.pair_rows.kernels.boundaries import mark_shown, note_due
 from skyband.operators.pair_rows.kernels.changes import Event, ensure_capacity
 from skyband.operators.pair_rows.kernels.sub_batch import no_changes
 from skyband.operators.pair_rows.kernels.tables import (
@@ -22,12 +22,13 @@ from skyband.operators.pair_rows.kernels.tables import (
     REGION_START,
     Advance,
     ChangeRows,
+    DeletionRows,
     History,
     Objects,
     Settings,
     history_of,
 )
-from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group, side_of
+from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group
 from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
 from skyband.operators.set_index.kernels.probe import ProbingSet, probe
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index
@@ -37,28 +38,11 @@ from skyband.operators.topk_similar_sets.deletes.kernels.report import (
     Results,
     first_of,
     keep_before,
-    mark_shown,
     pass_time,
     refill,
-    set_due,
     set_wake,
     write_changes,
 )
-
-
-class DeletionRows(NamedTuple):
-    """The deletions of an ``Advance``. ``start``, ``stop`` have an entry for each of ``Advance.keys``, the others one for each deletion."""
-
-    start: I64
-    """int64 (m,)."""
-    stop: I64
-    """int64 (m,)."""
-    seq: I64
-    """int64: the deleted object."""
-    before: I64
-    """int64: the seq of the key's next object."""
-    time: I64
-    """int64: microseconds."""
 
 
 @inner
@@ -93,11 +77,11 @@ def enter_arrival(
     if not changed:
         return written, joins
     if queries.every[query] > 0:
-        set_due(results, query, key, event.at)
+        note_due(query, key, queries.every[query], event.at, results.progress)
     else:
         window = JoinedWindow(key, event.first_alive, event.arriving, queries.worst[query])
         joins = refill(test_as_a, test_as_b, results, query, window, tables, index, counters)
-        written = write_changes(results, event, -1, length_before, rows, written)
+        written = write_changes(results, event, length_before, rows, written)
     set_wake(results, query, key, history)
     return written, joins
 
@@ -105,20 +89,20 @@ def enter_arrival(
 @inner
 def delete(
     test_as_a: Callable[..., None], test_as_b: Callable[..., None], results: Results, query: int, event: Event, history: History,
-    gone: int, upto: int, tables: JoinTables, index: Index, rows: ChangeRows, written: int, counters: I64,
+    upto: int, tables: JoinTables, index: Index, rows: ChangeRows, written: int, counters: I64,
 ) -> tuple[int, int]:  # fmt: skip
-    """Remove an object's pairs from a list. Returns the next free row and the number of joins."""
+    """Remove the pairs of the object that ``event`` deletes from a list. Returns the next free row and the number of joins."""
     best, queries, key, joins = results.best, results.queries, event.key, 0
     length_before = keep_before(results, query, key)
-    changed = drop_deleted(best, queries, query, key, gone)
+    changed = drop_deleted(best, queries, query, key, event.deleted)
     drop_old(best, queries, query, key, event.first_alive)  # behind the result, where pairs may have left the window
     if queries.every[query] > 0:
-        if mark_shown(results, query, key, gone) or changed:
-            set_due(results, query, key, event.at)
+        if mark_shown(query, key, event.deleted, queries, results.progress, results.shown_deleted) or changed:
+            note_due(query, key, queries.every[query], event.at, results.progress)
     elif changed:
         window = JoinedWindow(key, event.first_alive, upto - 1, queries.worst[query])
         joins = refill(test_as_a, test_as_b, results, query, window, tables, index, counters)
-        written = write_changes(results, event, gone, length_before, rows, written)
+        written = write_changes(results, event, length_before, rows, written)
     set_wake(results, query, key, history)
     return written, joins
 
@@ -162,7 +146,7 @@ def drive(
         history, offset = history_of(keys, key, objects.times), keys[key, REGION_START] - keys[key, FIRST_STORED]
         seq, stop, d = advance.first_new[g], keys[key, NEXT_SEQ], deletions.start[g]
         while True:
-            deletes = d < deletions.stop[g] and (seq == stop or deletions.before[d] <= seq)
+            deletes = d < deletions.start[g + 1] and (seq == stop or deletions.before[d] <= seq)
             row = deletes or seq < stop
             at = deletions.time[d] if deletes else (objects.times[seq + offset] if row else advance.until)
             changes, written = pass_times(
@@ -176,9 +160,10 @@ def drive(
                     objects.integers[until_row, gone + offset] = 0
                 for query in range(len(queries.k)):
                     changes = ensure_capacity(changes, written, 2 * queries.k[query])
-                    event = Event(query, key, at, progress.step[query, key] + 1, first_of(results, query, history, seq, at), -1, False)
+                    first_alive = first_of(results, query, history, seq, at)
+                    event = Event(query, key, at, progress.step[query, key] + 1, first_alive, -1, False, gone)
                     written, joins = delete(
-                        test_as_a, test_as_b, results, query, event, history, gone, seq, tables, index, changes, written, counters
+                        test_as_a, test_as_b, results, query, event, history, seq, tables, index, changes, written, counters
                     )  # fmt: skip
                     work[REFILLS] += joins
                 d += 1
@@ -200,7 +185,7 @@ def drive(
                 insert(index, group, seq, first_alive, codes, tables.lookup)
             for query in range(len(queries.k)):
                 changes = ensure_capacity(changes, written, 2 * queries.k[query])
-                event = Event(query, key, at, progress.step[query, key] + 1, first[query], seq, False)
+                event = Event(query, key, at, progress.step[query, key] + 1, first[query], seq, False, -1)
                 newer = 2 * seq + (1 if side == IS_A else 0)
                 written, joins = enter_arrival(
                     test_as_a, test_as_b, results, query, event, history, newer, count, tables, index, changes, written, counters

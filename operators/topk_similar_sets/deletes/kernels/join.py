@@ -9,12 +9,12 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER
 from skyband.operators.jit import inner, maker
+from skyband.operators.pair_rows.kernels.arena import copy_attributes
 from skyband.operators.pair_rows.kernels.lists import enter
 from skyband.operators.pair_rows.kernels.partners import FoundPartners
 from skyband.operators.pair_rows.kernels.tables import FIRST_STORED, IS_A, NEXT_SEQ, REGION_START, Objects, Pairs, Settings
 from skyband.operators.set_index.kernels.arrive import group_of, other_group
 from skyband.operators.set_index.kernels.index import look_up
-from skyband.operators.set_index.kernels.partners import copy_attributes
 from skyband.operators.set_index.kernels.probe import PairCondition, ProbingSet, probe
 from skyband.operators.set_index.kernels.tables import (
     CLOCK,
