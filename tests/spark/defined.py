@@ -23,6 +23,11 @@ def instant(text: str) -> int:
     return (datetime.fromisoformat(text).replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 
+def number_or_null(text: str) -> float | None:
+    """A number, or null for a text that says so."""
+    return float(text) if text not in ("", "NA") else None
+
+
 def written(directory: Path, query: str, columns: Sequence[str], key: str | None = None) -> Stated:
     """The changes in the table of a query."""
     rows = table(directory, f"{query}_changes").to_pylist()

@@ -16,7 +16,7 @@ import pytest
 
 from tests.oracles import whole
 from tests.spark.cuts import verified
-from tests.spark.defined import DAY, EPOCH, Values, defined, instant, mean, of_groups, of_rows, total, written
+from tests.spark.defined import DAY, EPOCH, Values, defined, instant, mean, number_or_null, of_groups, of_rows, total, written
 from tests.spark.jobs import run, table
 
 if TYPE_CHECKING:
@@ -101,10 +101,6 @@ def looked_up(rows: list[Values], ticker: str, at: int) -> Values | None:
         if row["name"] == ticker and (begins is None or begins <= at) and (ends is None or at < ends):
             return row
     return None
-
-
-def number_or_null(text: str) -> float | None:
-    return float(text) if text else None
 
 
 @pytest.mark.parametrize("how", ["null", "reject", "as_of"])
