@@ -31,7 +31,10 @@ from skyband.operators.base import Column, Window
 
 VERSION: Final = 3
 _SHOWN: Final = 20
+_GIVEN: Final = "given"
+"""How a value is shown that cannot be, or that has no short name."""
 _HASH: Final = re.compile("(sha256|hmac):[0-9a-f]{64}")
+_DELETIONS: Final = re.compile(r"queries\.[^. ]+\.deletes (was|has) ")
 
 
 def fingerprint(plan: Plan) -> dict[str, Any]:
@@ -143,6 +146,8 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any], salt: str = "") -> l
         return [f"the state was written by another version of Skyband (format {old.get('version')}, now {new.get('version')})"]
     last = ("states", "texts")
     named = _differences("", {k: v for k, v in old.items() if k not in last}, {k: v for k, v in new.items() if k not in last}, salt)
+    # Queries know deletions since the source has them.
+    named = [d for d in named if not _DELETIONS.match(d)] or named
     if len(named) > _SHOWN:
         return [*named[:_SHOWN], f"{counted(len(named) - _SHOWN, 'more difference')}"]
     if named:
@@ -161,9 +166,11 @@ def _differences(path: str, old: Any, new: Any, salt: str) -> list[str]:
         for key in [*old, *(k for k in new if k not in old)]:
             at = f"{path}.{key}" if path and not str(key).startswith("[") else f"{path}{key}"
             if key not in new:
-                found.append(f"{at} has been removed" if _is_hash(old[key]) else f"{at} was {_shown(old[key])}, now removed")
+                shown = _shown(old[key])
+                found.append(f"{at} has been removed" if shown == _GIVEN else f"{at} was {shown}, now removed")
             elif key not in old:
-                found.append(f"{at} is new" if _is_hash(new[key]) else f"{at} is new ({_shown(new[key])})")
+                shown = _shown(new[key])
+                found.append(f"{at} is new" if shown == _GIVEN else f"{at} is new ({shown})")
             else:
                 found += _differences(at, old[key], new[key], salt)
         return found
@@ -178,12 +185,12 @@ def _differences(path: str, old: Any, new: Any, salt: str) -> list[str]:
 
 def _shown(value: Any) -> str:
     if _is_hash(value):
-        return "given"
+        return _GIVEN
     if isinstance(value, Mapping):
         if set(value) == {"column", "direction"}:
             return f"{_shown(value['column']['name'])} {_shown(value['direction'])}"
-        kind = value.get("type")
-        return _shown(kind) if kind is not None else "given"
+        kind = value.get("type", value.get("format"))
+        return _shown(kind) if kind is not None else _GIVEN
     if isinstance(value, list):
         return "[" + ", ".join(_shown(v) for v in value) + "]"
     return "not set" if value is None else str(value)

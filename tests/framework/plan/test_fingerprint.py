@@ -83,6 +83,41 @@ def test_a_changed_side_is_named() -> None:
     assert differences(text, text.replace("b: sell", "b: lend")) == ["queries.deals.between.b was sell, now lend"]
 
 
+BOOK = """\
+job: book
+source: {id: [id], event_time: {column: at}}
+sources:
+  asks: {format: csv, path: asks, schema: {id: bigint, at: timestamp, symbol: string, price: double}}
+  bids: {format: json, path: bids, schema: {id: bigint, at: timestamp, symbol: string, price: double}}
+lookups:
+  firm: {format: csv, path: firms, schema: {symbol: string, sector: string}, on: {symbol: symbol}, take: [sector]}
+window: {time: 1 day}
+stats:
+  usual: {mean: price, by: [symbol], at_least: 2}
+queries:
+  sectors: {type: topk_groups, group: sector, score: mean(price - usual.mean), k: 3}
+sink: {path: out}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, told",
+    [
+        # That the query knows deletions only follows.
+        ("source: {id", "source: {on_duplicate: replace, id", ["source.on_duplicate is new (replace)"]),
+        ("  bids: {", "  quotes: {", ["sources.bids was json, now removed", "sources.quotes is new (json)"]),
+        ("{format: json,", "{idle_after: 1 hour, format: json,", ["sources.bids.idle_after was not set, now 1 hour"]),
+        ("{format: csv, path: firms", "{format: csv, missing: reject, path: firms", ["lookups.firm.missing was null, now reject"]),
+        ("{format: csv, path: firms", "{format: parquet, path: elsewhere", []),
+        ("at_least: 2}", "at_least: 3}", ["stats.usual.at_least was 2, now 3"]),
+        ("  usual: {", "  more: {count: id}\n  usual: {", ["stats.more is new"]),
+    ],
+)
+def test_changed_sources_look_ups_statistics_and_corrections_are_named(old: str, new: str, told: list[str]) -> None:
+    assert old in BOOK
+    assert differences(BOOK, BOOK.replace(old, new, 1)) == told
+
+
 def test_another_format_version_is_refused() -> None:
     now = fingerprint(plan_of(SENSORS))
     assert len(compare({**now, "version": 0}, now)) == 1
