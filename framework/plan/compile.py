@@ -254,7 +254,7 @@ def _transforms(job: Job) -> tuple[Derive | Filter, ...]:
 
 def _operations(source: Source) -> OperationNode | None:
     op = source.op
-    return None if op is None else OperationNode(op.column, op.insert, op.update, op.delete)
+    return None if op is None else OperationNode(op.column, op.insert, op.update, op.delete, op.ignore)
 
 
 def _kafka(job: Job) -> KafkaNode | None:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from skyband.framework.base.counts import counted
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.lookups import LookupNode
-from skyband.framework.plan.model import Derive, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode, TokenNode
+from skyband.framework.plan.model import Derive, Filter, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode, TokenNode
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.plan.statistics import StatisticsNode
 from skyband.framework.queries.registry import query_type
@@ -66,7 +66,7 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
             f"[{i}].derive.{t.name}" if isinstance(t, Derive) else f"[{i}].where": _hash(
                 f"{t.sql} as {intake.field(t.name).type}" if isinstance(t, Derive) else t.sql
             )
-            for i, t in enumerate(intake.transforms)
+            for i, t in enumerate(_written(intake))
         },
         **({"tokens": {t.name: _tokens(t) for t in intake.tokens}} if intake.tokens else {}),
         **({"vectors": {v.column: v.dimension for v in intake.vectors}} if intake.vectors else {}),
@@ -223,6 +223,11 @@ def _lookup(node: LookupNode, intake: IntakeNode) -> dict[str, Any]:
     """Return what decides which columns rows take. Where the table is may change: what a batch has read of it is kept."""
     take = {new: f"{intake.field(new).type} from {column}" for new, column in node.take}
     return {"on": dict(node.on), "take": take, "as_of": None if node.valid is None else list(node.valid), "missing": node.missing}
+
+
+def _written(intake: IntakeNode) -> tuple[Derive | Filter, ...]:
+    """Return the transforms that the spec has, without the one of ``source.op.ignore``."""
+    return intake.transforms[:-1] if intake.operations is not None and intake.operations.ignore else intake.transforms
 
 
 def _part(source: SourceNode, clock: SourceClock) -> dict[str, Any]:

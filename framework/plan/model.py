@@ -161,12 +161,16 @@ class ReportNode:
 
 @dataclass(frozen=True, slots=True)
 class OperationNode:
-    """What the value of ``column``, as text, makes of a row; any other value, or null, rejects it (``reasons.BAD_OP``)."""
+    """What the value of ``column``, as text, makes of a row; any other value, or null, rejects it (``reasons.BAD_OP``).
+
+    With ``ignore``, the last of the transforms filters these rows.
+    """
 
     column: str
     insert: tuple[str, ...] = ()
     update: tuple[str, ...] = ()
     delete: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
 
 
 OnDuplicate = Literal["reject", "replace", "keep_first"]

@@ -21,9 +21,10 @@ def test_the_fingerprint_has_what_decides_about_rows() -> None:
     plain, feed = fingerprint(plan_of_text(text())), fingerprint(plan_of_text(text(FEED)))
     assert not {"op", "on_duplicate"} & set(plain["source"])  # as in jobs of former versions
     assert compare(plain, fingerprint(plan_of_text(text("on_duplicate: replace"))))[0] == "source.on_duplicate is new (replace)"
-    assert feed["source"]["op"] == {"column": "op", "insert": ["c", "2"], "update": ["u"], "delete": ["d"]}
+    assert feed["source"]["op"] == {"column": "op", "insert": ["c", "2"], "update": ["u"], "delete": ["d"], "ignore": ["m", "t"]}
+    assert not feed["transform"]
     assert compare(feed, fingerprint(plan_of_text(text(FEED.replace("[u]", "[u, v]"))))) == ["source.op.update was [u], now [u, v]"]
-    assert compare(feed, fingerprint(plan_of_text(text(FEED.replace("[m, t]", "[m]"))))) == ["transform[0].where has changed"]
+    assert compare(feed, fingerprint(plan_of_text(text(FEED.replace("[m, t]", "[m]"))))) == ["source.op.ignore was [m, t], now [m]"]
 
 
 def test_rows_to_ignore_are_filtered_after_all_columns_are_there() -> None:
