@@ -211,6 +211,5 @@ def test_departures_of_three_airports(spark: SparkSession, tmp_path: Path, share
         assert table(directory, "rejected").num_rows == len(rows) - len(accepted) > 50
         for query, changes in want.items():
             assert written(directory, query, columns[query]) == changes, query
-    print(f"{len(accepted)} rows, { ({q: len(c) for q, c in want.items()}) } changes")
     assert all(len(c) > 200 for c in want.values())
     assert verified(several / "spec.yaml")

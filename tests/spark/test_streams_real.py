@@ -165,5 +165,4 @@ def test_prices_beside_a_table_of_sectors(spark: SparkSession, tmp_path: Path, s
         assert written(tmp_path, query, ("sector",), key) == want
         compared += len(want)
     assert compared > 1_000
-    print(f"{how}: {len(accepted)} rows, {rejected} rejected, {compared} changes")
     assert verified(spec)
