@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("framework", "operators", "jobs")
+PARTS = ("framework", "operators", "jobs", "edge")
 STREAMING = "framework/streaming"
 SOURCES = "framework/sources"
 ADAPTER = "framework/spark_adapter"

@@ -16,14 +16,15 @@ import pytest
 from scripts import house
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ("skyband", "operators", "framework", "jobs", "airflow_dags")
+SOURCE = ("skyband", "operators", "framework", "jobs", "airflow_dags", "edge")
 MAX_LINES = 400
 
-# Who may import Skyband's parts: arrows run jobs -> framework -> operators. Airflow's loader has none of them beside it.
+# Who may import Skyband's parts: arrows run jobs -> framework -> operators. Airflow's loader and an edge have none of them beside them.
 ARROWS = {
     "operators": {"operators"},
-    "framework": {"operators", "framework"},
-    "jobs": {"operators", "framework", "jobs"},
+    "edge": {"edge"},
+    "framework": {"operators", "framework", "edge"},
+    "jobs": {"operators", "framework", "jobs", "edge"},
     "airflow_dags": {"airflow_dags"},
     "skyband": {"framework", "jobs"},
 }
@@ -171,7 +172,7 @@ def test_importing_spec_plan_and_operators_starts_no_spark(package: str) -> None
 
 def test_the_package_is_the_directories_at_the_top() -> None:
     links = {p.name: p.resolve() for p in (ROOT / "skyband").iterdir() if p.is_symlink()}
-    assert links == {part: ROOT / part for part in ("airflow_dags", "framework", "jobs", "operators", "specs")}
+    assert links == {part: ROOT / part for part in ("airflow_dags", "edge", "framework", "jobs", "operators", "specs")}
     bare = [p.parent for part in SOURCE for p in (ROOT / part).rglob("*.py") if not (p.parent / "__init__.py").exists()]
     assert bare == []
 

@@ -23,7 +23,7 @@ from skyband.framework.base.extras import EXTRAS, extra, need
 from tests.test_architecture import ROOT, SOURCE, module_of, source_files, tracked_files
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-PARTS = ("airflow_dags", "framework", "jobs", "operators", "specs", "skyband")
+PARTS = ("airflow_dags", "edge", "framework", "jobs", "operators", "specs", "skyband")
 OF_THE_CHECKOUT = {"airflow_dags/requirements.in", "airflow_dags/requirements.txt"}
 """Files in directories of the package that only a checkout needs."""
 
@@ -154,7 +154,7 @@ def test_everything_else_that_is_imported_is_needed_by_every_installation() -> N
         if not module_of(path).startswith(("skyband.airflow_dags", "skyband.jobs.plugin_template.tests")):
             used = {m for m, _ in guarded(ast.parse(path.read_text(encoding="utf-8")))} - {""}
             assert used <= always | brought, (path, used - always - brought)
-    assert len(SOURCE) == 5
+    assert len(SOURCE) == 6
 
 
 def test_extras_are_those_of_the_project() -> None:

@@ -144,6 +144,11 @@ CODES: Final[dict[str, str]] = {
     # Rebucketing
     "SKY-E650": "the state cannot be split as the edited spec requires",
     "SKY-E651": "the state cannot be moved to another number of tasks",
+    # Edges
+    "SKY-E701": "not a message for an edge filter, or one of another job",
+    "SKY-E702": "not the saved state of an edge filter",
+    "SKY-E703": "a row that an edge filter cannot take",
+    "SKY-E704": "a job that edges cannot filter for",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

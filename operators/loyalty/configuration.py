@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from skyband.operators.base import Column, Window, object_column
+from skyband.operators.base import CHARACTERS, Column, Window, object_column
 from skyband.operators.expressions import RowKernel, compile_row, read_columns
 from skyband.operators.expressions.ast import Node, Unary
 from skyband.operators.single_rows.blocks import DELETION_COLUMN
@@ -33,10 +33,12 @@ class LoyaltyConfiguration:
     A row for which ``where`` is true is a report on its object. The report is on or off by the predicate ``criteria``, unusable if that is
     null; or by the column ``updates``, of kind bool or int, on with 1 and off with 0, unusable with anything else. A report on no object
     (``NULL``) is unusable too. ``stale_after``: a report counts for so many microseconds at most. ``window``: T, time alone. ``texts`` are
-    the plan's text constants. ``deletes``: rows may be deletions; that of the valid report on an object switches it off.
+    the plan's text constants. ``deletes``: rows may be deletions; that of the valid report on an object switches it off. ``held``: the
+    text column with the switches of the object since its last report (see ``held``).
 
     Raises ValueError for no ``object``, neither or both of ``criteria`` and ``updates``, an ``updates`` of another kind, durations below 1,
-    a count window, no queries, a query with neither or both of ``k`` and ``at_least``, k < 1, ``at_least`` not within 1..T, ``every`` < 1.
+    a count window, no queries, a query with neither or both of ``k`` and ``at_least``, k < 1, ``at_least`` not within 1..T, ``every`` < 1,
+    and ``held`` with ``deletes``, ``stale_after`` or trajectories of all objects.
     """
 
     object: tuple[str, ...]
@@ -48,6 +50,7 @@ class LoyaltyConfiguration:
     queries: tuple[LoyaltyQuery, ...]
     texts: tuple[str, ...] = ()
     deletes: bool = False
+    held: str | None = None
 
     state_format: ClassVar[str] = "Loyalty"
     query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it: their own rooms name them
@@ -74,6 +77,8 @@ class LoyaltyConfiguration:
             raise ValueError("loyalty needs a window of time alone, of at least 1 microsecond")
         if self.stale_after is not None and self.stale_after < 1:
             raise ValueError(f"stale_after: at least 1 microsecond, not {self.stale_after}")
+        if self.held is not None and (self.deletes or self.stale_after is not None or any(q.trace_all for q in self.queries)):
+            raise ValueError("held: not with deletes, stale_after or trajectories of all objects")
         if not self.queries:
             raise ValueError("a loyalty state needs at least one query")
         for index, query in enumerate(self.queries):
@@ -111,7 +116,8 @@ class LoyaltyConfiguration:
         """Return the column of the objects' numbers, and those that the conditions and ``updates`` read."""
         read = [] if self.updates is None else [self.updates]
         read += [c for node in (self.where, self.criteria) if node is not None for c in read_columns(node)]
-        return (self.object_column, *dict.fromkeys(read), *((DELETION_COLUMN,) if self.deletes else ()))
+        held = () if self.held is None else (Column(CHARACTERS + self.held, "characters", None, (self.held,)),)
+        return (self.object_column, *dict.fromkeys(read), *held, *((DELETION_COLUMN,) if self.deletes else ()))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "kernels"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from skyband.operators.base import I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Traces, Window
 from skyband.operators.loyalty.configuration import LoyaltyConfiguration
 from skyband.operators.loyalty.deletions import DELETION, Deletions
+from skyband.operators.loyalty.held import Held, held_switches, move_lines
 from skyband.operators.loyalty.kernels.driver import add_objects, drive
 from skyband.operators.loyalty.kernels.emit import CHANGE_COLUMNS, POINT_COLUMNS, Output
 from skyband.operators.loyalty.kernels.heaps import new_watch
@@ -52,6 +55,13 @@ NONE: I64 = np.empty(0, np.int64)
 SAVED = {"step": STEP, "next": NEXT, "members": MEMBERS}
 
 
+def joined(outputs: list[Output]) -> Output:
+    """Return the outputs of consecutive stretches of time as one."""
+    changes = np.concatenate([o.changes[: o.counts[0]] for o in outputs])
+    points = np.concatenate([o.points[: o.counts[1]] for o in outputs])
+    return Output(changes, points, np.array([len(changes), len(points)], np.int64))
+
+
 def _nothing(room: int) -> Output:
     """Return an output with room for ``room`` rows."""
     return Output(np.empty((room, CHANGE_COLUMNS), np.int64), np.empty((room, POINT_COLUMNS), np.int64), np.zeros(2, np.int64))
@@ -90,9 +100,26 @@ class LoyaltyLogic:
         since = self.until
         if since == NULL:
             return self._changes(_nothing(0))
-        self.until = max(since, until)
-        key, rows = self._reports(arrivals, self._meet(arrivals))
-        clock = Clock(self.window, self.stale_after, since, self.until, self.few, self.n if len(self.progress.keys) == 1 else 0)
+        key, rows, held = self._reports(arrivals, self._meet(arrivals))
+        if not held:
+            return self._changes(self._step(key, rows, max(since, until), False))
+        outputs, moved = [], False
+        for time, together in groupby(held, key=attrgetter("time")):
+            # Up to the instant of the switches, their object is where it was; then its line moves.
+            before = rows.time < time
+            outputs.append(self._step(key[before], Rows(*(column[before] for column in rows)), time, moved))
+            key, rows = key[~before], Rows(*(column[~before] for column in rows))
+            move_lines(self.table, self.progress, self.window, self.echoes, list(together))
+            moved = True
+        outputs.append(self._step(key, rows, max(since, until), moved))
+        return self._changes(joined(outputs))
+
+    def _step(self, key: I64, rows: Rows, until: Instant, moved: bool) -> Output:
+        """Process all events before ``until``; ``rows`` are the reports among them, with their keys. ``moved``: see ``Clock``."""
+        since, self.until = self.until, until
+        alone = self.n if len(self.progress.keys) == 1 else 0
+        holds = int(self.configuration.held is not None)
+        clock = Clock(self.window, self.stale_after, since, until, self.few, alone, holds, int(moved))
         echoes, echo_key = self.echoes.due(self.until - self.window, self.table.key)
         stale, stale_key = self.stale.due(self.until - self.stale_after, self.table.key) if self.stale_after else (Past(NONE, NONE), NONE)
         job = self._job(key, echo_key, stale_key)
@@ -102,7 +129,7 @@ class LoyaltyLogic:
             self.watch = new_watch(2 * most)
         output = drive(Tables(self.queries, self.table, self.marks, self.progress), job, feed, clock, self.watch, _nothing(64))
         self._keep(feed, rows)
-        return self._changes(output)
+        return output
 
     def _meet(self, arrivals: Arrivals) -> I64:
         """Return the place of every row's object, or ``NOBODY``; add new objects and keys."""
@@ -155,12 +182,15 @@ class LoyaltyLogic:
         self.n = end
         self.numbers = self.numbers.extended(objects.number[:end])
 
-    def _reports(self, arrivals: Arrivals, place: I64) -> tuple[I64, Rows]:
-        """Return keys and rows of the usable reports and of the deletions that switch an object off, and count the other reports."""
+    def _reports(self, arrivals: Arrivals, place: I64) -> tuple[I64, Rows, list[Held]]:
+        """Return keys and rows of the usable reports and of the deletions that switch an object off, and count the other reports.
+
+        Also return the switches that usable reports carry, by time.
+        """
         configuration, rows = self.configuration, len(arrivals)
         self.rows += rows
         if rows == 0:
-            return NONE, Rows(NONE, NONE, NONE)
+            return NONE, Rows(NONE, NONE, NONE), []
         columns: dict[str, Any] = dict(arrivals.columns)
         matching = self.deletions.objects(arrivals)
         if configuration.where is not None:
@@ -172,6 +202,10 @@ class LoyaltyLogic:
             on, off = (kernel.passes(columns, rows) for kernel in configuration.kernels[-2:])
         number = columns[configuration.object_column.name]
         usable = matching & (on | off) & (number != NULL)
+        switches: dict[int, tuple[int, ...]] = {}
+        if configuration.held is not None:
+            switches, malformed = held_switches(arrivals, configuration.held)
+            usable &= ~malformed
         self.matching += int(np.count_nonzero(matching))
         self.unusable += int(np.count_nonzero(matching)) - int(np.count_nonzero(usable))
         which: Any = slice(None) if usable.all() else np.flatnonzero(usable)
@@ -183,8 +217,9 @@ class LoyaltyLogic:
             place, on = place.copy(), on.astype(np.int64)
             place[gone], on[gone] = of, DELETION
             which = np.flatnonzero(usable | (on == DELETION))
+        held = sorted((Held(int(arrivals.time[r]), int(place[r]), h) for r, h in switches.items() if usable[r]), key=attrgetter("time"))
         place = place[which]
-        return arrivals.key[which], Rows(np.ascontiguousarray(arrivals.time[which]), place, on[which].astype(np.int64))
+        return arrivals.key[which], Rows(np.ascontiguousarray(arrivals.time[which]), place, on[which].astype(np.int64)), held
 
     def _job(self, key: I64, echo_key: I64, stale_key: I64) -> Job:
         """Return the keys with events or crossings before ``until``, and the bounds of their events."""
@@ -242,7 +277,10 @@ class LoyaltyLogic:
         """Return the numbers of the objects in use, see ``ObjectLogic.objects``. Compact the tables if many are not. O(objects)."""
         # An object is in use while it is on, has loyalty, or is in an emitted result.
         emitted = ((self.marks.where[:, : self.n] & EMITTED) != 0).any(axis=0)
-        places = np.flatnonzero((self.table.word[: self.n] != 0) | emitted)
+        needed = (self.table.word[: self.n] != 0) | emitted
+        if self.configuration.held is not None:  # switches before the last report do not count, as long as these are in the window
+            needed |= self.table.report[: self.n] > self.until - self.window
+        places = np.flatnonzero(needed)
         number = self.table.number[places].copy()
         if self.n - len(places) > len(places) // 4 + 64:
             self._compact(places)

@@ -51,6 +51,13 @@ class Pending:
         self.time[self.tail : self.tail + len(time)], self.object[self.tail : self.tail + len(time)] = time, place
         self.tail += len(time)
 
+    def insert(self, time: I64, place: I64) -> None:
+        """Add entries among those still to come, wherever they belong. O(entries)."""
+        live = self.live()
+        all_times, places = np.concatenate([live.time, time]), np.concatenate([live.object, place])
+        order = np.argsort(all_times, kind="stable")
+        self.time, self.object, self.head, self.tail = all_times[order], places[order], 0, len(order)
+
     def keep(self, new_place: I64) -> Pending:
         """Return the queue with its objects at ``new_place``, without those of negative places."""
         live = self.live()

@@ -77,7 +77,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "completion": ["bash"],
     "airflow describe": ["{spec}"],
 }
-"""Of the commands that need no engine. The others are ``run`` and ``demo`` (their outcome has tests of its own), ``serve`` and
+"""Of the commands that need no engine. The others are ``run`` and ``demo`` (their outcome has tests of its own), ``serve``, ``edge`` and
 ``replay-rejected``."""
 
 

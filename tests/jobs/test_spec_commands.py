@@ -125,7 +125,7 @@ def test_every_code_in_use_is_registered() -> None:
 
     root = Path(__file__).parents[2]
     used = set()
-    for part in ("framework", "jobs", "operators", "airflow_dags"):
+    for part in ("edge", "framework", "jobs", "operators", "airflow_dags"):
         for path in (root / part).rglob("*.py"):
             used |= set(re.findall(r"SKY-E\d{3}\b", path.read_text(encoding="utf-8")))
     assert used <= set(CODES)

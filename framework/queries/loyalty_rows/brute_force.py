@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,8 @@ def time_varying_values(question: Question) -> TimeVaryingValues:
     first, end = np.searchsorted(times, question.at, side="left"), np.searchsorted(times, question.at, side="right")
     reported = frozenset(items[o] for o in of[first:end].tolist())
     after = int(np.searchsorted(spans.switches, question.at, side="left"))
-    return TimeVaryingValues(values, reported, after < len(spans.switches) and int(spans.switches[after]) == question.at)
+    updated = after < len(spans.switches) and int(spans.switches[after]) == question.at
+    return TimeVaryingValues(values, reported, updated and _operator(question).held is None)
 
 
 def next_instants(question: Question) -> list[int]:
@@ -145,6 +146,8 @@ def _spans_of(question: Question) -> _Spans:
     _, of_row = _named(question)
     time = question.data.every.time
     on, usable = _reports(question, len(time))
+    held = [()] * len(time) if operator.held is None else _held(question.data.every.rows[operator.held].to_pylist(), time)
+    usable = usable & np.array([switches is not None for switches in held], bool)
     row = np.nonzero(usable)[0]
     reports = time[row], of_row[row]
     # By object, within one in order of the stream: a report counts until the next, or until it is stale or deleted.
@@ -157,11 +160,49 @@ def _spans_of(question: Question) -> _Spans:
     until = np.minimum(until, question.data.every.deleted[row])
     lasting = on[row] & (since < until)
     of, since, until = of[lasting], since[lasting], until[lasting]
+    if any(held):
+        of, since, until = _switched(of_row, time, on, np.nonzero(usable)[0], held, operator.window.micros)
     first = np.ones(len(of), bool)
     first[1:] = (of[1:] != of[:-1]) | (since[1:] != until[:-1])
     of, since, until = of[first], since[first], until[np.append(first[1:], True)[: len(of)]]
     ends = np.concatenate([since, until[until < NEVER]])
     return _Spans(of, since, until, np.unique(np.concatenate([ends, ends + operator.window.micros])), reports)
+
+
+def _held(texts: list[str | None], time: I64) -> list[tuple[int, ...] | None]:
+    """Return the switches that each row carries; None where the text lists no ascending instants before the row's time."""
+    found: list[tuple[int, ...] | None] = []
+    for text, t in zip(texts, time.tolist(), strict=True):
+        words = (text or "").split()
+        plain = all(len(w) <= 20 and w.isascii() and w.removeprefix("-").isdecimal() for w in words)
+        instants = [int(w) for w in words] if plain else [t]
+        found.append(tuple(instants) if instants == sorted({*instants}) and all(-(2**62) < h < t for h in instants) else None)
+    return found
+
+
+def _switched(of_row: I64, time: I64, on: Bools, rows: I64, held: Sequence[tuple[int, ...] | None], window: int) -> tuple[I64, I64, I64]:
+    """Return the spans (object, since, until) in which objects are on, by the reports ``rows`` and the switches that these carry.
+
+    A switch at or before the object's last report does not count, or counts as of the window's begin if that report is not in it.
+    """
+    states: dict[int, dict[int, bool]] = {}
+    last: dict[int, int] = {}
+    for row in rows.tolist():
+        mine, t, o = states.setdefault(int(of_row[row]), {}), int(time[row]), int(of_row[row])
+        state = mine[next(reversed(mine))] if mine else False
+        for switch in held[row] or ():
+            new = switch > last.get(o, -(2**62))
+            if new or last[o] <= t - window:
+                state = not state
+                mine[switch if new else t - window] = state
+        mine[t] = bool(on[row])
+        last[o] = t
+    found = []
+    for o, mine in states.items():
+        times = sorted(mine)
+        found += [(o, t, until) for t, until in zip(times, [*times[1:], NEVER], strict=True) if mine[t]]
+    columns = np.array(found, np.int64).reshape(-1, 3)
+    return columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy()
 
 
 def _reports(question: Question, end: int) -> tuple[Bools, Bools]:

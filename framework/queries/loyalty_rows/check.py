@@ -18,6 +18,7 @@ def check(scope: Scope, path: Path, query: LoyaltyRows) -> None:
     _check_object(scope, (*path, "object"), query)
     _check_reports(scope, path, query)
     _check_where(scope, (*path, "where"), query)
+    _check_held(scope, (*path, "held"), query)
     _check_window(scope, path, query)
     if query.carry and not scope.doc.bad_below((*path, "carry")):
         message = "the items are objects that many rows report on: there is no row to carry columns from"
@@ -61,6 +62,20 @@ def _check_where(scope: Scope, at: Path, query: LoyaltyRows) -> None:
     if query.where is not None and not scope.doc.bad_below(at) and scope.reads_statistics(query.where, "predicate"):
         message = "which rows report is decided as rows are read, when they have no statistics yet"
         scope.doc.add("SKY-E117", message, scope.doc.where_value(at), "use statistics in 'criteria', which is null where they are")
+
+
+def _check_held(scope: Scope, at: Path, query: LoyaltyRows) -> None:
+    doc = scope.doc
+    if query.held is None or not scope.column(at, query.held):
+        return
+    type_ = scope.types[query.held]
+    if type_ is not None and type_ != "string":
+        doc.add("SKY-E126", f"held switches are text; '{query.held}' is {type_}", doc.where_value(at), "a string column, which may be null")
+    corrects = scope.job.has_deletions
+    others = {"stale_after": query.stale_after is not None, "trace: all": query.trace == "all", "deleted or replaced rows": corrects}
+    for other in (name for name, given in others.items() if given):
+        message = f"held switches cannot be used with {other}: an edge does not know them"
+        doc.add("SKY-E117", message, doc.where_key(at), "leave one of them out")
 
 
 def _check_window(scope: Scope, path: Path, query: LoyaltyRows) -> None:

@@ -1,4 +1,6 @@
-"""Compile entries to operators: one for all with the same reports (object, criteria or updates, ``where``, stale_after) and window.
+"""Compile entries to operators: one for all with the same reports and window.
+
+Reports are the same by ``object``, ``criteria`` or ``updates``, ``where``, ``stale_after`` and ``held``.
 
 The state does not depend on ``k``, ``at_least``, ``every`` and ``trace`` of a query.
 """
@@ -27,6 +29,7 @@ class _Key:
     updates: str | None
     where: str | None
     stale_after: int | None
+    held: str | None
     window: Window
 
 
@@ -35,7 +38,8 @@ def compile_loyalty(context: Context, entries: Sequence[QueryEntry]) -> Iterable
 
     def key(m: QueryEntry) -> _Key:
         q = cast(LoyaltyRows, m.query)
-        return _Key(q.objects, predicate_key(context, q.criteria), q.updates, predicate_key(context, q.where), q.stale_after, m.window)
+        criteria, where = predicate_key(context, q.criteria), predicate_key(context, q.where)
+        return _Key(q.objects, criteria, q.updates, where, q.stale_after, q.held, m.window)
 
     for _, group in share(entries, key):
         yield _draft(context, group)
@@ -54,7 +58,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
         )
         operator = Loyalty(
             object=first.objects, criteria=criteria, updates=updates, where=where, stale_after=first.stale_after, window=group[0].window,
-            queries=queries, texts=texts, deletes=context.deletes,
+            queries=queries, texts=texts, deletes=context.deletes, held=first.held,
         )  # fmt: skip
         return cast(Operator, operator)
 

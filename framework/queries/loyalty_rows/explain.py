@@ -9,7 +9,7 @@ from skyband.framework.base.units import format_duration
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 
-SHARES_STATE: Final = "object, criteria (or updates), where, stale_after and window"
+SHARES_STATE: Final = "object, criteria (or updates), where, stale_after, held and window"
 """The fields that queries of a shared state have in common."""
 
 
@@ -21,6 +21,7 @@ def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, s
     deleted = " or its own deletion" if operator.deletes else ""
     found = [("object", ", ".join(operator.object)), ("on", f"{on}, until the object's next report{deleted}{stale}")]
     found += [("where", canonical_text(operator.where))] if operator.where is not None else []
+    found += [("held", f"switches in column {operator.held} move an object's line at once")] if operator.held is not None else []
     bounds = [f"{format_duration(n)} for {q.name}" for q in queries if (n := operator.queries[q.index].at_least) is not None]
     found += [("at least", ", ".join(bounds))] if bounds else []
     every = [q.name for q in queries if operator.queries[q.index].trace_all]

@@ -41,6 +41,9 @@ class LoyaltyRows(QueryModel):
     stale_after: PositiveDuration | None = Field(
         default=None, description="How long a report counts if no other comes. Default: until the next."
     )
+    held: Name | None = Field(
+        default=None, description="A text column with earlier switches of the object, which an edge filter held back: instants, or null."
+    )
     trace: Literal["members", "all"] = Field(
         default="members", description="Whose trajectories are written: of the result's members, or of all objects."
     )

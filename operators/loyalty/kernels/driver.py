@@ -103,7 +103,8 @@ def drive(tables: Tables, job: Job, feed: Feed, clock: Clock, watch: Watch, outp
             valid = valid_until(tables, clock, key, at)
             until = min(clock.until, valid)
             until = run_events(feed, tables.objects, tables.progress, clock, key, until, MOST)
-            time = Stretch(at, until, job.row[index], until if until < clock.until else max(until, min(valid, until + clock.window)))
+            end = until if until < clock.until else max(until, min(valid, until + clock.window))
+            time = Stretch(at, until, job.row[index], end, clock.moved if at == clock.since else 0)
             for query in range(len(tables.queries.k)):
                 output = sweep(output, tables, query, key, watch, feed, time)
             at = until

@@ -122,8 +122,8 @@ def apply_stale(feed: Feed, objects: Objects, clock: Clock, time: int, first: in
 
 
 @inner_inlined
-def record_net_changes(feed: Feed, progress: Progress, key: int, time: int, first: int, updated: bool) -> None:
-    """Reduce an instant to its net: switches go to the log, and only bends that change a slope stay."""
+def record_net_changes(feed: Feed, progress: Progress, key: int, time: int, first: int, updated: bool, held: int) -> None:
+    """Reduce an instant to its net: switches go to the log, and only bends that change a slope stay. Updates count unless ``held``."""
     cursors, bends = feed.cursors, feed.bends
     count = first
     for index in range(first, cursors[BENDS]):
@@ -140,7 +140,7 @@ def record_net_changes(feed: Feed, progress: Progress, key: int, time: int, firs
             count += 1
     progress.keys[key, SEEN] += count - first
     cursors[BENDS] = count
-    if updated:
+    if updated and held == 0:
         feed.instants.time[cursors[INSTANTS]] = time
         cursors[INSTANTS] += 1
 
@@ -161,4 +161,4 @@ def run_events(feed: Feed, objects: Objects, progress: Progress, clock: Clock, k
         apply_rows(feed, objects, time, first)
         if clock.stale_after > 0:
             apply_stale(feed, objects, clock, time, first)
-        record_net_changes(feed, progress, key, time, first, updated)
+        record_net_changes(feed, progress, key, time, first, updated, clock.held)

@@ -63,12 +63,16 @@ BENT = 2
 
 
 class Stretch(NamedTuple):
-    """The instants from ``since`` up to ``until``; ``row``: the key's first row; ``end``: the end of the search for crossings."""
+    """The instants from ``since`` up to ``until``; ``row``: the key's first row; ``end``: the end of the search for crossings.
+
+    ``moved``: 1 if lines have just been moved to another loyalty (``held``), so that sides may change at ``since`` without a bend.
+    """
 
     since: int
     until: int
     row: int
     end: int
+    moved: int
 
 
 @inner
@@ -299,7 +303,7 @@ def sweep(output: Output, tables: Tables, query: int, key: int, watch: Watch, fe
     count = load_watched(border, watch, bends, made, objects, tables.marks.next[query], time)
     fill_heaps(border, watch, count, since - 1)
     due = next_boundary(since, every) if watch.pending[0] > 0 and every > 0 else NEVER
-    crossing = next_crossing(border.k, watch)
+    crossing = next_crossing(border.k, watch) if time.moved == 0 else since
     taken = 0
     while True:
         while taken < made and border.where[bends.object[taken]] == 0:

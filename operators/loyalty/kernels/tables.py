@@ -139,7 +139,8 @@ class Job(NamedTuple):
 
 class Clock(NamedTuple):
     """``window`` T, ``stale_after`` or 0, and the instants of this call: from ``since`` up to ``until``. Keys with ``few`` objects at most
-    watch all of them, for ever. ``alone``: how many objects there are, if all are of one key, or 0."""
+    watch all of them, for ever. ``alone``: how many objects there are, if all are of one key, or 0. ``held``: 1 if reports may carry held
+    switches, whose instants are not recorded as updates. ``moved``: 1 if lines have just been moved by held switches."""
 
     window: int
     stale_after: int
@@ -147,6 +148,8 @@ class Clock(NamedTuple):
     until: int
     few: int
     alone: int
+    held: int
+    moved: int
 
 
 @inner

@@ -49,6 +49,10 @@ MISTAKES = [
     ("stale_after: 2 hours", "stale_after: 0 hours", "SKY-E115", "0 hours", "30 seconds"),
     ("stale_after: 2 hours", "stale_after: 2", "SKY-E115", "2", "30 seconds"),
     ("stale_after: 2 hours", "stale: 2 hours", "SKY-E110", "stale", "stale_after"),
+    ("updates: on_off, k: 2", "updates: on_off, held: stat, k: 2", "SKY-E120", "stat", "did you mean 'state'?"),
+    ("updates: on_off, k: 2", "updates: on_off, held: on_off, k: 2", "SKY-E126", "on_off", "a string column"),
+    ("stale_after: 2 hours, k: 3", "stale_after: 2 hours, held: state, k: 3", "SKY-E117", "held", "leave one of them out"),
+    ("updates: on_off, k: 2", "updates: on_off, held: state, trace: all, k: 2", "SKY-E117", "held", "leave one of them out"),
     ("at_least: 7 days", "at_least: 31 days", "SKY-E114", "31 days", "at most 30 days"),
     ("at_least: 7 days", "at_least: 2 days, window: {time: 1 day}", "SKY-E114", "2 days", "at most 1 day"),
     ("at_least: 7 days", "at_least: 0 days", "SKY-E115", "0 days", None),
@@ -110,7 +114,7 @@ def test_queries_of_equal_reports_and_window_share_a_state_whatever_their_type()
         "on        where mm > 0, until the object's next report, for 2 hours at most\n",
         "at least  7 days for steady\n",
         "traces    members of rainiest; all objects, for steady\n",
-        "shared by 2 queries: same object, criteria (or updates), where, stale_after and window\n",
+        "shared by 2 queries: same object, criteria (or updates), where, stale_after, held and window\n",
         "steady_trajectory\n",
     ):
         assert line in explained, line
