@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # Not among the chaos tests, which only `make test-all` runs: some kills belong to every run of the tests.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-KILLS = {"deletions": 3, "loyalty": 3}
-"""Over kinds that have every query type. Those of the other kinds are in `make test-all` and `make kills`."""
+KILLS = {"keyed": 3, "loyalty": 3}
+"""Kills of the kinds that every run of the tests has. The other kinds are in `make test-all` and `make kills`."""
 SOME = [pytest.param(kind, marks=() if kind in KILLS else pytest.mark.slow) for kind in KINDS]
 
 
@@ -37,7 +37,7 @@ def test_killed_at_random_moments(spark: SparkSession, tmp_path: Path, kind: str
 
 def test_the_kinds_have_every_query_type(tmp_path: Path) -> None:
     found: set[str] = set()
-    for name, kind in ((n, KINDS[n]) for n in KILLS):
+    for name, kind in KINDS.items():
         found |= types_of(kind.write(tmp_path / name, 1))
     assert found == all_types()
 

@@ -49,11 +49,8 @@ class Ends:
         return self.in_the_way is not None
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("kind", "finish"),
-    [("pairs", True), pytest.param("deletions", True, marks=pytest.mark.slow), pytest.param("pairs", False, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "finish"), [("pairs", True), ("deletions", True), ("pairs", False)])
 def test_wherever_a_run_ends_the_next_one_makes_the_batch_that_is_owed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, finish: bool
 ) -> None:
