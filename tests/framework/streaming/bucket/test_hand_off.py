@@ -18,6 +18,7 @@ from skyband.framework.streaming.rows.outbox import as_it_is
 from tests.framework.streaming.bucket.test_bucket import SPEC, keeping_a_journal, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
 from tests.framework.streaming.spark_store import Store
+from tests.seeds import seeds
 
 ROWS = 60
 
@@ -68,7 +69,7 @@ def spoil(directory: Path, how: str) -> None:
         (directory / "0").write_text("somebody else's")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(0, 6))
 @pytest.mark.parametrize("least", [0, 700, 1 << 20])
 @pytest.mark.parametrize("journal", [False, True])
 def test_whoever_runs_a_batch_and_whatever_happens_to_files(

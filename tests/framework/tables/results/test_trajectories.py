@@ -36,6 +36,7 @@ from skyband.framework.verify.brute_force.objects import objects
 from skyband.framework.verify.replay.trajectories import Point, differences, off_line
 from tests.framework.streaming.bucket.test_bucket import MINUTE, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import SPEC
+from tests.seeds import seeds
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOTION = TimeVarying("loyalty_seconds", "slope")
@@ -78,7 +79,7 @@ def write(plan: Plan, rows: list[Row], cuts: list[int], derived: set[int]) -> Si
     return sink
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(0, 3))
 def test_answers_and_current_results_are_the_definitions_however_derived(tmp_path: Path, seed: int) -> None:
     rows = rows_of(seed, 90)
     plans = [plan_at(tmp_path / name) for name in ("often", "once")]
