@@ -312,7 +312,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--each", type=int, default=5, help="kills a chain (default 5)")
     parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=list(KINDS))
     parser.add_argument("--out", type=Path, help="a file for the figures, as JSON")
-    parser.add_argument("--folder", type=Path, help="where jobs go (default: a temporary directory); those with a fault stay there")
+    parser.add_argument("--directory", type=Path, help="where jobs go (default: a temporary directory); those with a fault stay there")
     args = parser.parse_args(argv)
     from skyband.framework.streaming.spark.session import get_session
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.seeds import cases
-from tests.spark.kills import chain, summary, unclean
+from tests.spark.kills import chain, main, summary, unclean
 from tests.spark.kinds import KINDS, all_types, types_of
 from tests.spark.processes import PROC, Process, alive, descendants, kill, process
 
@@ -33,6 +33,13 @@ def test_killed_at_random_moments(spark: SparkSession, tmp_path: Path, kind: str
     assert not made.faults and not made.unequal, summary([made])
     assert not unclean(made.kills), unclean(made.kills)
     assert made.kills and made.tables and made.rows
+
+
+def test_the_command_takes_its_options(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more in ([], ["--directory", str(tmp_path)]):
+        assert main(["--count", "0", *more]) == 0
+        assert "0 kills" in capsys.readouterr().out
+    assert tmp_path.is_dir()
 
 
 def test_the_kinds_have_every_query_type(tmp_path: Path) -> None:
