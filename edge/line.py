@@ -15,8 +15,7 @@ class Line:
 
     ``time`` and ``order``: of its last row or correction; ``sent``: whether that was sent; ``dated``: whether it was a correction with a
     date of its own; ``row``: its last row, if rows are held back. ``safe``: held rows change nothing up to this instant; ``due``: when
-    the filter looks at it again. ``first``: before
-    this instant the object may have been on unseen.
+    the filter looks at it again. ``first``: before this instant the object may have been on unseen.
     """
 
     on: bool = False

@@ -13,7 +13,6 @@ from skyband.framework.plan.model import Filter, Plan, QueryNode
 from skyband.framework.queries.loyalty_rows.model import LOYALTY
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FAMILY = "loyalty"
 
 
 def message_of(plan: Plan) -> Message:
@@ -45,7 +44,7 @@ def obstacles(plan: Plan) -> Iterator[str]:
     reads = set()
     for q in plan.queries:
         operator = _operator(plan, q)
-        if not q.type.endswith(_FAMILY):
+        if not q.item.varies:
             yield f"query {q.name} ({q.type}) needs every row"
         elif operator.held is None:
             yield f"query {q.name} has no 'held' column"
