@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from skyband.operators.expressions.ast import Node
+    from skyband.operators.shards import FoundPairs
 
 I64: TypeAlias = npt.NDArray[np.int64]
 F64: TypeAlias = npt.NDArray[np.float64]
@@ -195,6 +196,7 @@ class Arrivals:
     ``ragged[name]`` holds the columns of kind ``tokens``, the distinct codes of each row in no order, and those of kind ``characters``.
     ``named[name]``, for a column of kind ``object``, names the objects that the logic's last ``objects()`` did not return, each once.
     Codes of retained rows that an operator with ``keeps = "retained"`` stores in its own arrays stay valid across a restore.
+    ``found``: what shards have found of these arrivals, for a logic made by ``shards.Shardable.build_merge``.
     """
 
     key: I64
@@ -203,6 +205,7 @@ class Arrivals:
     columns: Mapping[str, AnyArray]
     ragged: Mapping[str, Ragged] = field(default_factory=dict)
     named: Mapping[str, Named] = field(default_factory=dict)
+    found: FoundPairs | None = None
 
     def __len__(self) -> int:
         return len(self.seq)
