@@ -13,7 +13,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, AnyArray, Arrivals, Instant, Logic, State
+from skyband.operators.base import F64, I64, AnyArray, Arrivals, Instant, Logic, Operator, State
 
 BLOCK: Final = 64
 """Arrivals of a key in a row that one shard searches for: kernels take arrivals of a key together."""
@@ -93,3 +93,8 @@ class Shardable(Protocol):
         """Return a logic with the state, the changes and the skyband of ``build``, byte for byte, which takes the pairs of its arrivals
         from ``Arrivals.found`` instead of searching for them. Its state is that of ``build``: each continues the other's."""
         ...
+
+
+def can_be_sharded(operator: Operator) -> bool:
+    """Return whether the search of ``operator`` can be divided among shards."""
+    return isinstance(operator, Shardable) and operator.can_be_sharded

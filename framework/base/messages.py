@@ -1,6 +1,7 @@
 """The messages and counts that tasks and the driver exchange, in their wire format. Knows nothing of Spark.
 
-Pack sends blocks (node, bucket, kind, data): rows to the host of their bucket, everything else past the host (``ASIDE``). The driver
+Pack sends blocks (node, bucket, kind, data): rows to the host of their bucket, and to its shards (``SHARD``, with the slot of the shard
+in the place of the bucket) where there are some; everything else past the host (``ASIDE``). The driver
 receives (kind, data), adds ``RUNS`` and passes tables to the sink by kind. ``data`` is an Arrow table (``blocks.table_bytes``). It is JSON
 for ``COUNTS`` and for rows that a task has written to a file of their table (``file_message``).
 """
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, Final
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.base.reasons import FILTERED, REASONS
 
-HOST, ASIDE = 0, 1
+HOST, ASIDE, SHARD = 0, 1, 2
 """Nodes that receive the blocks of pack."""
 
 ROWS: Final = "rows"
@@ -32,6 +33,8 @@ STOPPING: Final = "stopping"
 """Pack -> driver: the first of the rows that stop the run, as rows of ``rejected``. Also the name of their count."""
 STRETCHES: Final = "stretches"
 """Pack -> driver: the stretches of a task's event times (``rows.instants.stretches``)."""
+FOUND: Final = "found"
+"""Shard -> host: the pairs that it found (``rows.shards.found``)."""
 FLUSH: Final = "flush"
 """Pack -> host: send all rows of tables that the bucket has deferred. Also the reason of rows of the control source that order it."""
 RUNS: Final = "runs"

@@ -29,6 +29,7 @@ from skyband.framework.plan.model import (
 )
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.plan.several_sources import clocks, of_source, parts
+from skyband.framework.plan.sharding import AUTO
 from skyband.framework.plan.statistics import StatisticsNode, statistic_kinds
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
@@ -108,6 +109,7 @@ def compile_job(job: Job) -> Plan:
         checks=_checks(job),
         texts=texts,
         buckets=(job.run.buckets or DEFAULT_BUCKETS) if source.partition_by else 1,
+        shards=AUTO if job.run.shards == "auto" else job.run.shards,
         variables=job.variables,
         keep_micros=job.run.keep or KEEP,
         max_rejected=job.quality.max_rejected,

@@ -11,6 +11,7 @@ from skyband.framework.plan.explain_parts import format_bytes, format_window, lo
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.plan.reader import why_spark_reads
+from skyband.framework.plan.sharding import shard_lines
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
@@ -26,6 +27,7 @@ def explain(plan: Plan, rate: float | None = None) -> str:
     lines = [f"job {plan.job}", ""]
     lines += _source(plan)
     lines += _intake(plan)
+    lines += shard_lines(plan)
     lines += _host(plan, rate)
     lines += _sink(plan)
     return "\n".join(lines)

@@ -351,10 +351,8 @@ class RunRule:
 
 @dataclass(frozen=True, slots=True)
 class KafkaNode:
-    """Topics that changes are sent to: (query, topic). ``options`` are brokers and login (``kafka_client``): never print their values.
-
-    ``shown``: whether the topics' names may be shown: nothing of them came from the environment.
-    """
+    """Topics for changes: (query, topic). ``options`` are brokers and login (``kafka_client``): never print their values; ``shown``:
+    whether the topics' names may be shown: nothing of them came from the environment."""
 
     topics: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, str], ...] = field(repr=False)
@@ -367,8 +365,9 @@ class Plan:
 
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
     ``schedule``: when Airflow runs it, in words. ``max_rejected``: percent of a run's rows. ``max_unusable``: percent of the rows that a
-    query asks for (None: less than all). ``check_every``: batches of a continuous run after which its tables are checked. ``keep_micros``:
-    how long rows of ``runs``, and names of taken files that are gone, are kept. ``lookups``: where the tables of ``intake.lookups`` are.
+    query asks for (None: less than all). ``check_every``: batches of a continuous run between checks of its tables. ``keep_micros``: how
+    long rows of ``runs``, and names of files that are gone, are kept. ``lookups``: the tables of ``intake.lookups``. ``shards``: of every
+    bucket, or ``sharding.AUTO``.
     """
 
     job: str
@@ -383,6 +382,7 @@ class Plan:
     checks: tuple[Check, ...]
     texts: tuple[str, ...]
     buckets: int
+    shards: int = 1
     variables: tuple[tuple[tuple[str | int, ...], str], ...] = ()
     keep_micros: int = KEEP
     max_rejected: float = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,14 +51,14 @@ def module_options(spark: SparkSession) -> list[str]:
     return list(_jvm(spark).org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray())
 
 
-def close_state(spark: SparkSession, query: StreamingQuery, tasks: int, write: bool) -> None:
-    """Close the state stores of a stopped ``query`` in this JVM; ``write``: write their snapshots first.
+def close_state(spark: SparkSession, query: StreamingQuery, tasks: int, steps: int, write: bool) -> None:
+    """Close the state stores of a stopped ``query`` with so many stateful ``steps`` in this JVM; ``write``: write their snapshots first.
 
     Spark would keep them open, and leave the snapshots to a maintenance thread that runs once a minute.
     """
     stores = state_stores(spark)
-    for task in range(tasks):
-        provider = state_provider(spark, query, task)
+    for step, task in product(range(steps), range(tasks)):
+        provider = state_provider(spark, query, task, step)
         if write and stores.isLoaded(provider):
             stores.doMaintenanceAndUnload(provider)
         else:
@@ -69,10 +70,10 @@ def state_stores(spark: SparkSession) -> Any:
     return getattr(getattr(_jvm(spark), f"{_STATE}.StateStore$"), "MODULE$")
 
 
-def state_provider(spark: SparkSession, query: StreamingQuery, task: int) -> Any:
-    """Return Spark's id of the state store of one task of ``query``."""
+def state_provider(spark: SparkSession, query: StreamingQuery, task: int, step: int = 0) -> Any:
+    """Return Spark's id of the state store of one task of a stateful step of ``query``; the last step is number 0."""
     jvm, execution = _jvm(spark), _execution(query)
-    store = getattr(jvm, f"{_STATE}.StateStoreId")(execution.checkpointFile("state"), 0, task, "default")
+    store = getattr(jvm, f"{_STATE}.StateStoreId")(execution.checkpointFile("state"), step, task, "default")
     return getattr(jvm, f"{_STATE}.StateStoreProviderId")(store, execution.runId())
 
 

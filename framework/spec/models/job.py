@@ -11,14 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, PrivateAttr, Tag
 
-from skyband.framework.base.units import (
-    WHOLE,
-    JobName,
-    Name,
-    PositiveDuration,
-    Size,
-    Text,
-)
+from skyband.framework.base.units import WHOLE, JobName, Name, PositiveDuration, Size, Text
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.spec.models.base import Model
 from skyband.framework.spec.models.examples import SpecTest
@@ -39,6 +32,13 @@ def _trigger(value: Any) -> Any:
     return "<once>" if isinstance(value, str) and value.strip().lower() == "once" else "<duration>"
 
 
+def _shards(value: Any) -> Any:
+    return "<auto>" if isinstance(value, str) and value.strip().lower() == "auto" else "<number>"
+
+
+MOST_SHARDS: Final = 256
+"""The largest number of shards."""
+ShardCount = Annotated[int, Field(ge=1, le=MOST_SHARDS), WHOLE]
 Trigger = Annotated[Annotated[Literal["once"], Tag("<once>")] | Annotated[PositiveDuration, Tag("<duration>")], Discriminator(_trigger)]
 
 
@@ -55,6 +55,11 @@ class Run(Model):
     max_bytes: Size | None = Field(default=None, description="Maximum size of a batch in bytes, e.g. 256m.")
     buckets: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
         default=None, description="Number of parts of the state, by key. Default: 16, or 1 without key columns."
+    )
+    shards: Annotated[Annotated[Literal["auto"], Tag("<auto>")] | Annotated[ShardCount, Tag("<number>")], Discriminator(_shards)] = Field(
+        default=1,
+        description="Number of tasks that share the search for pairs of each part of the state; 1: none but the one of that part. auto: "
+        "as many as there are cores, if the queries search for pairs in a large window.",
     )
     keep: PositiveDuration | None = Field(
         default=None, description="How long to keep rows of table runs and names of processed files that no longer exist. Default: 90 days."

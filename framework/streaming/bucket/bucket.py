@@ -20,10 +20,12 @@ from skyband.framework.base.messages import ACCEPTED, CHANGED, DEFERRED, FRONTIE
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE
 from skyband.framework.streaming.bucket.journal import JOURNAL, Entry, Journal, entries
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost
+from skyband.framework.streaming.bucket.search_host import SearchHost
 from skyband.framework.streaming.bucket.sequencer import Sequencer
 from skyband.framework.streaming.bucket.statistics import RowStatistics
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block, Outbox
+from skyband.framework.streaming.rows.shards.found import Taken, pairs_found
 
 ONCE: Final = (f"{CHUNK}/", f"{SEEN}/", f"{JOURNAL}/")
 """Beginnings of the names of state values that are written once."""
@@ -38,18 +40,20 @@ class Bucket:
         self.config = config
         self.number = number
         self.sequencer = sequencer or Sequencer(config)
-        self.host = host or OperatorHost.new(config)
+        self.host = host or _host(config).new(config)
         self.statistics = RowStatistics(config)
         self._journal = Journal(state_bytes)
         self._whole = False
         """Whether ``save`` has to save the whole state."""
 
-    def run(self, data: Sequence[bytes | pa.Buffer], watermark_ms: int, flush: bool = False) -> list[Block]:
+    def run(
+        self, data: Sequence[bytes | pa.Buffer], watermark_ms: int, flush: bool = False, found: Sequence[bytes | pa.Buffer] = ()
+    ) -> list[Block]:
         """Process everything that is due: rows below the frontier in order, and the expiries and boundaries between them.
 
-        ``flush``: also send all rows of tables that have been deferred.
+        ``flush``: also send all rows of tables that have been deferred. ``found``: what the bucket's shards have found of these rows.
         """
-        entry = Entry(data, self.config.frontier(watermark_ms))
+        entry = Entry(data, self.config.frontier(watermark_ms), found)
         self._whole = self._whole or flush or self.crowded or not self._journal.takes(entry)
         out = self._run(entry, self._whole)
         if not self._whole:
@@ -68,7 +72,8 @@ class Bucket:
         taken = self.sequencer.sequence(rows, self.host.codes, out)
         sequenced = clock.perf_counter()
         taken = self.statistics.added(taken)
-        self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole)
+        found = pairs_found(entry.found, Taken(len(taken.seq), limit)) if self.config.merges and len(taken.seq) else {}
+        self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole, found)
         operated = clock.perf_counter()
         self.sequencer.close(taken, limit, self.number, out, whole)
         if frontier is not None:
@@ -114,7 +119,7 @@ class Bucket:
         core: dict[str, Any] = json.loads(value)
         sequencer = Sequencer.restore(config, core, read)
         now = sequencer.keys.next_seq, sequencer.until
-        host = OperatorHost.restore(config, core, read, *now)
+        host = _host(config).restore(config, core, read, *now)
         sequencer.recognise(host.seen.alive(config.window, *now), read("deleted"))
         bucket = cls(config, number, sequencer, host, core.get("bytes", 0))
         bucket.statistics.load(host.store, sequencer)
@@ -122,3 +127,7 @@ class Bucket:
             bucket._run(entry, False)
             bucket._journal.note(entry, saved=True)
         return bucket
+
+
+def _host(config: HostConfig) -> type[OperatorHost]:
+    return OperatorHost if config.share is None else SearchHost

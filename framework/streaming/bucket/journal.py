@@ -34,10 +34,11 @@ _OFFSET: Final = 4
 
 @dataclass(frozen=True)
 class Entry:
-    """The input of one batch: its blocks of rows, and the frontier in microseconds (None: none yet)."""
+    """The input of one batch: its blocks of rows, the frontier in microseconds (None: none yet), and what shards have found."""
 
     data: Sequence[bytes | pa.Buffer]
     frontier: int | None
+    found: Sequence[bytes | pa.Buffer] = ()
 
     @cached_property
     def size(self) -> int:
@@ -49,8 +50,10 @@ class Entry:
 
     def value(self) -> bytes:
         """Return the value in state: a JSON header with its length before it, then the blocks."""
-        header = json.dumps({"frontier": self.frontier, "sizes": [len(block) for block in self.data]}).encode()
-        return b"".join([len(header).to_bytes(8, "little"), header, *(bytes(block) for block in self.data)])
+        both = [*self.data, *self.found]
+        said = {"frontier": self.frontier, "sizes": [len(block) for block in both]} | ({"found": len(self.found)} if self.found else {})
+        header = json.dumps(said).encode()
+        return b"".join([len(header).to_bytes(8, "little"), header, *(bytes(block) for block in both)])
 
     @classmethod
     def of(cls, value: bytes) -> Entry:
@@ -61,7 +64,8 @@ class Entry:
         for size in header["sizes"]:
             data.append(pa.py_buffer(value).slice(at, size))
             at += size
-        return cls(data, header["frontier"])
+        rows = len(data) - header.get("found", 0)
+        return cls(data[:rows], header["frontier"], data[rows:])
 
 
 def _bytes(column: pa.ChunkedArray) -> int:

@@ -6,9 +6,9 @@ that stand in those arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from skyband.framework.streaming.rows.columns import TextCodes, operator_column,
 from skyband.framework.streaming.rows.config import ID_HASHES, HostConfig
 from skyband.framework.streaming.rows.outbox import Outbox
 from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, Named, ObjectLogic, Ragged, State, object_column
+from skyband.operators.shards import FoundPairs, Shardable
 
 I64 = npt.NDArray[np.int64]
 
@@ -32,6 +33,7 @@ CHUNK, SEEN = "chunk", "seen"
 """Names of state values that are written once: rows, and the hashes of their ids."""
 
 _NONE = np.empty(0, np.int64)
+NO_PAIRS: Final[Mapping[str, FoundPairs]] = {}
 _OF_QUERIES = {"unusable:": unusable_count, "asked:": requested_count}
 """Beginnings of the counters of operators that are about one of their queries, whose number follows, and what they count for an entry."""
 
@@ -56,6 +58,7 @@ class OperatorHost:
     def __init__(self, config: HostConfig, codes: TextCodes | None = None) -> None:
         self.window = config.window
         self.operators = config.operators
+        self._sharded = config.shards is not None
         self.deletes = config.intake.has_deletions
         # Ids of the whole window are needed to know a row that comes twice: apart only if nothing else of the window is kept.
         apart = only_retained(config.operators, config.statistics)
@@ -82,22 +85,39 @@ class OperatorHost:
 
     def begin(self) -> OperatorHost:
         """The operators are before their first row."""
-        self.logics = [node.operator.build(None) for node in self.operators]
+        self.logics = [self._build(node, None) for node in self.operators]
         self.needed = self._needed()
         return self
 
-    def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox, whole: bool) -> None:
+    def _build(self, node: OperatorNode, state: State | None) -> Logic:
+        """Return the logic of ``node``: one that takes the pairs that shards find, if there are shards."""
+        if self._sharded and isinstance(node.operator, Shardable) and node.operator.can_be_sharded:
+            return node.operator.build_merge(state)
+        return node.operator.build(state)
+
+    def run(
+        self,
+        taken: Sequenced,
+        limit: int,
+        keys: KeyValues,
+        bucket: int,
+        out: Outbox,
+        whole: bool,
+        found: Mapping[str, FoundPairs] = NO_PAIRS,
+    ) -> None:
         """Process the accepted rows and advance to ``limit``; return each operator's changes, and its skyband if it may have changed.
 
         Unless ``whole``, skybands and what rows are still needed are left for later: both take time in proportion to all keys.
+        ``found``: the pairs that shards have found, by name of the operator.
         """
-        self._keep(taken)
-        target = {DELETION_TARGET: taken.target} if self.deletes else {}
-        columns = self._columns(taken.key, taken.rows) | target
-        arrivals = Arrivals(taken.key, taken.seq, taken.time, columns, self._ragged(taken.rows))
+        arrivals = self._taken_arrivals(taken)
+        columns = dict(arrivals.columns)
         for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
             woken = logic.wake()
-            changes = logic.advance(replace(arrivals, named=self._named(i, columns)) if node.objects else arrivals, limit)
+            mine = replace(arrivals, named=self._named(i, columns)) if node.objects else arrivals
+            if node.name in found:
+                mine = replace(mine, found=found[node.name])
+            changes = logic.advance(mine, limit)
             out.counts[CHANGED] += len(changes)
             for name, table in self.items.changes(i, changes, self.store, keys):
                 out.put(Changes(name).kind, table)
@@ -114,6 +134,13 @@ class OperatorHost:
             self.retained = [distinct(address(*logic.retained())) for logic in self.logics]
             self._pin()
         self._forget_objects()
+
+    def _taken_arrivals(self, taken: Sequenced) -> Arrivals:
+        """Keep the accepted rows, and return them as operators take them."""
+        self._keep(taken)
+        target = {DELETION_TARGET: taken.target} if self.deletes else {}
+        columns = self._columns(taken.key, taken.rows) | target
+        return Arrivals(taken.key, taken.seq, taken.time, columns, self._ragged(taken.rows))
 
     def _send_skybands(self, keys: KeyValues, bucket: int, out: Outbox) -> None:
         for i in sorted(self._deferred):
@@ -182,7 +209,7 @@ class OperatorHost:
         for i, node in enumerate(config.operators):
             arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
             kept = {"window": held, "retained": host.store.named(host.retained[i]), "none": host.store.named(held.at[:0])}
-            host.logics.append(node.operator.build(State(arrays, host._arrivals(node, kept[node.operator.keeps]))))
+            host.logics.append(host._build(node, State(arrays, host._arrivals(node, kept[node.operator.keeps]))))
         host.needed = host._needed()
         return host
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import time as clock
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from skyband.framework.base.messages import ASIDE, COUNTS, FLUSH, WAKE, Tally, time_count
+from skyband.framework.base.messages import ASIDE, COUNTS, FLUSH, FOUND, WAKE, Tally, time_count
 from skyband.framework.sources.structs import struct
 from skyband.framework.spark_adapter.workers import pickle_state_plainly
 from skyband.framework.streaming.bucket.state_values import StateValues
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.bucket.bucket import Bucket
     from skyband.framework.streaming.bucket.kept_bucket import KeptBucket
     from skyband.framework.streaming.rows.config import HostConfig
-    from skyband.framework.streaming.rows.outbox import Deliver
+    from skyband.framework.streaming.rows.outbox import Block, Deliver
 
 _MARK = struct(token="string", timer="bigint")
 _NAME = struct(name="string", piece="int")
@@ -35,7 +36,29 @@ _DATA = struct(data="binary")
 
 # Decoded state of this worker process: the processor is unpickled again for every task. An entry is good only if its token is the one
 # saved with the state that Spark hands over.
-_CACHE: dict[tuple[str, int], tuple[str, KeptBucket]] = {}
+_CACHE: dict[tuple[str, bool, int], tuple[str, KeptBucket]] = {}
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What a bucket gets in a call: blocks of rows, what its shards have found, and whether it has to flush."""
+
+    data: list[bytes | pa.Buffer] = field(default_factory=list)
+    found: list[bytes | pa.Buffer] = field(default_factory=list)
+    flush: bool = False
+
+
+def inputs_of(rows: Any) -> Inputs:
+    """Return the inputs of a call from Spark's rows."""
+    from skyband.framework.streaming.rows.shuffle_files import opened
+
+    inputs = Inputs()
+    for row in rows:
+        kind, data = str(row["kind"]), bytes(row["data"])
+        inputs.flush = inputs.flush or kind == FLUSH
+        if kind not in (FLUSH, WAKE):
+            (inputs.found if kind.endswith(FOUND) else inputs.data).append(opened(kind, data))
+    return inputs
 
 
 class HostProcessor(StatefulProcessor):
@@ -79,32 +102,29 @@ class HostProcessor(StatefulProcessor):
             for row in rows:
                 yield Row(kind=row["kind"], data=bytes(row["data"]))
             return
-        from skyband.framework.streaming.rows.shuffle_files import opened
-
-        data, flush = [], False
-        for row in rows:
-            flush = flush or row["kind"] == FLUSH
-            if row["kind"] not in (FLUSH, WAKE):
-                data.append(opened(row["kind"], row["data"]))
-        yield from self._run(number, data, timerValues.getCurrentWatermarkInMs(), flush)
+        for kind, message in self._run(number, inputs_of(rows), timerValues.getCurrentWatermarkInMs()):
+            yield Row(kind=kind, data=message)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Process what became due in this bucket when the watermark advanced."""
-        yield from self._run(int(key[1]), [], timerValues.getCurrentWatermarkInMs())
+        for kind, message in self._run(int(key[1]), Inputs(), timerValues.getCurrentWatermarkInMs()):
+            yield Row(kind=kind, data=message)
 
     def close(self) -> None:
         """Do nothing."""
 
-    def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int, flush: bool = False) -> Iterator[Row]:
+    def _run(self, number: int, inputs: Inputs, watermark_ms: int) -> Iterator[Block]:
+        """Run a bucket over one call's inputs; yield what it sends, and the times of the call."""
         started = clock.perf_counter()
         freeze_loaded_objects()
-        threads.allow(self.config.threads)
+        config = self._config_of(number)
+        threads.allow(config.threads)
         mark = self.mark.get()
-        slot = (self.config.cache_key, number)
+        slot = (config.cache_key, config.share is not None, number)
         kept = self._kept_bucket(number, _CACHE.pop(slot, None), mark[0] if mark is not None else None)
         bucket = kept.bucket
         loaded = clock.perf_counter()
-        out = bucket.run(data, watermark_ms, flush)
+        out = bucket.run(inputs.data, watermark_ms, inputs.flush, inputs.found)
         ran = clock.perf_counter()
         kept.save(StateValues(self.values))
         token = os.urandom(8).hex()
@@ -114,39 +134,53 @@ class HostProcessor(StatefulProcessor):
             _CACHE[slot] = (token, kept)
         saved = clock.perf_counter()
         for block in out:
-            kind, message = self.deliver(*block)
-            yield Row(kind=kind, data=message)
+            yield self.deliver(*block)
         times = Tally({time_count("load"): int(1e6 * (loaded - started)), time_count("state"): int(1e6 * (saved - ran))})
-        yield Row(kind=COUNTS, data=times.message())
+        yield COUNTS, times.message()
+
+    def _config_of(self, number: int) -> HostConfig:
+        """Return the configuration of a bucket."""
+        return self.config
+
+    def _number_of(self, number: int) -> int:
+        """Return the number of the bucket whose state file a grouping key takes up."""
+        return number
+
+    def _state_of(self, values: dict[str, bytes]) -> dict[str, bytes]:
+        """Return what it takes up of the values of a bucket's state."""
+        return values
+
+    def _directory(self, number: int) -> Path | None:
+        return None if self.hand_off_root is None else self.hand_off_root / str(number)
 
     def _kept_bucket(self, number: int, cached: tuple[str, KeptBucket] | None, token: str | None) -> KeptBucket:
         """Return the bucket that was saved with ``token`` (None: a new one), from the cache, hand-off files or state store."""
         from skyband.framework.streaming.bucket.kept_bucket import KeptBucket
 
-        values, directory = StateValues(self.values), None if self.hand_off_root is None else self.hand_off_root / str(number)
+        values, directory, config = StateValues(self.values), self._directory(number), self._config_of(number)
         filled = self._filled(number, values)
         if filled is not None:
             for name in values.names():
                 values.drop(name)
-            return KeptBucket.filled(self.config, number, filled, values, directory)
+            return KeptBucket.filled(config, number, filled, values, directory)
         if token is None:
-            return KeptBucket.new(self.config, number, directory)
+            return KeptBucket.new(config, number, directory)
         if cached is not None and cached[0] == token:
             # The configuration of this run: since the state was cached a finish may have been declared.
-            cached[1].bucket.config = self.config
+            cached[1].bucket.config = config
             return cached[1]
-        return KeptBucket.read(self.config, number, token, values, directory)
+        return KeptBucket.read(config, number, token, values, directory)
 
     def _filled(self, number: int, values: StateValues) -> dict[str, bytes] | None:
         """The state that is to take the place of the one in the store, if it has not yet: a batch that is repeated does it again."""
-        filling = self.config.filling
-        if filling is None or number not in filling.buckets:
+        filling, bucket = self.config.filling, self._number_of(number)
+        if filling is None or bucket not in filling.buckets:
             return None
         from skyband.framework.streaming.bucket.fill_files import FILLED, read_state
 
         if values.read(FILLED) == filling.token.encode():
             return None
-        return read_state(Path(filling.directory), number) | {FILLED: filling.token.encode()}
+        return self._state_of(read_state(Path(filling.directory), bucket)) | {FILLED: filling.token.encode()}
 
     def _set_timer(self, bucket: Bucket, before: int | None, token: str, watermark_ms: int) -> None:
         due = bucket.due()

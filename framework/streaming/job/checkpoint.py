@@ -23,17 +23,19 @@ CONTROL = 1
 """The control source's number among the query's sources; the spec's is 0."""
 
 
-def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[Sequence[int]]) -> None:
+def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[Sequence[int]], sharded: bool = False) -> None:
     """Raises SkybandError SKY-E303 if a part of the checkpoint or of the control source is gone. ``finishes``: those of the job file.
 
-    ``partitions``: the tasks of the stateful step, where the last batch does not say.
+    ``partitions``: the tasks of a stateful step, where the last batch does not say. ``sharded``: there is a step of shards, too.
 
     The log of the spec's own source is looked at by its format. O(files of the checkpoint).
     """
     planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     damage = _spark_logs(checkpoint, planned, done) or _control(checkpoint, control, planned, finishes)
     if damage is None and done >= 0:
-        damage = _state(checkpoint / "state" / "0", partitions_of(checkpoint, done) or partitions, done + 1)
+        damage = None
+        for step in ("0", "1") if sharded else ("0",):
+            damage = damage or _state(checkpoint / "state" / step, partitions_of(checkpoint, done) or partitions, done + 1)
     if damage is not None:
         raise unusable(checkpoint, damage)
 
@@ -80,7 +82,7 @@ def _state(state: Path, partitions: int, version: int) -> str | None:
     """Return what is missing to load the state of ``version``: a snapshot with its files, and every changelog after it."""
     for part in ("_metadata", "_stateSchema"):
         if not any(p.is_file() for p in (state / part).rglob("*")):
-            return f"state/0/{part} is gone"
+            return f"state/{state.name}/{part} is gone"
     for partition in range(partitions):
         directory = state / str(partition)
         snapshots = [n for p in directory.glob("*.zip") if (n := number(p.stem)) is not None and n <= version]
@@ -89,7 +91,7 @@ def _state(state: Path, partitions: int, version: int) -> str | None:
         if first:
             lacking += _snapshot_lacks(directory, first)
         if lacking:
-            return f"state/0/{partition}/{lacking[0]} is gone"
+            return f"state/{state.name}/{partition}/{lacking[0]} is gone"
     return None
 
 

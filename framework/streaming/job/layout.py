@@ -18,6 +18,7 @@ from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint
 from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
+from skyband.framework.plan.sharding import shards_of
 from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.files.ledger import ledger_name
 from skyband.framework.sources.logs import AGAIN, last_batch
@@ -80,7 +81,8 @@ class JobFile:
     ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: the tasks of the
     stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not. ``escape``: what escapes a quote
     in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash. ``token_key``: 16 characters that key
-    the codes of tokens, "" in a job file from before it was kept (see ``token_key``).
+    the codes of tokens, "" in a job file from before it was kept (see ``token_key``). ``shards``: [shards of every bucket, tasks among
+    which they are spread], None if buckets search themselves; ``resharding``: their state in the checkpoint has still to be made anew.
     """
 
     job: Name
@@ -99,6 +101,8 @@ class JobFile:
     moving: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     escape: Annotated[str, Field(max_length=1)] = "\\"
     token_key: Annotated[str, Field(pattern="^([0-9a-f]{16})?$")] = ""
+    shards: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = None
+    resharding: bool = False
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     @property
@@ -153,7 +157,7 @@ class Layout:
             raise not_run()
         return job
 
-    def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
+    def create(self, plan: Plan, partitions: int, header: list[str] | None, shards: int = 1) -> JobFile:
         """Return the job file of a first run; remove the remains of an earlier attempt that wrote no row."""
         for leftover in (self.checkpoint, self.control, self.lookups):
             remove_tree(leftover)
@@ -165,7 +169,9 @@ class Layout:
             # Spark reads a directory that is there: one that has an object, which it passes over.
             (self.control / ".folder").write_text("\n")
         generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
-        made = _current(JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8)), plan)
+        both = [shards, partitions] if shards > 1 else None
+        made = JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8), shards=both)
+        made = _current(made, plan)
         self.save(made)
         return made
 
@@ -249,7 +255,7 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         if job is not None and job.job != plan.job:
             raise _not_own(layout, f"is that of job {job.job!r}")
         return None
-    whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+    whole(layout.checkpoint, layout.control, job.partitions, job.finishes, sharded=job.shards is not None and not job.resharding)
     more = grows(plan, job)
     if more is not None and more.error is not None:
         raise more.error
@@ -287,8 +293,11 @@ def grows(plan: Plan, job: JobFile) -> Growth | None:
 
 def reshaped(plan: Plan, job: JobFile) -> list[str]:
     """What the next run does to the job's state before all else, in words. SkybandError SKY-E201 (see ``requested_tasks``)."""
-    more, tasks = grows(plan, job), job.moving or requested_tasks()
+    more, tasks, shards = grows(plan, job), job.moving or requested_tasks(), job.shards[0] if job.shards else 1
     said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
+    if (new := shards_of(plan, 1, shards)) != shards:
+        said.append(f"run.shards was {shards}, now {new}: their state is made anew first")
+        tasks = max(tasks or job.partitions, new)
     return said + (
         [] if tasks in (None, job.partitions) else [f"the state is moved from {counted(job.partitions, 'task')} to {tasks} first"]
     )

@@ -30,8 +30,12 @@ from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables.writing.sink import Sink
 
 
-def move_state(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: Warn, phase: Callable[[str], None]) -> JobFile:
+def move_state(
+    spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: Warn, phase: Callable[[str], None], shards: int = 1
+) -> JobFile:
     """Move the state to as many tasks as the environment requests, and return the job file. Complete an interrupted move.
+
+    There are at least as many tasks as ``shards`` of a bucket.
 
     While a batch is unfinished, ``warn`` is called instead. Only for a caller that holds the job's lock. O(state), in Spark's tasks.
     Raises SkybandError SKY-E651 if Spark cannot do it; the job is then unchanged.
@@ -39,6 +43,8 @@ def move_state(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, wa
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if job.moving is None:
         requested = requested_tasks()
+        if shards > (requested or job.partitions):
+            requested = shards
         if requested in (None, job.partitions) or done < 0:
             return job
         if planned > done:

@@ -81,7 +81,9 @@ def _split(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, growth
     old, new = (Sink(plan, writer_for(str(of.root), spark), job.generation) for of in (layout, made))
     names = list(_tables(old, new, pa.concat_tables(placed))) if placed else []
     failpoint("grown.made")
-    made.save(replace(layout.renewed(plan, job), filling=Waiting(secrets.token_hex(8), sorted(filling))))
+    # The slots of shards depend on the number of buckets.
+    filled = Waiting(secrets.token_hex(8), sorted(filling))
+    made.save(replace(layout.renewed(plan, job), filling=filled, resharding=job.shards is not None))
     swap_in(layout, names, names)
     return layout.known()
 

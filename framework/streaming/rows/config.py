@@ -12,8 +12,10 @@ from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNo
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.plan.statistics import StatisticsNode, statistic_columns
 from skyband.framework.sources.protocol import ORIGIN
+from skyband.framework.streaming.rows.shards.slots import Shards
 from skyband.framework.streaming.rows.tokens import key_of
 from skyband.operators.base import Window
+from skyband.operators.shards import Share, can_be_sharded
 
 # Columns the intake adds to the user's: event time twice over is avoided, hashes come from Spark.
 CODES = pa.list_(pa.int64())
@@ -45,6 +47,7 @@ class HostConfig:
     there are several buckets, each has a core. ``token_key``: 16 characters that key the codes of tokens (``rows.tokens``).
     ``together``: the rows of several sources that are there now are one unit, in which no source is idle.
     ``recorded``: the file of rows that an earlier generation rejected as too far ahead, if there is one (``rows.instants.ahead``).
+    ``shards``: those that search for the pairs of buckets, None if buckets do it themselves. ``share``: for the shard that this is for.
     """
 
     intake: IntakeNode
@@ -61,6 +64,8 @@ class HostConfig:
     statistics: tuple[StatisticsNode, ...] = ()
     together: bool = False
     recorded: str | None = None
+    shards: Shards | None = None
+    share: Share | None = None
 
     @classmethod
     def of(
@@ -74,6 +79,17 @@ class HostConfig:
             plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key,
             token_key or key_of(cache_key), filling, threads, plan.statistics,
         )  # fmt: skip
+
+    def of_shard(self, number: int) -> HostConfig:
+        """Return the configuration of shard ``number`` of every bucket: the operators that it searches for, and no queries."""
+        assert self.shards is not None
+        operators = tuple(node for node in self.operators if can_be_sharded(node.operator))
+        return replace(self, operators=operators, queries=(), share=Share(number, self.shards.of), threads=1)
+
+    @property
+    def merges(self) -> bool:
+        """Return whether this is for a bucket that takes pairs which shards have found."""
+        return self.shards is not None and self.share is None and any(can_be_sharded(node.operator) for node in self.operators)
 
     @property
     def clocks(self) -> tuple[SourceClock, ...]:

@@ -18,6 +18,7 @@ from skyband.framework.base.messages import (
     REJECTED,
     ROWS_IN,
     SENT,
+    SHARD,
     STOPPING,
     STRETCHES,
     WAKE,
@@ -99,7 +100,7 @@ class Pack:
             yield self._blocks(pa.concat_tables(held))
         if CONTROL in counts and self.config.filling is not None:
             for bucket in self.config.filling.buckets:
-                yield _block(HOST, bucket, WAKE, b"")
+                yield _batch(self._for_all(bucket, WAKE, b""))
         for bucket in range(self.config.buckets) if FLUSH in counts else ():
             yield _block(HOST, bucket, FLUSH, b"")
         if buffered:
@@ -206,15 +207,21 @@ class Pack:
 
     def _blocks(self, rows: pa.Table) -> pa.RecordBatch:
         if self.config.buckets == 1:
-            return _block(HOST, 0, *self._send(rows))
+            return _batch(self._for_all(0, *self._send(rows)))
         bucket = rows[KEY_HASHES[0]].to_numpy() % self.config.buckets
         order = np.argsort(bucket, kind="stable")
         rows = rows.take(pa.array(order)).combine_chunks()
         cuts = np.searchsorted(bucket[order], np.arange(self.config.buckets + 1))
-        made = [
-            (HOST, b, *self._send(rows.slice(cuts[b], cuts[b + 1] - cuts[b]))) for b in range(self.config.buckets) if cuts[b + 1] > cuts[b]
-        ]
-        return pa.RecordBatch.from_pydict(dict(zip(_ARROW.names, map(list, zip(*made, strict=True)), strict=True)), schema=_ARROW)
+        mine = [b for b in range(self.config.buckets) if cuts[b + 1] > cuts[b]]
+        return _batch(m for b in mine for m in self._for_all(b, *self._send(rows.slice(cuts[b], cuts[b + 1] - cuts[b]))))
+
+    def _for_all(self, bucket: int, kind: str, data: bytes) -> Iterator[tuple[int, int, str, bytes]]:
+        """Yield a message for a bucket and for its shards."""
+        yield HOST, bucket, kind, data
+        shards = self.config.shards
+        for shard in range(shards.of if shards is not None else 0):
+            assert shards is not None
+            yield SHARD, shards.slot(bucket, shard), kind, data
 
 
 def _latest(table: pa.Table, column: str, which: pa.ChunkedArray | None) -> int | None:
@@ -236,4 +243,9 @@ def _count_warned(broken: pa.ChunkedArray, counts: Tally) -> None:
 
 
 def _block(node: int, bucket: int, kind: str, data: bytes) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"node": [node], "bucket": [bucket], "kind": [kind], "data": [data]}, schema=_ARROW)
+    return _batch([(node, bucket, kind, data)])
+
+
+def _batch(messages: Iterable[tuple[int, int, str, bytes]]) -> pa.RecordBatch:
+    columns = map(list, zip(*messages, strict=True))
+    return pa.RecordBatch.from_pydict(dict(zip(_ARROW.names, columns, strict=True)), schema=_ARROW)

@@ -1,4 +1,4 @@
-"""Shuffle files: pass large blocks from the packing task to the stateful task by file.
+"""Shuffle files: pass large blocks from the packing task to the stateful task by file, and from shards to their bucket.
 
 Spark would copy a block some ten times, between its processes and through its shuffle, which takes longer than most operators. On one
 machine a large block is written to a file in the scratch directory instead, and Spark moves only its name. The files are removed after the
@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 
-from skyband.framework.base.messages import BATCH, ROWS, file_message, parse_file_message
+from skyband.framework.base.messages import BATCH, FOUND, ROWS, file_message, parse_file_message
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, as_block, least_in_file
 from skyband.framework.streaming.spark.scratch import scratch_directory
@@ -31,14 +31,25 @@ class ShuffleFiles:
         """Return the rows, or the message with the name of the file that contains them."""
         if rows.nbytes < self._least:
             return as_block(rows)
+        path = self._new_file()
+        blocks.write_table(rows, path)
+        return file_message(ROWS, {"path": str(path)})
+
+    def message(self, kind: str, data: bytes) -> Block:
+        """Return a message of a shard, or the one with the name of the file that contains it."""
+        if kind != FOUND or len(data) < self._least:
+            return kind, data
+        path = self._new_file()
+        path.write_bytes(data)
+        return file_message(kind, {"path": str(path)})
+
+    def _new_file(self) -> Path:
         task = TaskContext.get()
         assert task is not None
         batch = self._directory / (task.getLocalProperty(BATCH) or "")
         batch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = batch / f"{task.taskAttemptId()}-{self._made}"
         self._made += 1
-        blocks.write_table(rows, path)
-        return file_message(ROWS, {"path": str(path)})
+        return batch / f"{task.taskAttemptId()}-{self._made}"
 
     def begin(self) -> None:
         """Remove the files of an earlier query, before a query's first batch."""

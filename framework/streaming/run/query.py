@@ -25,6 +25,7 @@ from skyband.framework.sources.structs import struct
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.bucket.hand_off import hand_off_directory
 from skyband.framework.streaming.bucket.processor import HostProcessor
+from skyband.framework.streaming.bucket.shard_processor import ShardProcessor
 from skyband.framework.streaming.job.clocks import recorded
 from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
@@ -34,7 +35,8 @@ from skyband.framework.streaming.rows.instants.source_times import task_newest
 from skyband.framework.streaming.rows.intake import control_rows, intake, with_control
 from skyband.framework.streaming.rows.outbox import Block, Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.rows.shuffle_files import shuffle_files_of
+from skyband.framework.streaming.rows.shards.slots import Shards
+from skyband.framework.streaming.rows.shuffle_files import ShuffleFiles, shuffle_files_of
 from skyband.framework.streaming.run.by_arrow import by_arrow, by_spark, readable
 from skyband.framework.streaming.run.delivery import Delivery, number_batch
 from skyband.framework.streaming.spark.worker_pools import pool, pools
@@ -44,6 +46,8 @@ OnBatch = Callable[[DataFrame, int], None]
 
 _PACKED: Final = StructType([*struct(node="int", bucket="int", kind="string", data="binary"), *struct(**{WATERMARK: "timestamp"})])
 """The columns of the blocks that ``Pack`` makes (``messages``)."""
+_OF_SHARDS: Final = struct(node="int", bucket="int", kind="string", data="binary")
+"""The columns of the messages that shards send, or pass on, to buckets."""
 _SENT: Final = struct(kind="string", data="binary")
 """The columns of the messages to the driver."""
 
@@ -66,7 +70,8 @@ def build(
     config = HostConfig.of(
         plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark), token_key(layout, job)
     )
-    config = replace(config, together=together, recorded=recorded(layout))
+    shards = None if job.shards is None else Shards(job.shards[0], plan.buckets, job.shards[1])
+    config = replace(config, together=together, recorded=recorded(layout), shards=shards)
     of = pools(spark.sparkContext)
     with pool(spark.sparkContext, of.intake):
         if by_arrow(plan, job):
@@ -80,7 +85,11 @@ def build(
         # Spark drops late rows only if it sees the watermark's column. Without it they reach the buckets, which record them as late.
         packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
     with pool(spark.sparkContext, of.host):
-        host = HostProcessor(config, deliver, hand_off_directory(spark.sparkContext, str(layout.checkpoint)))
+        handed_off = hand_off_directory(spark.sparkContext, str(layout.checkpoint))
+        if config.shards is not None:
+            shard = ShardProcessor(config, send.message if isinstance(send, ShuffleFiles) else as_it_is, handed_off)
+            packed = packed.groupBy("node", "bucket").transformWithState(shard, _OF_SHARDS, "Append", "EventTime")
+        host = HostProcessor(config, deliver, handed_off)
         return packed.groupBy("node", "bucket").transformWithState(host, _SENT, "Append", "EventTime")
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.plan.model import Plan
+from skyband.framework.plan.sharding import shards_of
 from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.logs import last_batch
@@ -26,6 +27,7 @@ from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.rebuild.partitions import move_state
 from skyband.framework.streaming.rebuild.rebucket import rebucket_job
+from skyband.framework.streaming.rebuild.reshard import reshard
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.run.backlog import BacklogCaps
@@ -69,7 +71,9 @@ class OpenJob:
             job = order(layout, layout.renew(plan, job))
         sink = Sink(plan, self.context.writer, job.generation)
         sink.ensure_all()
-        job = move_state(spark, layout, job, sink, self.context.warn, self.context.phase)
+        shards = self._shards(job.shards[0] if job.shards is not None else 1)
+        job = move_state(spark, layout, job, sink, self.context.warn, self.context.phase, shards)
+        job = reshard(spark, plan, layout, job, shards, self.context.warn)
         return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
 
     def _create(self) -> JobFile:
@@ -78,7 +82,11 @@ class OpenJob:
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         delete_objects(spark, layout.checkpoint)
         # More tasks than buckets have nothing to do in any batch: create them only if the user asks for them.
-        return layout.create(self.plan, partitions if requested_tasks() else min(partitions, self.plan.buckets), header)
+        tasks, shards = partitions if requested_tasks() else min(partitions, self.plan.buckets), self._shards(None)
+        return layout.create(self.plan, max(tasks, shards), header, shards)
+
+    def _shards(self, now: int | None) -> int:
+        return shards_of(self.plan, self.context.spark.sparkContext.defaultParallelism, now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class Stream:
         except PySparkException as e:
             raise lost_part(str(e), checkpoint) or self._error_of(e) from e
         executors = Watch(spark)
-        with closed_after(spark, query, checkpoint, job.partitions), STOP.heeded():
+        with closed_after(spark, query, checkpoint, job.partitions, 1 if job.shards is None else 2), STOP.heeded():
             try:
                 while not query.awaitTermination(1):
                     if STOP.signal is not None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def closed_after(spark: SparkSession, query: StreamingQuery, checkpoint: Path, tasks: int) -> Iterator[None]:
-    """Close the state of ``query``, which has stopped by the end of the block, if its ``tasks`` run in this process's JVM.
+def closed_after(spark: SparkSession, query: StreamingQuery, checkpoint: Path, tasks: int, steps: int = 1) -> Iterator[None]:
+    """Close the state of ``query``, which has stopped by the end of the block, if the ``tasks`` of its ``steps`` run in this process's JVM.
 
     Write its snapshots first, unless the last batch is incomplete: that batch may be repeated with a file that has been fixed.
     """
@@ -33,4 +33,4 @@ def closed_after(spark: SparkSession, query: StreamingQuery, checkpoint: Path, t
         with suppress(Exception):
             if (spark.sparkContext.master or "").startswith("local"):
                 done = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits")
-                close_state(spark, query, tasks, write=done)
+                close_state(spark, query, tasks, steps, write=done)

@@ -1,0 +1,1 @@
+"""Shards of a bucket: where they run, and what they send to it."""
