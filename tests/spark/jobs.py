@@ -87,14 +87,15 @@ def write_spec(
     scoring: str = "",
     deletes: str = "",
     source: str = "",
+    shards: int | None = None,
 ) -> Path:
     """The spec of a small job below ``directory``."""
     path = directory / "spec.yaml"
     path.write_text(
         SPEC.format(
             job=job, directory=directory, window=window, queries=queries, watermark=watermark, max_files=max_files,
-            partition="  partition_by: [grp]" if partition else "", buckets=f", buckets: {buckets}" if buckets else "", scoring=scoring,
-            deletes=deletes, source=f"  {source}",
+            partition="  partition_by: [grp]" if partition else "", scoring=scoring, deletes=deletes, source=f"  {source}",
+            buckets=(f", buckets: {buckets}" if buckets else "") + (f", shards: {shards}" if shards else ""),
         )
     )  # fmt: skip
     return path

@@ -62,6 +62,11 @@ TOPK_PAIRS = """\
   parted: {type: topk_pairs, scoring: near, k: 2, between: {column: side, a: a, b: b}, every: 1 hour}
   spaced: {type: topk_pairs, scoring: near, k: 4, max_per_object: 1, max_score: 3, window: {count: 30}}
 """
+RANKED = """\
+  best: {type: topk, scoring: high, k: 4, carry: [x, y]}
+  sky20: {type: skyline, dimensions: {x: min, y: max}, window: {count: 20}}
+  busy: {type: threshold_groups, group: who, score: count(), above: 5, below: 3}
+"""
 LOYALTY = """\
   loyal: {type: topk_loyalty, object: who, criteria: x > 5, k: 3}
   fresh: {type: topk_loyalty, object: [side, who], criteria: x > 5, stale_after: 30 minutes, k: 2, window: {time: 1 hour}, trace: all}
@@ -144,6 +149,7 @@ KINDS = {
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),
     "switched": Kind(SWITCHED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'", "window": "{time: 5 hours}"}, sections=WHO),
     "groups": Kind(GROUPS, sections=WHO),
+    "shards": Kind(TOPK_PAIRS + SETS + RANKED, more={"shards": 2}, sections=TOKENS + WHO.removeprefix("transform:\n")),
     "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}, sections=STATS),
 }
 

@@ -65,7 +65,7 @@ class Entry:
             data.append(pa.py_buffer(value).slice(at, size))
             at += size
         rows = len(data) - header.get("found", 0)
-        return cls(data[:rows], header["frontier"], data[rows:])
+        return cls(data[:rows], header["frontier"], tuple(data[rows:]))
 
 
 def _bytes(column: pa.ChunkedArray) -> int:
