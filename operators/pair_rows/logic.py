@@ -129,7 +129,7 @@ class PairRowsLogic(ABC):
         self.arrived = self.unusable = self.eligible = 0
         self.until = LONG_AGO
         self.skybands, self.skybands_end = no_skyband(), 0
-        self.progress = no_progress(len(configuration.queries), 0, shown)
+        self.progress = no_progress(len(self.queries.k), 0, shown)
         if state is not None:
             self._restore(state)
 

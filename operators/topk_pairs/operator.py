@@ -12,9 +12,11 @@ from skyband.operators.base import State
 from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfiguration, TopKPairsConfiguration
 
 if TYPE_CHECKING:
+    from skyband.operators.shards import Share
     from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
     from skyband.operators.topk_pairs.deletes.logic import ReserveLogic
     from skyband.operators.topk_pairs.logic import PairsLogic
+    from skyband.operators.topk_pairs.shards import CappedPairsMerge, CappedPairsShard, PairsMerge, PairsShard
 
 
 class TopKPairs(TopKPairsConfiguration):
@@ -30,6 +32,23 @@ class TopKPairs(TopKPairsConfiguration):
 
         return PairsLogic(self, state)
 
+    @property
+    def can_be_sharded(self) -> bool:
+        """Return whether the search can be divided (``operators.shards``): not if rows can be deleted."""
+        return not self.deletes
+
+    def build_shard(self, share: Share, state: State | None) -> PairsShard:
+        """See ``Shardable.build_shard``."""
+        from skyband.operators.topk_pairs.shards import PairsShard
+
+        return PairsShard(self, share, state)
+
+    def build_merge(self, state: State | None) -> PairsMerge:
+        """See ``Shardable.build_merge``."""
+        from skyband.operators.topk_pairs.shards import PairsMerge
+
+        return PairsMerge(self, state)
+
 
 class CappedTopKPairs(CappedTopKPairsConfiguration):
     """Top-k pairs with a cap per object: no object is in more than c pairs of a result (docs/algorithms Theorem D)."""
@@ -43,3 +62,20 @@ class CappedTopKPairs(CappedTopKPairsConfiguration):
         from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
 
         return CappedPairsLogic(self, state)
+
+    @property
+    def can_be_sharded(self) -> bool:
+        """Return whether the search can be divided (``operators.shards``): not if rows can be deleted."""
+        return not self.deletes
+
+    def build_shard(self, share: Share, state: State | None) -> CappedPairsShard:
+        """See ``Shardable.build_shard``."""
+        from skyband.operators.topk_pairs.shards import CappedPairsShard
+
+        return CappedPairsShard(self, share, state)
+
+    def build_merge(self, state: State | None) -> CappedPairsMerge:
+        """See ``Shardable.build_merge``."""
+        from skyband.operators.topk_pairs.shards import CappedPairsMerge
+
+        return CappedPairsMerge(self, state)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from skyband.operators.base import I64
-from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Bucket, ChangeRows, Progress, Queries, Settings, Skyband
+from skyband.operators.base import I64, AnyArray
+from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Bucket, Progress, Queries, Settings, Skyband
 from skyband.operators.pair_rows.segments import instant_after
 from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones, no_zones
 from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 
-DriverResult = tuple[ChangeRows, int, Skyband, int, int]
-"""What a driver returns: change rows and their number, the skybands' arena and its end, the seq before which all is taken."""
+R = TypeVar("R", bound=tuple[Any, ...])
+"""A NamedTuple of arrays with room for more rows: ``ChangeRows``, or what a shard finds."""
+DriverResult = tuple[R, int, Skyband, int, int]
+"""What a driver returns: rows and their number, the skybands' arena and its end, the seq before which all is taken."""
 
 
-class ZonedDriver:
+class ZonedDriver(Generic[R]):
     """A driver that has been given its scoring: ``driver(settings, more, queries, bucket, progress, advance, work)``, see ``drive``."""
 
-    def __init__(self, driver: Callable[..., DriverResult], maps: ZoneMaps) -> None:
+    def __init__(self, driver: Callable[..., DriverResult[R]], maps: ZoneMaps) -> None:
         """``maps``: of the scoring expression; calls change them."""
         self.driver, self.maps = driver, maps
 
-    def _driver_with(self, zones: Zones | None) -> Callable[..., DriverResult]:
+    def _driver_with(self, zones: Zones | None) -> Callable[..., DriverResult[R]]:
         """Return the driver with its scoring."""
         return partial(self.driver, *self.maps.configuration.functions(zones is not None), zones or self._no_zones)
 
@@ -36,12 +38,12 @@ class ZonedDriver:
 
     def __call__(
         self, settings: Settings, more: Any, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64
-    ) -> DriverResult:
+    ) -> DriverResult[R]:
         """Process all events of ``advance``."""
         worth = self.maps.worth(settings, bucket.keys, advance)
         if not worth.any():
             return self._driver_with(None)(settings, more, queries, bucket, progress, advance, work)
-        rows, seq = [], 0
+        rows, seq = list[R](), 0
         if not worth.all():
             rest = Advance(advance.keys[~worth], advance.first_new[~worth], advance.since, advance.until)
             found = self._driver_with(None)(settings, more, queries, bucket, progress, rest, work)
@@ -50,14 +52,14 @@ class ZonedDriver:
         for key, first_new in zip(advance.keys[worth], advance.first_new[worth], strict=True):
             mine = Advance(np.array([key]), np.array([first_new]), advance.since, advance.until)
             bucket, seq = self._in_slices(settings, more, queries, bucket, progress, mine, work, rows)
-        fields, scores = np.concatenate([r.fields for r in rows]), np.concatenate([r.score for r in rows])
-        return ChangeRows(fields, scores), len(scores), bucket.skyband, bucket.skyband_end, seq
+        columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
+        return _made(rows[0], columns), len(columns[0]), bucket.skyband, bucket.skyband_end, seq
 
     def _in_slices(
         self, settings: Settings, more: Any, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
-        rows: list[ChangeRows],
+        rows: list[R],
     ) -> tuple[Bucket, int]:  # fmt: skip
-        """Process a key's arrivals; append its change rows to ``rows``, and return the bucket and the seq before which all is taken."""
+        """Process a key's arrivals; append its rows to ``rows``, and return the bucket and the seq before which all is taken."""
         key, at, since = int(advance.keys[0]), int(advance.first_new[0]), advance.since
         stop = int(bucket.keys[key, NEXT_SEQ])
         while at < stop:
@@ -76,5 +78,10 @@ class ZonedDriver:
         return bucket, at
 
 
-def _written(found: DriverResult) -> ChangeRows:
-    return ChangeRows(found[0].fields[: found[1]], found[0].score[: found[1]])
+def _written(found: DriverResult[R]) -> R:
+    return _made(found[0], [column[: found[1]] for column in found[0]])
+
+
+def _made(like: R, columns: Iterable[AnyArray]) -> R:
+    """Return other rows of the same type."""
+    return type(like)(*columns)
