@@ -22,9 +22,7 @@ from skyband.operators.topk_pairs.logic import PairsLogic, compiled_driver
 from skyband.operators.topk_pairs.zoned import ZonedDriver
 
 SHORTER = 3
-"""Sub-batches of shards are shorter by this factor: their pairs are sent without a filter, half a sub-batch for each arrival."""
-LEAST = 8
-"""Arrivals of a sub-batch, at the least."""
+"""Sub-batches of capped shards are shorter by this factor: their pairs are sent without a filter, half a sub-batch for each arrival."""
 
 
 @cache
@@ -53,7 +51,6 @@ class PairsShard(SkybandShard, PairsLogic):
     def __init__(self, configuration: TopKPairsConfiguration, share: Share, state: State | None) -> None:
         self.share = share
         super().__init__(configuration, state)
-        self.settings = self.settings._replace(sub_batch=max(LEAST, self.settings.sub_batch // SHORTER))
 
     def _find(self, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         return self._zoned(shard_driver(), self._own, bucket, advance)
@@ -66,6 +63,10 @@ class PairsShard(SkybandShard, PairsLogic):
 
 class CappedPairsShard(PairsShard, CappedPairsLogic):
     """One shard of ``CappedTopKPairs``. Its limits hold for the pairs of its share alone, too (docs/algorithms Theorem D)."""
+
+    def __init__(self, configuration: CappedTopKPairsConfiguration, share: Share, state: State | None) -> None:
+        super().__init__(configuration, share, state)
+        self.settings = self.settings._replace(sub_batch=max(1, self.settings.sub_batch // SHORTER))
 
     def _find(self, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         return self._zoned(capped_shard_driver(), CappedShare(self.limits, self._own), bucket, advance)

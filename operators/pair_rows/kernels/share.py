@@ -74,14 +74,20 @@ def copy_found(key: int, batch: SubBatch, candidates: Candidates, rows: ShardRow
 
 
 @maker
+def with_room(rows: ShardRows, written: int, more: int) -> ShardRows:
+    """Return the ``written`` rows in arrays, perhaps new ones, with room for ``more``."""
+    if written + more <= len(rows.score):
+        return rows
+    larger = new_shard_rows(2 * (written + more))
+    for i in range(written):
+        larger.key[i], larger.older[i], larger.newer[i], larger.score[i] = rows.key[i], rows.older[i], rows.newer[i], rows.score[i]
+    return larger
+
+
+@maker
 def add_found(key: int, batch: SubBatch, candidates: Candidates, rows: ShardRows, written: int) -> tuple[ShardRows, int]:
     """Add what a sub-batch has found to the ``written`` rows; return the (perhaps new) arrays and how many rows there are."""
-    most = written + candidates.found + own_scores(batch) * (own_scores(batch) - 1) // 2
-    if most > len(rows.score):
-        larger = new_shard_rows(2 * most)
-        for i in range(written):
-            larger.key[i], larger.older[i], larger.newer[i], larger.score[i] = rows.key[i], rows.older[i], rows.newer[i], rows.score[i]
-        rows = larger
+    rows = with_room(rows, written, candidates.found + own_scores(batch) * (own_scores(batch) - 1) // 2)
     return rows, copy_found(key, batch, candidates, rows, written)
 
 

@@ -11,6 +11,7 @@ from skyband.operators.base import I64
 from skyband.operators.pair_rows.capped.kernels import skyband as capped
 from skyband.operators.pair_rows.capped.kernels.tables import ensure_buffers, new_buffers
 from skyband.operators.pair_rows.capped.limits import Limits
+from skyband.operators.pair_rows.kernels.fresh import new_near, send_fresh
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows, add_found, end_of_block, new_shard_rows, next_own, pass_over
 from skyband.operators.pair_rows.kernels.sub_batch import Skybands, merge_sub_batch, new_scratch, next_sub_batch
 from skyband.operators.pair_rows.kernels.tables import (
@@ -60,7 +61,7 @@ def drive_shard(
     skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
     batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
     candidates, scratch, blocks = new_candidates(LARGEST), new_scratch(settings), new_blocks(zones, settings.sub_batch)
-    rows, written, seq = new_shard_rows(1024), 0, 0
+    near, rows, written, seq = new_near(settings.keep_k, 1024), new_shard_rows(1024), 0, 0
     for g in range(len(advance.keys)):
         key, stop = advance.keys[g], keys[advance.keys[g], NEXT_SEQ]
         history = history_of(keys, key, objects.times)
@@ -72,7 +73,7 @@ def drive_shard(
             keys[key, NEXT_SEQ] = stop
             skyband = skyband_of(keys, key, skybands.skyband)
             candidates = scan(scoring, objects, offset, zones, batch, skyband, np.inf, candidates, blocks, work)
-            rows, written = add_found(key, batch, candidates, rows, written)
+            near, rows, written = send_fresh(key, seq - own.of * own.block, batch, candidates, skyband, near, rows, written)
             sources = Sources(batch, candidates, skyband)
             skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
             seq = next_own(own, key, seq + batch.size)
