@@ -73,7 +73,7 @@ def drive_shard(
             keys[key, NEXT_SEQ] = stop
             skyband = skyband_of(keys, key, skybands.skyband)
             candidates = scan(scoring, objects, offset, zones, batch, skyband, np.inf, candidates, blocks, work)
-            near, rows, written = send_fresh(key, seq - own.of * own.block, batch, candidates, skyband, near, rows, written)
+            near, rows, written = send_fresh(key, seq - (own.of - 1) * own.block, batch, candidates, skyband, near, rows, written)
             sources = Sources(batch, candidates, skyband)
             skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
             seq = next_own(own, key, seq + batch.size)
