@@ -65,7 +65,7 @@ TOPK_PAIRS = """\
 RANKED = """\
   best: {type: topk, scoring: high, k: 4, carry: [x, y]}
   sky20: {type: skyline, dimensions: {x: min, y: max}, window: {count: 20}}
-  busy: {type: threshold_groups, group: who, score: count(), above: 5, below: 3}
+  busy: {type: threshold_groups, group: side, score: count(), above: 5, below: 3}
 """
 LOYALTY = """\
   loyal: {type: topk_loyalty, object: who, criteria: x > 5, k: 3}
@@ -149,7 +149,7 @@ KINDS = {
     "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),
     "switched": Kind(SWITCHED, ranked.deleting_stream, {"deletes": "deletes: side = 'd'", "window": "{time: 5 hours}"}, sections=WHO),
     "groups": Kind(GROUPS, sections=WHO),
-    "shards": Kind(TOPK_PAIRS + SETS + RANKED, more={"shards": 2}, sections=TOKENS + WHO.removeprefix("transform:\n")),
+    "shards": Kind(TOPK_PAIRS + SETS + RANKED, more={"shards": 2}, sections=TOKENS),
     "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}, sections=STATS),
 }
 

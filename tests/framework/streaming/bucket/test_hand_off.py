@@ -37,7 +37,7 @@ class Job:
         host = processor.HostProcessor(self.config, as_it_is, self.directory)
         host.init(self.store)  # type: ignore[arg-type]
         rows = [(t, t, "pq"[t % 2], float(t * 7 % 11), "u") for t in range(number * ROWS, (number + 1) * ROWS)]
-        told = list(host._run(0, Inputs([table_bytes(table_of(self.config, rows))]), number * ROWS * 60_000))
+        told = list(host._run(0, processor.Inputs([table_bytes(table_of(self.config, rows))]), number * ROWS * 60_000))
         self.store.commit(whole)
         tally, out = Tally(), []
         for kind, data in told:
@@ -121,7 +121,7 @@ def test_what_a_worker_took_over_and_did_not_change_is_not_written_again(
     host = processor.HostProcessor(config, as_it_is, tmp_path / "states")
     monkeypatch.setattr(processor, "_CACHE", job.caches[0])
     host.init(job.store)  # type: ignore[arg-type]
-    list(host._run(0, Inputs(), ROWS * 60_000))
+    list(host._run(0, processor.Inputs(), ROWS * 60_000))
     assert "keys" in job.store.values() and "keys" not in written and written != ["mark"]
 
 
