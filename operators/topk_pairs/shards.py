@@ -15,14 +15,11 @@ from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, ChangeRo
 from skyband.operators.pair_rows.shard import SkybandShard
 from skyband.operators.shards import Share
 from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
-from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfiguration, TopKPairsConfiguration
+from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.capped_merge import drive_capped_found
 from skyband.operators.topk_pairs.kernels.shard import CappedShare, drive_capped_shard, drive_shard
 from skyband.operators.topk_pairs.logic import PairsLogic, compiled_driver
 from skyband.operators.topk_pairs.zoned import ZonedDriver
-
-SHORTER = 3
-"""Sub-batches of capped shards are shorter by this factor: their pairs are sent without a filter, half a sub-batch for each arrival."""
 
 
 @cache
@@ -62,11 +59,10 @@ class PairsShard(SkybandShard, PairsLogic):
 
 
 class CappedPairsShard(PairsShard, CappedPairsLogic):
-    """One shard of ``CappedTopKPairs``. Its limits hold for the pairs of its share alone, too (docs/algorithms Theorem D)."""
+    """One shard of ``CappedTopKPairs``. Its limits hold for the pairs of its share alone, too (docs/algorithms Theorem D).
 
-    def __init__(self, configuration: CappedTopKPairsConfiguration, share: Share, state: State | None) -> None:
-        super().__init__(configuration, share, state)
-        self.settings = self.settings._replace(sub_batch=max(1, self.settings.sub_batch // SHORTER))
+    It sends what the staircase of a sub-batch's start lets pass, and all pairs among the arrivals of the sub-batch.
+    """
 
     def _find(self, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         return self._zoned(capped_shard_driver(), CappedShare(self.limits, self._own), bucket, advance)
@@ -78,9 +74,6 @@ class PairsMerge(FoundPairsLogic, PairsLogic):
 
 class CappedPairsMerge(CappedPairsLogic):
     """The state of ``CappedPairsLogic``, of pairs that shards found."""
-
-    def __init__(self, configuration: CappedTopKPairsConfiguration, state: State | None) -> None:
-        super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
         found, run = found_rows(arrivals, advance, len(bucket.keys)), capped_merge_driver()
