@@ -21,6 +21,7 @@ from tests.operators import (
     loyalty_host,
     pairs_host,
     sets_host,
+    sharded,
     test_capped_pairs,
     test_contract,
     test_deleted_sets,
@@ -112,6 +113,13 @@ def deleted_pairs(seed: int) -> Iterable[Any]:
     return pairs(pairs_host, lambda *given: pairs_host.deleting(made(*given), seed), seed)
 
 
+def pairs_of_shards(seed: int) -> Iterable[Any]:
+    """What two shards find of pairs, plain or capped, and what the merge makes of it."""
+    operator = (pairs_host.random_case, test_capped_pairs.capped_case)[seed % 2](seed, 40).op
+    rows = random_rows(operator, rng_of(seed), 60, 2)
+    yield sharded.sharded_changes(operator, rows, 2, sharded.cuts_of(rows, rng_of(seed), 0.3), rng_of(seed))
+
+
 def threshold_pairs(seed: int) -> Iterable[Any]:
     return pairs(pairs_host, pairs_host.random_bounded_case, seed)
 
@@ -185,6 +193,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "topk_pairs": (topk_pairs, 500, 580),
     "capped_pairs": (capped_pairs, 500, 560),
     "deleted_pairs": (deleted_pairs, 500, 560),
+    "pairs_of_shards": (pairs_of_shards, 500, 540),
     "threshold_pairs": (threshold_pairs, 500, 560),
     "scored_matches": (scored_matches, 500, 560),
     "topk_similar_sets": (topk_similar_sets, 500, 560),
