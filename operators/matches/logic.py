@@ -38,6 +38,11 @@ class MatchesConfiguration(Protocol):
         ...
 
 
+def partner_queries(configuration: MatchesConfiguration) -> list[PartnerQuery]:
+    """Return what is searched for: every query for itself."""
+    return [PartnerQuery(q.k, q.window, configuration.worst_score(q)) for q in configuration.queries]
+
+
 class MatchesLogic:
     """Every query searches for itself, with a bar that rises as it finds."""
 
@@ -45,10 +50,9 @@ class MatchesLogic:
         self, configuration: MatchesConfiguration, search: Callable[[Sequence[PartnerQuery]], PartnerSearch], state: State | None
     ) -> None:
         self.configuration = configuration
-        queries = configuration.queries
-        self.search = search([PartnerQuery(q.k, q.window, configuration.worst_score(q)) for q in queries])
+        self.search = search(partner_queries(configuration))
         self.until = LONG_AGO
-        self.step = np.zeros((len(queries), 0), np.int64)
+        self.step = np.zeros((len(configuration.queries), 0), np.int64)
         if state is not None:
             self.search.restore(state.rows, state.arrays, self.until)
             self.until = int(state.arrays["until"][0])

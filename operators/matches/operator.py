@@ -10,6 +10,8 @@ from skyband.operators.matches.configuration import MatchesConfiguration, Scored
 
 if TYPE_CHECKING:
     from skyband.operators.matches.logic import MatchesLogic
+    from skyband.operators.pair_rows.partner_shards import PartnerShard
+    from skyband.operators.shards import Share
 
 
 class Matches(MatchesConfiguration):
@@ -22,6 +24,26 @@ class Matches(MatchesConfiguration):
 
         return MatchesLogic(self, partial(SetPartnerSearch, self), state)
 
+    @property
+    def can_be_sharded(self) -> bool:
+        """Return True: shards mark deleted objects in their windows as the operator does."""
+        return True
+
+    def build_shard(self, share: Share, state: State | None) -> PartnerShard:
+        """See ``Shardable``."""
+        from skyband.operators.matches.logic import partner_queries
+        from skyband.operators.pair_rows.partner_shards import PartnerShard
+        from skyband.operators.set_index.partners import SetPartnerSearch
+
+        return PartnerShard(SetPartnerSearch(self, partner_queries(self)), share, state)
+
+    def build_merge(self, state: State | None) -> MatchesLogic:
+        """See ``Shardable``."""
+        from skyband.operators.matches.logic import MatchesLogic
+        from skyband.operators.pair_rows.partner_shards import FoundSearch
+
+        return MatchesLogic(self, partial(FoundSearch, self), state)
+
 
 class ScoredMatches(ScoredMatchesConfiguration):
     """The operator of a ``ScoredMatchesConfiguration``; its changes are those of ``Matches``."""
@@ -32,3 +54,23 @@ class ScoredMatches(ScoredMatchesConfiguration):
         from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
 
         return MatchesLogic(self, partial(ScoredPartnerSearch, self), state)
+
+    @property
+    def can_be_sharded(self) -> bool:
+        """Return True: shards mark deleted objects in their windows as the operator does."""
+        return True
+
+    def build_shard(self, share: Share, state: State | None) -> PartnerShard:
+        """See ``Shardable``."""
+        from skyband.operators.matches.logic import partner_queries
+        from skyband.operators.pair_rows.partner_shards import PartnerShard
+        from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
+
+        return PartnerShard(ScoredPartnerSearch(self, partner_queries(self)), share, state)
+
+    def build_merge(self, state: State | None) -> MatchesLogic:
+        """See ``Shardable``."""
+        from skyband.operators.matches.logic import MatchesLogic
+        from skyband.operators.pair_rows.partner_shards import FoundSearch
+
+        return MatchesLogic(self, partial(FoundSearch, self), state)

@@ -55,6 +55,11 @@ class AllPairsConfiguration(Protocol):
         ...
 
 
+def partner_queries(configuration: AllPairsConfiguration) -> list[PartnerQuery]:
+    """Return what is searched for: all partners, for the loosest bound and the largest window."""
+    return [PartnerQuery(0, configuration.window, max(configuration.worst_score(q) for q in configuration.queries))]
+
+
 class AllPairsLogic:
     """Finds pairs once, for the loosest bound and the largest window; every query shows its part of them."""
 
@@ -64,7 +69,7 @@ class AllPairsLogic:
         self.configuration = configuration
         queries, window = configuration.queries, configuration.window
         worst = [configuration.worst_score(q) for q in queries]
-        self.search = search([PartnerQuery(0, window, max(worst))])
+        self.search = search(partner_queries(configuration))
         windows = [*(q.window.within(window) for q in queries), window]
         self.lives = Lives(
             np.array([count_of(w) for w in windows], np.int64), np.array([micros_of(w) for w in windows], np.int64),

@@ -9,15 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.base import AnyArray, Arrivals
+from skyband.operators.base import Arrivals
 from skyband.operators.expressions.compile import bound_type, count_type, score_type
 from skyband.operators.pair_rows.deletions import UNTIL
-from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, PartnerQueries, Partners
+from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, PartnerQueries, Partners
 from skyband.operators.pair_rows.kernels.scored_partners import find_partners
 from skyband.operators.pair_rows.kernels.tables import COUNTERS, KEY_COLUMNS, NEXT_SEQ, Advance, Bucket, Objects, Settings, pairs_counted
 from skyband.operators.pair_rows.logic import no_skyband
 from skyband.operators.pair_rows.scored import ScoredPairs
-from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch
+from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, newest_first, some
 from skyband.operators.pair_rows.windows import Marks, no_objects
 from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones, no_zones
 from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
@@ -63,12 +63,12 @@ class ScoredPartnerSearch(PartnerSearch):
         self.zones.drop_if_moved(self.windows.pool.moves)
         found = [*self._parts(advance)]
         fields, score = np.concatenate([p.fields for p in found]), np.concatenate([p.score for p in found])
-        if self.queries.k.min() == 0 or len(found) > 1:
-            # All partners are found range by range, and keys with zones after the others; the best ones of an arrival stay in rank order.
-            within = -fields[:, OLDER] if self.queries.k.min() == 0 else np.zeros(len(fields), np.int64)
-            order = np.lexsort((within, fields[:, NEWER], fields[:, KEY]))
-            fields, score = fields[order], score[order]
-        return Partners(fields, score), len(score)
+        partners = Partners(fields, score)
+        if self.queries.k.min() == 0:
+            partners = newest_first(partners)  # they are found range by range, and keys with zones after the others
+        elif len(found) > 1:
+            partners = some(partners, np.lexsort((fields[:, NEWER], fields[:, KEY])))  # those of an arrival stay in rank order
+        return partners, len(score)
 
     def _parts(self, advance: Advance) -> Iterator[Partners]:
         """Find the partners: at once those of keys for which zone maps do not pay, then key by key, in slices."""
@@ -99,10 +99,7 @@ class ScoredPartnerSearch(PartnerSearch):
         floats, integers = len(objects.floats) - settings.own_floats, len(objects.integers) - settings.own_integers
         return objects._replace(floats=objects.floats[:floats], integers=objects.integers[:integers])
 
-    def _unusable(self, arrivals: Arrivals) -> AnyArray:
-        return self.configuration.unusable(arrivals)
-
-    def _work_done(self) -> dict[str, int]:
+    def work_done(self) -> dict[str, int]:
         """Return and reset the numbers of scored and of skipped pairs."""
         found = pairs_counted(self.work)
         self.work[:] = 0

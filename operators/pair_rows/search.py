@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -43,18 +43,37 @@ class PartnerQuery(NamedTuple):
     """The largest internal score."""
 
 
+class SearchConfiguration(WindowsConfiguration, Protocol):
+    """The part of an operator's configuration that a search reads."""
+
+    def unusable(self, arrivals: Arrivals) -> AnyArray:
+        """Return a mask (n,) of the arrivals that no pair can use, whatever their side."""
+        ...
+
+
+def some(partners: Partners, at: AnyArray) -> Partners:
+    """Return the partners at the positions ``at``."""
+    return Partners(partners.fields[at], partners.score[at])
+
+
+def newest_first(partners: Partners) -> Partners:
+    """Return all partners of arrivals in the order of a state: by key and arrival, the newest first."""
+    fields = partners.fields
+    return some(partners, np.lexsort((-fields[:, OLDER], fields[:, NEWER], fields[:, KEY])))
+
+
 class PartnerSearch(ABC):
     """The windows of one bucket, with the queries that search them; a subclass finds the partners."""
 
     def __init__(
-        self, configuration: WindowsConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0, marks: Marks | None = None
+        self, configuration: SearchConfiguration, queries: Sequence[PartnerQuery], sub_batch: int = 0, marks: Marks | None = None
     ) -> None:
         """Search for ``queries``; ``sub_batch``: the most arrivals of a key that are taken together; ``marks``: as ``Windows``."""
         between, window = configuration.between, configuration.window
         self.windows = Windows(window, configuration.kernel, marks)
         sides, own = self.windows.sides(configuration), self.windows.marks
         self.settings = Settings(0, count_of(window), micros_of(window), sub_batch, *sides, len(own.floats), len(own.integers))
-        self.between = between
+        self.between, self.is_unusable = between, configuration.unusable
         ends = [q.window.within(window) for q in queries]
         self.queries = PartnerQueries(
             np.array([q.k for q in queries], np.int64), np.array([count_of(w) for w in ends], np.int64),
@@ -68,11 +87,7 @@ class PartnerSearch(ABC):
         """Return the partners of ``arrivals``, which are in the windows already, grouped by key and arrival, and their number."""
 
     @abstractmethod
-    def _unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Return a mask (n,) of the arrivals that no pair can use, whatever their side."""
-
-    @abstractmethod
-    def _work_done(self) -> dict[str, int]:
+    def work_done(self) -> dict[str, int]:
         """Return and reset the counters of the search."""
 
     def grow(self, keys: int) -> int:
@@ -99,7 +114,7 @@ class PartnerSearch(ABC):
 
         Returns the arrivals' keys, the seq of each key's first, and the pairs by key and arrival. The tables must hold the keys (``grow``).
         """
-        unusable = self._unusable(arrivals)
+        unusable = self.is_unusable(arrivals)
         if self.between is not None:
             side = arrivals.columns[self.between.column]
             on_a_side = (side == self.settings.code_a) | (side == self.settings.code_b)
@@ -139,7 +154,7 @@ class PartnerSearch(ABC):
 
     def counters(self, queries: int) -> dict[str, int]:
         """Return and reset the counters of arrivals, of the search, and of arrivals that no pair can use (``unusable``)."""
-        counters = {"objects": self.arrived, **self._work_done(), "candidates": self.found}
+        counters = {"objects": self.arrived, **self.work_done(), "candidates": self.found}
         for i in range(queries):
             counters |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.on_a_side}
         self.arrived = self.unusable = self.on_a_side = self.found = 0

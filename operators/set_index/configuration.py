@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from skyband.operators.base import F64, Column, Window
+from skyband.operators.base import F64, AnyArray, Arrivals, Column, Window
 from skyband.operators.expressions.ast import Literal_, Node
 from skyband.operators.expressions.compile import PairKernel, compile_pair
 from skyband.operators.expressions.leaves import read_columns
@@ -74,6 +74,11 @@ class SetsConfiguration(PairsOfSides):
             return score + 0.0
         out: F64 = np.sqrt(-score) if self.similarity == "cosine" else -score
         return out + 0.0
+
+    def unusable(self, arrivals: Arrivals) -> AnyArray:
+        """Return a mask (n,) of the arrivals without tokens, which pair with nothing."""
+        found: AnyArray = np.diff(arrivals.ragged[self.tokens].start) == 0
+        return found
 
     @property
     def condition(self) -> Node | None:

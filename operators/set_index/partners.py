@@ -13,7 +13,7 @@ from skyband.operators.base import AnyArray, Arrivals, Instant
 from skyband.operators.expressions.compile import score_type
 from skyband.operators.pair_rows.kernels.partners import PartnerQueries, Partners
 from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, Advance, Settings
-from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch
+from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, newest_first, some
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.set_index.configuration import SetsConfiguration
 from skyband.operators.set_index.kernels.partners import find_partners
@@ -59,6 +59,8 @@ class SetPartnerSearch(PartnerSearch):
             *self.sets.tests, self.settings, self.sets.function, self.sets.has_condition, self.queries, self.windows.keys,
             self.windows.objects, advance, sets, self.sets.index, self.sets.counters,
         )  # fmt: skip
+        if self.queries.k.min() == 0:
+            partners = newest_first(some(partners, np.arange(n)))  # the order of finding depends on the lists of all tokens
         return partners, n
 
     def restore(self, rows: Arrivals, arrays: Mapping[str, AnyArray], until: Instant) -> None:
@@ -66,11 +68,8 @@ class SetPartnerSearch(PartnerSearch):
         super().restore(rows, arrays, until)
         self.sets.restore(self.settings, self.windows, rows, until)
 
-    def _unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Return a mask of the arrivals without tokens."""
-        return self.sets.empty(arrivals)
-
-    def _work_done(self) -> dict[str, int]:
+    def work_done(self) -> dict[str, int]:
+        """Return and reset the numbers of list entries read, sets weighed, and sets whose common tokens were counted."""
         counts = self.sets.counters
         found = {"read": int(counts[READ]), "weighed": int(counts[WEIGHED]), "counted": int(counts[COUNTED])}
         counts[:] = 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import I64, AnyArray, Arrivals, Instant
+from skyband.operators.base import I64, Arrivals, Instant
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Settings
 from skyband.operators.pair_rows.windows import Windows
 from skyband.operators.set_index.configuration import SetsConfiguration
@@ -47,11 +47,6 @@ class Sets:
         ragged = arrivals.ragged[self.column]
         start, values = np.ascontiguousarray(ragged.start, np.int64), np.ascontiguousarray(ragged.values, np.int64)
         return Tokens(start, values), int(np.diff(start).max(initial=0))
-
-    def empty(self, arrivals: Arrivals) -> AnyArray:
-        """Return a mask (n,) of the arrivals without tokens, which pair with nothing."""
-        found: AnyArray = np.diff(arrivals.ragged[self.column].start) == 0
-        return found
 
     @staticmethod
     def rows_of(arrivals: Arrivals, keys: I64) -> I64:

@@ -10,6 +10,8 @@ from skyband.operators.threshold_pairs.configuration import ThresholdPairsConfig
 
 if TYPE_CHECKING:
     from skyband.operators.pair_rows.all_pairs import AllPairsLogic
+    from skyband.operators.pair_rows.partner_shards import PartnerShard
+    from skyband.operators.shards import Share
 
 
 class ThresholdPairs(ThresholdPairsConfiguration):
@@ -21,3 +23,23 @@ class ThresholdPairs(ThresholdPairsConfiguration):
         from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
 
         return AllPairsLogic(self, partial(ScoredPartnerSearch, self), state)
+
+    @property
+    def can_be_sharded(self) -> bool:
+        """Return True: shards mark deleted objects in their windows as the operator does."""
+        return True
+
+    def build_shard(self, share: Share, state: State | None) -> PartnerShard:
+        """See ``Shardable``."""
+        from skyband.operators.pair_rows.all_pairs import partner_queries
+        from skyband.operators.pair_rows.partner_shards import PartnerShard
+        from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
+
+        return PartnerShard(ScoredPartnerSearch(self, partner_queries(self)), share, state)
+
+    def build_merge(self, state: State | None) -> AllPairsLogic:
+        """See ``Shardable``."""
+        from skyband.operators.pair_rows.all_pairs import AllPairsLogic
+        from skyband.operators.pair_rows.partner_shards import FoundSearch
+
+        return AllPairsLogic(self, partial(FoundSearch, self), state)

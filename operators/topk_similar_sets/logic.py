@@ -59,7 +59,7 @@ class SimilarSetsLogic(PairRowsLogic):
 
     def __init__(self, configuration: TopKSimilarSetsConfiguration, state: State | None) -> None:
         self.sets = Sets(configuration)
-        self.external = configuration.external
+        self.external, self.is_unusable = configuration.external, configuration.unusable
         worst_score = max(configuration.worst_score(q) for q in configuration.queries)
         self.criteria = SearchCriteria(self.sets.function, worst_score, self.sets.has_condition)
         super().__init__(configuration, state)
@@ -92,7 +92,7 @@ class SimilarSetsLogic(PairRowsLogic):
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         """Return a mask of the arrivals without tokens."""
-        return self.sets.empty(arrivals)
+        return self.is_unusable(arrivals)
 
     def _external(self, score: F64) -> F64:
         return self.external(score)

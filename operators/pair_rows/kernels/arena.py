@@ -47,6 +47,15 @@ def alive_from(history: History, upto: int, instant: int, count: int, micros: in
     return first
 
 
+@jit
+def drop_dead(keys: I64, which: I64, times: I64, count: int, micros: int) -> None:
+    """Move the first alive seq of the keys ``which`` on to that of a window that ends with the newest object. O(log window) a key."""
+    for key in which:
+        history = history_of(keys, key, times)
+        first = alive_from(history, keys[key, NEXT_SEQ], history.times[-1], count, micros)
+        keys[key, FIRST_ALIVE] = max(keys[key, FIRST_ALIVE], first)
+
+
 @inner
 def side_of(settings: Settings, objects: Objects, position: int) -> int:
     """Return the side of the object at a position of the arena: IS_B if the state has no sides."""

@@ -43,6 +43,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Scoring,
     Settings,
     SubBatch,
+    is_searched,
     new_sub_batch,
 )
 from skyband.operators.pair_rows.zone_maps.kernels.bounds import (
@@ -301,6 +302,14 @@ def write_best(queries: PartnerQueries, key: int, batch: SubBatch, best: Best, p
     return written
 
 
+@inner
+def leave_to_others(settings: Settings, key: int, batch: SubBatch) -> None:
+    """Take arrivals that other shards search for off their sides: then no partner is looked for."""
+    for i in range(batch.size):
+        if not is_searched(settings, key, batch.first_seq + i):
+            batch.side[i] = IS_NEITHER
+
+
 def find_partners(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
     bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, settings: Settings, queries: PartnerQueries, keys: I64,
@@ -329,6 +338,8 @@ def find_partners(
         window_first[:] = keys[key, FIRST_ALIVE]
         while seq < keys[key, NEXT_SEQ]:
             batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
+            if settings.shards > 1:
+                leave_to_others(settings, key, batch)
             best = start_best(queries, objects.times, offset, batch, window_first, best)
             oldest, high, width = batch.first_partner[0], seq + batch.size, SMALLEST
             if len(zones.segments) > 0:

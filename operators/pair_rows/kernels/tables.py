@@ -15,6 +15,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, maker
+from skyband.operators.shards import BLOCK
 
 REGION_START, REGION_CAPACITY, FIRST_STORED, NEXT_SEQ, FIRST_ALIVE, SKYBAND_START, SKYBAND_CAPACITY, SKYBAND_LENGTH, KEY_COLUMNS = range(9)
 """Columns of the key table, int64 (keys, 8): the region of the key's objects in the arena; the first seq in it; the next seq to come; the
@@ -54,6 +55,10 @@ class Settings(NamedTuple):
     """The last rows of ``Objects.floats`` that kernels of the score do not read (``windows.Marks``)."""
     own_integers: int = 0
     """The last rows of ``Objects.integers`` that they do not read: the last one is then ``deletions.UNTIL``."""
+    shard: int = 0
+    """The number of this shard (``shards.Share``)."""
+    shards: int = 1
+    """How many shards search for the partners of arrivals."""
 
 
 class Queries(NamedTuple):
@@ -357,6 +362,12 @@ def next_batch(batch: SubBatch, first_seq: int, size: int, limit: int, last: boo
         first_seq, size, limit, last, batch.first_partner, batch.side, batch.newer, batch.floats, batch.integers, batch.scores, batch.best,
         batch.start,
     )  # fmt: skip
+
+
+@inner
+def is_searched(settings: Settings, key: int, seq: int) -> bool:
+    """Return True if this shard searches for the partners of an arrival, as ``Share.mine``."""
+    return bool((key + seq // BLOCK) % settings.shards == settings.shard)
 
 
 @inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import I64
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner, jit, maker
 from skyband.operators.pair_rows.kernels.arena import first_after, side_of
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
@@ -17,8 +17,8 @@ from skyband.operators.pair_rows.kernels.tables import (
     Objects,
     Settings,
 )
-from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
-from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup
+from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up_own, rebuild
+from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, TokenLookup, new_lookup
 
 
 @inner
@@ -49,6 +49,22 @@ def first_alive_of(settings: Settings, keys: I64, times: I64, instant: int) -> I
     return first
 
 
+@maker
+def put(
+    settings: Settings, keys: I64, times: I64, instant: int, index: Index, group: int, seq: int, first_alive: int, codes: I64,
+    lookup: TokenLookup,
+) -> Index:  # fmt: skip
+    """Put a set into the index without a search; return the (perhaps new) index. O(tokens).
+
+    Events up to ``instant`` are taken; ``first_alive``: as ``insert``.
+    """
+    if lacks_room(index, len(codes), look_up_own(index, group, codes, lookup)):
+        index = rebuild(index, first_alive_of(settings, keys, times, instant), len(codes), len(index.newest))
+        look_up_own(index, group, codes, lookup)
+    insert(index, group, seq, first_alive, codes, lookup)
+    return index
+
+
 @jit
 def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, sets: ArrivingSets, index: Index) -> Index:
     """Put the sets of ``rows.keys`` from ``rows.first_new`` on into the index, without a search. O(tokens).
@@ -65,10 +81,5 @@ def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, s
             side = side_of(settings, objects, seq + offset)
             if len(codes) == 0 or side == IS_NEITHER:
                 continue
-            group = group_of(settings, key, side)
-            needed = look_up(index, group, group, codes, lookup)
-            if lacks_room(index, len(codes), needed):
-                index = rebuild(index, first_alive_of(settings, keys, objects.times, rows.since - 1), len(codes), len(index.newest))
-                look_up(index, group, group, codes, lookup)
-            insert(index, group, seq, 0, codes, lookup)
+            index = put(settings, keys, objects.times, rows.since - 1, index, group_of(settings, key, side), seq, 0, codes, lookup)
     return index

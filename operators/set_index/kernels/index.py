@@ -145,6 +145,14 @@ def fill_signature(index: Index, own: int, codes: I64, lookup: TokenLookup) -> N
     lookup.signature[0], lookup.signature[1] = low, high
 
 
+@inner_inlined
+def room_needed(slot: int, room: int) -> int:
+    """Return the postings that another set with the token of a slot may need; ``room``: that column of the slot."""
+    if slot == NO_SLOT:
+        return 2
+    return 2 * (room >> LENGTH_BITS) if room & LENGTH_MASK == room >> LENGTH_BITS else 0
+
+
 @inner
 def look_up(index: Index, own: int, other: int, tokens: I64, lookup: TokenLookup) -> int:
     """Look an arriving set's tokens up in its ``own`` group and in the ``other`` it is compared with, and advance the clock.
@@ -159,10 +167,7 @@ def look_up(index: Index, own: int, other: int, tokens: I64, lookup: TokenLookup
         slot = find_slot(index, own, tokens[i])
         lookup.own_slots[i] = slot
         room = slots[slot * SLOT_COLUMNS + ROOM]
-        if slot == NO_SLOT:
-            needed += 2
-        elif room & LENGTH_MASK == room >> LENGTH_BITS:
-            needed += 2 * (room >> LENGTH_BITS)
+        needed += room_needed(slot, room)
         if other != own:
             slot = find_slot(index, other, tokens[i])
             room = slots[slot * SLOT_COLUMNS + ROOM]
@@ -178,6 +183,20 @@ def look_up(index: Index, own: int, other: int, tokens: I64, lookup: TokenLookup
         if lookup.lists[i] >= 0:
             last = slots[(lookup.lists[i] & SLOT_MASK) * SLOT_COLUMNS + START] + (lookup.lists[i] >> SLOT_BITS) - 1
             prefetch(index.sets, (postings[last] >> SEQ_BITS) & POSITION_MASK)
+    return needed
+
+
+@inner
+def look_up_own(index: Index, own: int, tokens: I64, lookup: TokenLookup) -> int:
+    """Look an arriving set's tokens up in its own group, for ``insert`` without a search; return the postings that it may need."""
+    slots, needed = index.slots, 0
+    fill_signature(index, own, tokens, lookup)
+    for i in range(len(tokens)):
+        slot = find_slot(index, own, tokens[i])
+        lookup.own_slots[i] = slot
+        needed += room_needed(slot, slots[slot * SLOT_COLUMNS + ROOM])
+        if slot != NO_SLOT:
+            prefetch(index.postings, slots[slot * SLOT_COLUMNS + START] + (slots[slot * SLOT_COLUMNS + ROOM] & LENGTH_MASK))
     return needed
 
 

@@ -31,8 +31,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     Advance,
     Objects,
     Settings,
+    is_searched,
 )
-from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group
+from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group, put
 from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
 from skyband.operators.set_index.kernels.probe import PairCondition, ProbingSet, probe
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup, new_staircase
@@ -66,8 +67,11 @@ def find_partners(
             codes = tokens.values[tokens.start[row] : tokens.start[row + 1]]
             if len(codes) == 0 or side == IS_NEITHER:
                 continue
-            copy_attributes(objects, seq + offset, own_floats, own_integers)
             group = group_of(settings, key, side)
+            if settings.shards > 1 and not is_searched(settings, key, seq):
+                index = put(settings, keys, objects.times, advance.since - 1, index, group, seq, first_of_state[0], codes, lookup)
+                continue
+            copy_attributes(objects, seq + offset, own_floats, own_integers)
             other = other_group(settings, group)
             needed = look_up(index, group, other, codes, lookup)
             if lacks_room(index, len(codes), needed):
