@@ -25,7 +25,7 @@ class SkybandShard(PairRowsLogic):
     share: Share
 
     @abstractmethod
-    def _find(self, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
+    def _find(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         """Search for partners of the own arrivals of ``advance``. Return the pairs found, their number, the skybands' arena and its end."""
 
     @property
@@ -50,7 +50,7 @@ class SkybandShard(PairRowsLogic):
         self._grow(int(arrivals.key[-1]) + 1)
         keys, firsts = self.windows.append(arrivals, since)
         bucket = Bucket(self.windows.keys, self.windows.objects, self.skybands, self.skybands_end)
-        rows, found, self.skybands, self.skybands_end = self._find(bucket, Advance(keys, firsts, since, self.until))
+        rows, found, self.skybands, self.skybands_end = self._find(arrivals, bucket, Advance(keys, firsts, since, self.until))
         query = np.zeros(found, np.int64)
         return FoundPairs(query, rows.key[:found], rows.older[:found], rows.newer[:found], rows.score[:found])
 

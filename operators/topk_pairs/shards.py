@@ -49,7 +49,7 @@ class PairsShard(SkybandShard, PairsLogic):
         self.share = share
         super().__init__(configuration, state)
 
-    def _find(self, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
+    def _find(self, _arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         return self._zoned(shard_driver(), self._own, bucket, advance)
 
     def _zoned(self, driver: Callable[..., Any], more: Any, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
@@ -64,7 +64,7 @@ class CappedPairsShard(PairsShard, CappedPairsLogic):
     It sends what the staircase of a sub-batch's start lets pass, and all pairs among the arrivals of the sub-batch.
     """
 
-    def _find(self, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
+    def _find(self, _arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         return self._zoned(capped_shard_driver(), CappedShare(self.limits, self._own), bucket, advance)
 
 

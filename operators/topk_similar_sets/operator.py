@@ -15,8 +15,10 @@ from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
 
 if TYPE_CHECKING:
+    from skyband.operators.shards import Share
     from skyband.operators.topk_similar_sets.deletes.logic import DeletableSetsLogic
     from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
+    from skyband.operators.topk_similar_sets.shards import SimilarSetsMerge, SimilarSetsShard
 
 
 class TopKSimilarSets(TopKSimilarSetsConfiguration):
@@ -27,6 +29,23 @@ class TopKSimilarSets(TopKSimilarSetsConfiguration):
         from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 
         return SimilarSetsLogic(self, state)
+
+    @property
+    def can_be_sharded(self) -> bool:
+        """Return whether the search can be divided: not if rows can be deleted."""
+        return not self.deletes
+
+    def build_shard(self, share: Share, state: State | None) -> SimilarSetsShard:
+        """See ``Shardable``."""
+        from skyband.operators.topk_similar_sets.shards import SimilarSetsShard
+
+        return SimilarSetsShard(self, share, state)
+
+    def build_merge(self, state: State | None) -> SimilarSetsMerge:
+        """See ``Shardable``."""
+        from skyband.operators.topk_similar_sets.shards import SimilarSetsMerge
+
+        return SimilarSetsMerge(self, state)
 
 
 @dataclass(frozen=True, kw_only=True)

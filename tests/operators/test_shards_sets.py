@@ -16,6 +16,7 @@ from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
 from skyband.operators.shards import BLOCK, Shardable
 from skyband.operators.similar_sets.operator import SimilarSets
+from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.operators.sharded import SHARDS, cuts_of, plain_changes, sharded_changes
 
 SHORT, LONG, TIMED = Window(6, 9), Window(2 * BLOCK), Window(None, 30)
@@ -31,6 +32,16 @@ def operators() -> dict[str, Any]:
             queries=(PairQuery("one", 1, LONG), PairQuery("few", 3, Window(5), min_score=0.5)),
         ),
         "matches, sides": Matches(**sides, similarity="hamming", window=SHORT, queries=(PairQuery("two", 2, SHORT),)),
+        "best": TopKSimilarSets(
+            tokens="t", similarity="jaccard", window=LONG, keep_k=4,
+            queries=(PairQuery("q", 4, LONG), PairQuery("near", 1, Window(9), min_score=0.5), PairQuery("then", 2, LONG, every_micros=4)),
+        ),
+        "best, sides": TopKSimilarSets(
+            **sides, similarity="cosine", window=Window(99, 30), keep_k=2, queries=(PairQuery("two", 2, Window(50, 20)),),
+        ),
+        "best by distance": TopKSimilarSets(
+            tokens="t", similarity="hamming", window=SHORT, where=OTHER_GROUP, keep_k=3, queries=(PairQuery("q", 3, SHORT, max_score=2.0),),
+        ),
         "pairs": SimilarSets(
             tokens="t", similarity="cosine", window=TIMED,
             queries=(
@@ -43,7 +54,9 @@ def operators() -> dict[str, Any]:
 
 @given(st.sampled_from(sorted(operators())), st.booleans(), st.sampled_from(SHARDS), st.integers(0, 2**32), st.integers(1, 3))
 def test_shards_and_a_merge_give_the_changes_of_the_operator(name: str, deletes: bool, of: int, seed: int, keys: int) -> None:
-    rng, op = np.random.default_rng(seed), replace(operators()[name], deletes=deletes)
+    rng, op = np.random.default_rng(seed), operators()[name]
+    if not isinstance(op, TopKSimilarSets):
+        op = replace(op, deletes=deletes)
     assert isinstance(op, Shardable)
     assert op.can_be_sharded
     stream = random_rows(op, rng, int(rng.integers(1, 3 * BLOCK)), keys)

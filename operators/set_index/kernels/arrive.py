@@ -17,8 +17,8 @@ from skyband.operators.pair_rows.kernels.tables import (
     Objects,
     Settings,
 )
-from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up_own, rebuild
-from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, TokenLookup, new_lookup
+from skyband.operators.set_index.kernels.index import ask_ahead, insert, lacks_room, look_up_own, rebuild
+from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, TokenLookup, Tokens, new_lookup
 
 
 @inner
@@ -65,6 +65,28 @@ def put(
     return index
 
 
+@maker
+def put_range(
+    settings: Settings, keys: I64, objects: Objects, key: int, first: int, stop: int, row: int, tokens: Tokens, instant: int, index: Index,
+    lookup: TokenLookup,
+) -> Index:  # fmt: skip
+    """Put the sets of the objects [``first``, ``stop``) of a key into the index, without a search; return the (perhaps new) index.
+
+    ``row``: the first one's row of ``tokens``. Events up to ``instant`` are taken. O(tokens).
+    """
+    offset, first_alive = keys[key, REGION_START] - keys[key, FIRST_STORED], keys[key, FIRST_ALIVE]
+    for seq in range(first, stop):
+        at = row + seq - first
+        codes, side = tokens.values[tokens.start[at] : tokens.start[at + 1]], side_of(settings, objects, seq + offset)
+        if len(codes) == 0 or side == IS_NEITHER:
+            continue
+        group = group_of(settings, key, side)
+        if seq + 1 < stop:
+            ask_ahead(index, group, tokens.values[tokens.start[at + 1] : tokens.start[at + 2]])
+        index = put(settings, keys, objects.times, instant, index, group, seq, first_alive, codes, lookup)
+    return index
+
+
 @jit
 def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, sets: ArrivingSets, index: Index) -> Index:
     """Put the sets of ``rows.keys`` from ``rows.first_new`` on into the index, without a search. O(tokens).
@@ -74,12 +96,6 @@ def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, s
     tokens, lookup = sets.tokens, new_lookup(sets.largest)
     for g in range(len(rows.keys)):
         key = rows.keys[g]
-        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
-        for seq in range(rows.first_new[g], keys[key, NEXT_SEQ]):
-            row = sets.first_row[g] + seq - rows.first_new[g]
-            codes = tokens.values[tokens.start[row] : tokens.start[row + 1]]
-            side = side_of(settings, objects, seq + offset)
-            if len(codes) == 0 or side == IS_NEITHER:
-                continue
-            index = put(settings, keys, objects.times, rows.since - 1, index, group_of(settings, key, side), seq, 0, codes, lookup)
+        first, stop = rows.first_new[g], keys[key, NEXT_SEQ]
+        index = put_range(settings, keys, objects, key, first, stop, sets.first_row[g], tokens, rows.since - 1, index, lookup)
     return index
