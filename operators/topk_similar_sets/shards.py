@@ -14,7 +14,7 @@ from skyband.operators.expressions.compile import score_type
 from skyband.operators.pair_rows.found import FoundPairsLogic
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows
 from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, Advance, Bucket, Settings, Skyband
-from skyband.operators.pair_rows.logic import no_skyband
+from skyband.operators.pair_rows.logic import no_skyband, sub_batch
 from skyband.operators.pair_rows.shard import SkybandShard
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Tokens, new_index
@@ -24,7 +24,7 @@ from skyband.operators.topk_similar_sets.kernels.search import SearchCriteria
 from skyband.operators.topk_similar_sets.kernels.shard import drive_shard
 from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 
-SHORTER, LEAST = 4, 8
+SHORTER, LEAST = 2, 8
 """Sub-batches of shards are shorter by this factor, with so many arrivals at the least: pairs among them are sent without a filter."""
 
 
@@ -51,7 +51,7 @@ class SimilarSetsShard(SkybandShard, SimilarSetsLogic):
     def __init__(self, configuration: TopKSimilarSetsConfiguration, share: Share, state: State | None) -> None:
         self.share = share
         super().__init__(configuration, state)
-        self.settings = self.settings._replace(sub_batch=max(LEAST, self.settings.sub_batch // SHORTER))
+        self.settings = self.settings._replace(sub_batch=max(LEAST, sub_batch(configuration.keep_k) // SHORTER))
 
     def _find(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         tokens, largest = self.sets.tokens(arrivals)

@@ -26,6 +26,8 @@ from tests.operators import (
     test_contract,
     test_deleted_sets,
     test_groups,
+    test_scored_partners,
+    test_shards_sets,
     test_skyline,
     test_skyline_deletes,
     test_threshold,
@@ -163,6 +165,14 @@ def in_two_calls(operator: Any, seed: int) -> Iterable[Any]:
         yield [x.tolist() for x in (found.query, found.key, found.at, found.step, found.pos, found.sign, found.score, found.items)]
 
 
+def shards(seed: int) -> Iterable[Any]:
+    """What shards and a merge leave, and how many pairs were found."""
+    for operators in (test_shards_sets.operators(), test_scored_partners.operators()):
+        rng, op = rng_of(seed), list(operators.values())[seed % len(operators)]
+        stream = random_rows(op, rng, 150, 2)
+        yield sharded.sharded_changes(op, stream, 1 + seed % 3, sharded.cuts_of(stream, rng, 0.1), rng)
+
+
 def loyalty(seed: int) -> Iterable[Any]:
     case = loyalty_host.random_case(seed, 30)
     run = loyalty_host.run(case, loyalty_host.random_cuts(case, rng_of(seed), 0.4), restore=True, few=seed % 3)
@@ -201,6 +211,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "matches": (matches, 500, 540),
     "pairs_of_texts": (pairs_of_texts, 500, 560),
     "deleted_sets": (deleted_sets, 500, 530),
+    "shards": (shards, 500, 521),
     "loyalty": (loyalty, 500, 530),
     "groups": (groups, 0, 45),
 }
