@@ -25,7 +25,7 @@ from skyband.operators.topk_similar_sets.kernels.shard import drive_shard
 from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 
 SHORTER, LEAST = 2, 8
-"""Sub-batches of shards are shorter by this factor, with so many arrivals at the least: pairs among them are sent without a filter."""
+"""Sub-batches of shards are shorter by this factor, with so many arrivals at the least: of pairs among them fewer are found in vain."""
 
 
 @cache

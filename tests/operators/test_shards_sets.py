@@ -39,6 +39,9 @@ def operators() -> dict[str, Any]:
         "best, sides": TopKSimilarSets(
             **sides, similarity="cosine", window=Window(99, 30), keep_k=2, queries=(PairQuery("two", 2, Window(50, 20)),),
         ),
+        "many": TopKSimilarSets(
+            tokens="t", similarity="dice", window=LONG, keep_k=BLOCK + 1, queries=(PairQuery("q", BLOCK + 1, LONG),),
+        ),
         "best by distance": TopKSimilarSets(
             tokens="t", similarity="hamming", window=SHORT, where=OTHER_GROUP, keep_k=3, queries=(PairQuery("q", 3, SHORT, max_score=2.0),),
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skyband.operators.base import I64
+from skyband.operators.pair_rows.kernels.fresh import new_near, send_fresh
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows, add_found, end_of_block, new_shard_rows, next_own, pass_over
 from skyband.operators.pair_rows.kernels.sub_batch import Skybands, merge_sub_batch, new_scratch, next_sub_batch
 from skyband.operators.pair_rows.kernels.tables import (
@@ -42,7 +43,7 @@ def drive_shard(
     scratch, instant = new_scratch(settings), advance.since - 1
     reads = SearchInput(settings, criteria, keys, objects, sets.tokens)
     tables = SearchTables(index, new_lookup(sets.largest), new_staircase(1024), new_candidates(1024))
-    rows, written = new_shard_rows(1024), 0
+    near, rows, written = new_near(settings.keep_k, 1024), new_shard_rows(1024), 0
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
         stop, row = keys[key, NEXT_SEQ], sets.first_row[g] - seq
@@ -62,7 +63,11 @@ def drive_shard(
             skyband = skyband_of(keys, key, skybands.skyband)
             position = BatchPosition(key, row + seq, offset, instant)
             tables = search(test_as_a, test_as_b, reads, position, batch, skyband, tables, work, counters)
-            rows, written = add_found(key, batch, tables.candidates, rows, written)
+            if settings.keep_k > own.block:  # then hardly a pair is dominated by those of near objects
+                rows, written = add_found(key, batch, tables.candidates, rows, written)
+            else:
+                first = seq - (own.of - 1) * own.block
+                near, rows, written = send_fresh(key, first, batch, tables.candidates, skyband, near, rows, written)
             skybands = merge_sub_batch(settings, keys, key, first_alive, Sources(batch, tables.candidates, skyband), skybands, scratch)
             seq += batch.size
         pass_over(settings, keys, key, history)
