@@ -2,7 +2,8 @@
 
 From Parquet files through Spark to Delta tables, by the clock, by turns in one warm session; the median of each counts. Windows hold
 100,000 rows, and a batch half as many. ``closest``: top-k pairs that a zone map helps to find; ``products``: those whose score has no useful
-bounds, so every partner in the window is scored; ``sets``: top-k similar sets. Nothing else should run on the machine.
+bounds, so every partner in the window is scored; ``vectors``: those by the distance of vectors of 16 numbers; ``matches``: the most similar
+earlier sets of every set; ``sets``: top-k similar sets. Nothing else should run on the machine.
 """
 
 from __future__ import annotations
@@ -46,14 +47,18 @@ sink: {{path: "{directory}/out"}}
 run: {{max_files: 1}}
 """
 NUMBERS: Final = "{id: bigint, ts: timestamp, x: double, y: double, z: double}"
+SETS: Final = "{id: bigint, ts: timestamp, items: array<bigint>}"
+WORDS: Final = "tokens: {words: {column: items}}"
 SCORED: Final = "{type: topk_pairs, scoring: s, k: 20}"
 JOBS: Final = {
     "closest": (NUMBERS, "", 'scoring: {s: {expression: "abs(a.x - b.x) + abs(a.y - b.y) + abs(a.z - b.z)", direction: min}}', SCORED),
     "products": (NUMBERS, "", 'scoring: {s: {expression: "abs(a.x - b.x) * abs(a.y - b.y) * abs(a.z - b.z)", direction: min}}', SCORED),
-    "sets": (
-        "{id: bigint, ts: timestamp, items: array<bigint>}", "tokens: {words: {column: items}}", "",
-        "{type: topk_similar_sets, tokens: words, k: 20}",
+    "vectors": (
+        "{id: bigint, ts: timestamp, v: 'array<float>'}", "vectors: {v: 16}",
+        'scoring: {s: {expression: "l2(a.v, b.v)", direction: min}}', SCORED,
     ),
+    "matches": (SETS, WORDS, "", "{type: matches, tokens: words, k: 10}"),
+    "sets": (SETS, WORDS, "", "{type: topk_similar_sets, tokens: words, k: 20}"),
 }  # fmt: skip
 
 
@@ -93,8 +98,10 @@ def _write(directory: Path, name: str) -> None:
     directory.mkdir(parents=True)
     rng = np.random.default_rng(7)
     columns: dict[str, Any] = {"id": np.arange(ROWS), "ts": pa.array(np.arange(ROWS) * 1_000_000, pa.timestamp("us", "UTC"))}
-    if name == "sets":
+    if name in ("sets", "matches"):
         columns["items"] = pa.array([s.tolist() if hasattr(s, "tolist") else list(s) for s in synthetic(ROWS)], pa.list_(pa.int64()))
+    elif name == "vectors":
+        columns["v"] = pa.FixedSizeListArray.from_arrays(rng.random(16 * ROWS, np.float32), 16).cast(pa.list_(pa.float32()))
     else:
         columns |= {c: rng.random(ROWS) for c in "xyz"}
     table = pa.table(columns)
