@@ -1,9 +1,14 @@
 """One global stream on two cores: jobs whose search for pairs is shared by two shards, against the same jobs with one.
 
 From Parquet files through Spark to Delta tables, by the clock, by turns in one warm session; the median of each counts. Windows hold
-100,000 rows, and a batch half as many. ``closest``: top-k pairs that a zone map helps to find; ``products``: those whose score has no useful
-bounds, so every partner in the window is scored; ``vectors``: those by the distance of vectors of 16 numbers; ``matches``: the most similar
-earlier sets of every set; ``sets``: top-k similar sets. Nothing else should run on the machine.
+100,000 rows, and a batch half as many.
+
+- ``closest``: top-k pairs that a zone map helps to find; ``products``: those whose score has no useful bounds, so that every partner in the
+  window is scored; ``vectors``: those by the distance of vectors of 16 numbers
+- ``skewed``: ``vectors`` with a thousand keys, one of which has half of the rows
+- ``matches``: the most similar earlier sets of every set; ``sets``: top-k similar sets
+
+Nothing else should run on the machine. ``JOBS=vectors,matches`` in the environment measures only these.
 """
 
 from __future__ import annotations
@@ -34,32 +39,31 @@ job: shards_{name}
 source:
   format: parquet
   path: "{directory}/in"
-  schema: {schema}
+  schema: {{id: bigint, ts: timestamp, {columns}}}
   id: [id]
   unique: assumed
   event_time: {{column: ts, watermark: 0 seconds}}
-{tokens}
-window: {{count: {window}}}
-{scoring}
-queries:
-  best: {query}
+{lines}
 sink: {{path: "{directory}/out"}}
 run: {{max_files: 1}}
 """
-NUMBERS: Final = "{id: bigint, ts: timestamp, x: double, y: double, z: double}"
-SETS: Final = "{id: bigint, ts: timestamp, items: array<bigint>}"
-WORDS: Final = "tokens: {words: {column: items}}"
-SCORED: Final = "{type: topk_pairs, scoring: s, k: 20}"
+SCORED: Final = """\
+window: {{count: 100000}}
+scoring: {{s: {{expression: "{score}", direction: min}}}}
+queries: {{best: {{type: topk_pairs, scoring: s, k: 20}}}}"""
+COMPARED: Final = """\
+window: {{count: 100000}}
+tokens: {{words: {{column: items}}}}
+queries: {{best: {{type: {type}, tokens: words, k: {k}}}}}"""
+VECTORS: Final = "vectors: {v: 16}\n" + SCORED.format(score="l2(a.v, b.v)")
 JOBS: Final = {
-    "closest": (NUMBERS, "", 'scoring: {s: {expression: "abs(a.x - b.x) + abs(a.y - b.y) + abs(a.z - b.z)", direction: min}}', SCORED),
-    "products": (NUMBERS, "", 'scoring: {s: {expression: "abs(a.x - b.x) * abs(a.y - b.y) * abs(a.z - b.z)", direction: min}}', SCORED),
-    "vectors": (
-        "{id: bigint, ts: timestamp, v: 'array<float>'}", "vectors: {v: 16}",
-        'scoring: {s: {expression: "l2(a.v, b.v)", direction: min}}', SCORED,
-    ),
-    "matches": (SETS, WORDS, "", "{type: matches, tokens: words, k: 10}"),
-    "sets": (SETS, WORDS, "", "{type: topk_similar_sets, tokens: words, k: 20}"),
-}  # fmt: skip
+    "closest": ("x: double, y: double, z: double", SCORED.format(score="abs(a.x - b.x) + abs(a.y - b.y) + abs(a.z - b.z)")),
+    "products": ("x: double, y: double, z: double", SCORED.format(score="abs(a.x - b.x) * abs(a.y - b.y) * abs(a.z - b.z)")),
+    "vectors": ("v: 'array<float>'", VECTORS),
+    "skewed": ("v: 'array<float>', grp: int", f"  partition_by: [grp]\n{VECTORS}"),
+    "matches": ("items: array<bigint>", COMPARED.format(type="matches", k=10)),
+    "sets": ("items: array<bigint>", COMPARED.format(type="topk_similar_sets", k=20)),
+}
 
 
 def run() -> Iterator[dict[str, Any]]:
@@ -68,13 +72,13 @@ def run() -> Iterator[dict[str, Any]]:
     from skyband.jobs.spec import load_plan
 
     spark = get_session("skyband-bench", quick=False)
-    for name, (schema, tokens, scoring, query) in [(n, JOBS[n]) for n in os.environ.get("JOBS", ",".join(JOBS)).split(",")]:
+    for name in os.environ.get("JOBS", ",".join(JOBS)).split(","):
         directory = WORK / name
         shutil.rmtree(directory, ignore_errors=True)
         _write(directory / "in", name)
         spec = directory / "spec.yaml"
-        text = SPEC.format(name=name, directory=directory, schema=schema, tokens=tokens, window=WINDOW, scoring=scoring, query=query)
-        spec.write_text(text)
+        columns, lines = JOBS[name]
+        spec.write_text(SPEC.format(name=name, directory=directory, columns=columns, lines=lines))
         plan = load_plan(str(spec))
         made: dict[int, list[dict[str, float]]] = {1: [], 2: []}
         _once(spark, replace(plan, shards=2))  # starts workers, compiles kernels
@@ -100,7 +104,8 @@ def _write(directory: Path, name: str) -> None:
     columns: dict[str, Any] = {"id": np.arange(ROWS), "ts": pa.array(np.arange(ROWS) * 1_000_000, pa.timestamp("us", "UTC"))}
     if name in ("sets", "matches"):
         columns["items"] = pa.array([s.tolist() if hasattr(s, "tolist") else list(s) for s in synthetic(ROWS)], pa.list_(pa.int64()))
-    elif name == "vectors":
+    elif name in ("vectors", "skewed"):
+        columns["grp"] = np.where(rng.random(ROWS) < 0.5, 0, rng.integers(1, 1000, ROWS)).astype(np.int32)
         columns["v"] = pa.FixedSizeListArray.from_arrays(rng.random(16 * ROWS, np.float32), 16).cast(pa.list_(pa.float32()))
     else:
         columns |= {c: rng.random(ROWS) for c in "xyz"}
