@@ -93,6 +93,11 @@ class ScoredPairs(PairsOfSides):
         return not trivial(self.kernel)
 
     @property
+    def costly(self) -> bool:
+        """Return True if a score compares vectors, texts or sets."""
+        return any(c.kind in ("vector", "characters", "tokens") for c in self.columns)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """Return the attributes of the scoring expression and of the conditions, and the deletions' targets."""
         found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in read_columns(n)}

@@ -58,6 +58,7 @@ class PairsLogic(PairRowsLogic):
         self.scored = configuration
         self.zones = ZoneMaps(configuration)
         super().__init__(configuration, state)
+        self.settings = self.settings._replace(costly=int(configuration.costly))
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
         inputs = (self.queries, bucket, self.progress, advance, self.work)

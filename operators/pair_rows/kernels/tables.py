@@ -55,6 +55,8 @@ class Settings(NamedTuple):
     """The last rows of ``Objects.floats`` that kernels of the score do not read (``windows.Marks``)."""
     own_integers: int = 0
     """The last rows of ``Objects.integers`` that they do not read: the last one is then ``deletions.UNTIL``."""
+    costly: int = 0
+    """1 if a score costs much more than to write and read it: blocks of partners are not counted before they are scored. Else 0."""
     shard: int = 0
     """The number of this shard (``shards.Share``)."""
     shards: int = 1

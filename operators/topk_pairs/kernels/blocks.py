@@ -38,11 +38,13 @@ class Blocks(NamedTuple):
     """int64 (at least LARGEST + 1, and the largest segment + 1): candidates by distance from the block's end."""
     zone: ZoneBuffers
     """Those of a search through zones."""
+    costly: int
+    """int64: ``Settings.costly``."""
 
 
 @maker
-def new_blocks(zones: Zones, sub_batch: int) -> Blocks:
-    """Return buffers for scans of any partners, with ``zones`` and arrivals up to ``sub_batch``."""
+def new_blocks(zones: Zones, sub_batch: int, costly: int) -> Blocks:
+    """Return buffers for scans of any partners, with ``zones`` and arrivals up to ``sub_batch``; ``costly``: as ``Settings.costly``."""
     largest = LARGEST
     for segment in range(len(zones.segments)):
         largest = max(largest, zones.segments[segment, STOP_SEQ] - zones.segments[segment, FIRST_SEQ])
@@ -53,6 +55,7 @@ def new_blocks(zones: Zones, sub_batch: int) -> Blocks:
         np.empty(LEAF, np.int64),
         np.empty(largest + 1, np.int64),
         new_zone_buffers(zones, sub_batch),
+        costly,
     )
 
 

@@ -45,7 +45,7 @@ def drive_capped(
     arena, end = bucket.skyband, bucket.skyband_end
     changes, lists = no_changes(), no_lists(queries)
     batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, blocks = new_candidates(1024), new_blocks(zones, settings.sub_batch)
+    candidates, blocks = new_candidates(1024), new_blocks(zones, settings.sub_batch, settings.costly)
     buffers, seq = new_buffers(limits, settings.sub_batch, 1024, 1024), 0
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]

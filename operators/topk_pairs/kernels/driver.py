@@ -72,7 +72,7 @@ def drive(
     candidates, scratch, blocks = (
         new_candidates(LARGEST + MOST_FOUND * settings.sub_batch),
         new_scratch(settings),
-        new_blocks(zones, settings.sub_batch),
+        new_blocks(zones, settings.sub_batch, settings.costly),
     )
     steps, seq = np.zeros(len(queries.k), np.int64), 0
     for g in range(len(advance.keys)):

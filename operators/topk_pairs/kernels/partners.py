@@ -120,7 +120,7 @@ def scan_block(
     floats, integers, block, place = objects.floats, objects.integers, blocks.scores, blocks.place
     low, high, newer_pairs, side = place[LOW], place[HIGH], place[NEWER_PAIRS], batch.side
     limit, filled = bound(skyband.stair, newer_pairs, cutoff), False
-    counted = high - low > UNCOUNTED or cutoff < np.inf
+    counted = blocks.costly == 0 and (high - low > UNCOUNTED or cutoff < np.inf)
     for i in range(place[ARRIVAL], batch.size):
         first = max(low, batch.first_partner[i])
         if first >= high:

@@ -60,7 +60,7 @@ def drive_shard(
     keys, objects = bucket.keys, bucket.objects
     skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
     batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, scratch, blocks = new_candidates(LARGEST), new_scratch(settings), new_blocks(zones, settings.sub_batch)
+    candidates, scratch, blocks = new_candidates(LARGEST), new_scratch(settings), new_blocks(zones, settings.sub_batch, settings.costly)
     near, rows, written, seq = new_near(settings.keep_k, 1024), new_shard_rows(1024), 0, 0
     for g in range(len(advance.keys)):
         key, stop = advance.keys[g], keys[advance.keys[g], NEXT_SEQ]
@@ -92,7 +92,7 @@ def drive_capped_shard(
     keys, objects, limits, own = bucket.keys, bucket.objects, share.limits, share.own
     arena, end = bucket.skyband, bucket.skyband_end
     batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, blocks = new_candidates(LARGEST), new_blocks(zones, settings.sub_batch)
+    candidates, blocks = new_candidates(LARGEST), new_blocks(zones, settings.sub_batch, settings.costly)
     buffers = new_buffers(limits, settings.sub_batch, 1024, 1024)
     rows, written, seq = new_shard_rows(1024), 0, 0
     for g in range(len(advance.keys)):
