@@ -102,7 +102,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def _seconds(spark: Any, plan: Plan) -> float:
-    """Run a job into fresh tables. Return the seconds from the end of the batch that filled the window to that of the last one with rows."""
+    """Run a job into fresh tables; return the seconds from the end of the batch that filled the window to the end of the last rows."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writing.factory import writer_for

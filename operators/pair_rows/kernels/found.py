@@ -107,7 +107,7 @@ def fill_candidates(grouped: Grouped, row: int, batch: SubBatch, candidates: Can
 
 
 @maker
-def take(grouped: Grouped, row: int, batch: SubBatch, candidates: Candidates, work: I64) -> Candidates:
+def take_pairs(grouped: Grouped, row: int, batch: SubBatch, candidates: Candidates, work: I64) -> Candidates:
     """Return the candidates of a sub-batch whose first arrival has ``row``, those with another of its arrivals among them."""
     more = grouped.start[row + batch.size] - grouped.start[row]
     if more > len(candidates.score):
@@ -138,7 +138,7 @@ def drive_found(
         while True:
             batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
             row = found.first_row[g] + seq - advance.first_new[g]
-            candidates = take(grouped, row, batch, candidates, work)
+            candidates = take_pairs(grouped, row, batch, candidates, work)
             sources = Sources(batch, candidates, skyband_of(keys, key, skybands.skyband))
             changes = replay_queries(key, queries, history, sources, lists, progress, changes, work)
             if candidates.found > 0:

@@ -58,7 +58,7 @@ def divide(grouped: Grouped, row: int, batch: SubBatch, candidates: Candidates) 
 
 
 @maker
-def take(grouped: Grouped, row: int, batch: SubBatch, candidates: Candidates, work: I64) -> Candidates:
+def take_divided(grouped: Grouped, row: int, batch: SubBatch, candidates: Candidates, work: I64) -> Candidates:
     """Return the candidates of a sub-batch whose first arrival has ``row``; fill ``batch.scores``."""
     more = grouped.start[row + batch.size] - grouped.start[row]
     if more > len(candidates.score):
@@ -86,7 +86,7 @@ def drive_capped_found(
         while True:
             batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
             row = found.first_row[g] + seq - advance.first_new[g]
-            candidates = take(grouped, row, batch, candidates, work)
+            candidates = take_divided(grouped, row, batch, candidates, work)
             sources = Sources(batch, candidates, skyband_of(keys, key, arena))
             buffers = ensure_buffers(buffers, limits, settings.sub_batch, pairs_of(sources), len(history.times))
             changes = replay_queries(key, limits, queries, history, sources, lists, buffers, progress, changes)
