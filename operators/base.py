@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from skyband.operators.expressions.ast import Node
-    from skyband.operators.shards import FoundPairs
+    from skyband.operators.found_pairs import FoundPairs
 
 I64: TypeAlias = npt.NDArray[np.int64]
 F64: TypeAlias = npt.NDArray[np.float64]

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-import numpy as np
-
-from skyband.operators.base import F64, I64, AnyArray, Arrivals, Instant, Logic, Operator, State
+from skyband.operators.base import AnyArray, Arrivals, Instant, Logic, Operator, State
+from skyband.operators.found_pairs import FoundPairs
 
 BLOCK: Final = 64
 """Arrivals of a key in a row that one shard searches for: kernels take arrivals of a key together."""
@@ -30,30 +29,6 @@ class Share:
         """Return a mask (n,) of the arrivals that this shard searches for."""
         found: AnyArray = (key + seq // BLOCK) % self.of == self.number
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class FoundPairs:
-    """Pairs that shards found, arrays of shape (m,), by key and newer seq in any order.
-
-    ``query``: the operator's query that the pair is for, 0 where all share one search. ``newer`` is twice the seq of the pair's newer
-    object, plus 1 if that one is its ``a`` (``pair_rows.kernels.tables``). ``score`` is internal: smaller is better.
-    """
-
-    query: I64
-    key: I64
-    older: I64
-    newer: I64
-    score: F64
-
-    def __len__(self) -> int:
-        return len(self.score)
-
-    @classmethod
-    def none(cls) -> FoundPairs:
-        """Return no pairs."""
-        i64 = np.empty(0, np.int64)
-        return cls(i64, i64, i64, i64, np.empty(0))
 
 
 class ShardLogic(Protocol):

@@ -10,11 +10,11 @@ import numpy as np
 
 from skyband.operators import jit
 from skyband.operators.base import Arrivals
+from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.pair_rows.kernels.found import FoundRows, drive_found
 from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, Advance, Bucket, ChangeRows, Settings, Skyband
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
 from skyband.operators.pair_rows.windows import no_objects
-from skyband.operators.shards import FoundPairs
 
 
 def compiled_merge(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:

@@ -8,13 +8,14 @@ from typing import Protocol
 import numpy as np
 
 from skyband.operators.base import AnyArray, Arrivals, Instant, State
+from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.pair_rows.deletions import UNTIL
 from skyband.operators.pair_rows.kernels.arena import drop_dead
 from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, PARTNER_COLUMNS, QUERY, Partners
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance
 from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, SearchConfiguration, newest_first, some
 from skyband.operators.pair_rows.windows import Marks
-from skyband.operators.shards import FoundPairs, Share
+from skyband.operators.shards import Share
 
 LONG_AGO: int = -(2**62)
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from skyband.operators import shards
 from skyband.operators.base import AnyArray, Arrivals, Instant
+from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows
 from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, Queries, Skyband
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_queries
-from skyband.operators.shards import FoundPairs, Share
+from skyband.operators.shards import Share
 
 
 class SkybandShard(PairRowsLogic):

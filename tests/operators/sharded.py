@@ -11,7 +11,8 @@ import numpy as np
 
 from skyband.operators.base import Arrivals, Changes, State
 from skyband.operators.contract_rows import Rows
-from skyband.operators.shards import FoundPairs, Share
+from skyband.operators.found_pairs import FoundPairs
+from skyband.operators.shards import Share
 from tests.operators.host import Row, band_of, in_order
 
 SHARDS = (1, 2, 3, 5)

@@ -14,9 +14,10 @@ from skyband.operators import shards
 from skyband.operators.base import Arrivals, State, Window
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
+from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.pair_rows.zone_maps import maps
-from skyband.operators.shards import FoundPairs, Shardable, Share
+from skyband.operators.shards import Shardable, Share
 from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.pairs_host import SCHEMA, random_case
 from tests.operators.sharded import SHARDS, cuts_of, plain_changes, sharded_changes

@@ -25,7 +25,8 @@ from skyband.framework.streaming.rows.columns import TextCodes, operator_column,
 from skyband.framework.streaming.rows.config import ID_HASHES, HostConfig
 from skyband.framework.streaming.rows.outbox import Outbox
 from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, Named, ObjectLogic, Ragged, State, object_column
-from skyband.operators.shards import FoundPairs, Shardable
+from skyband.operators.found_pairs import FoundPairs
+from skyband.operators.shards import Shardable
 
 I64 = npt.NDArray[np.int64]
 

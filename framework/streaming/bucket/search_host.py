@@ -17,7 +17,8 @@ from skyband.framework.streaming.bucket.sequencer import Sequenced
 from skyband.framework.streaming.rows.outbox import Outbox
 from skyband.framework.streaming.rows.shards.found import Taken, found_table
 from skyband.operators.base import Logic, State
-from skyband.operators.shards import FoundPairs, Shardable, ShardLogic, Share
+from skyband.operators.found_pairs import FoundPairs
+from skyband.operators.shards import Shardable, ShardLogic, Share
 
 _OF_SHARD: Final = ("core", "keys", "key_rows", "pending", "deleted", "texts", "operator", CHUNK, JOURNAL)
 """The values, or the beginnings of their names, of a bucket's state that its shards have too."""

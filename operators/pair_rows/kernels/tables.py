@@ -321,14 +321,8 @@ def new_skyband(size: int) -> Skyband:
 @maker
 def new_candidates(size: int) -> Candidates:
     """Return no candidates, with room for ``size``."""
-    return Candidates(
-        np.empty(size, np.float64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        0,
-    )
+    score, integers = np.empty(size, np.float64), np.empty((4, size), np.int64)
+    return Candidates(score, integers[0], integers[1], integers[2], integers[3], 0)
 
 
 @maker

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.rows.blocks import bytes_table
-from skyband.operators.shards import FoundPairs, Share
+from skyband.operators.found_pairs import FoundPairs
+from skyband.operators.shards import Share
 
 _SAID: Final = b"skyband"
 _SCHEMA: Final = pa.schema(
