@@ -85,6 +85,8 @@ def serialize_function(rdd: RDD[Any]) -> Any:
 
 def repartition_state(spark: SparkSession, checkpoint: Path, tasks: int) -> None:
     """Rewrite the state of a stopped query for another number of tasks. PySpark has no public name for Spark's offline repartitioning."""
+    # Reading states needs the coordinator of state stores, which Spark starts with its streaming manager.
+    _ = spark.streams
     private: Any = spark
     private._streamingCheckpointManager.repartition(str(checkpoint), tasks)
 
