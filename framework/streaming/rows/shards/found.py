@@ -41,29 +41,36 @@ def found_table(share: Share, taken: Taken, found: Mapping[str, FoundPairs]) -> 
 
 
 def _all(parts: Sequence[Any]) -> Any:
-    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    # A copy even of one part: kernels are compiled for arrays that can be written.
+    return np.concatenate(parts)
 
 
 def pairs_found(messages: Sequence[bytes | pa.Buffer], taken: Taken) -> dict[str, FoundPairs]:
     """Return the pairs that all shards have found, by operator name.
 
-    Raises SkybandError SKY-E900 if a shard is missing, or has taken other rows than the bucket: pairs would be lost.
+    Raises SkybandError SKY-E900 if a shard is missing, has taken other rows than the bucket, or sent what cannot be read: pairs would be
+    lost.
     """
     parts: dict[str, list[FoundPairs]] = {}
-    came, of = set(), 1
+    came: list[tuple[int, int]] = []
     for message in messages:
-        table = bytes_table(message)
-        said = json.loads(table.schema.metadata[_SAID])
-        if Taken(said["rows"], said["until"]) != taken:
-            raise _broken(f"shard {said['shard']} has taken {said['rows']} rows up to {said['until']}, and its bucket {taken}")
-        of = said["of"]
-        came.add(said["shard"])
-        operator = table["operator"].to_numpy()
-        columns = [table[name].to_numpy() for name in _SCHEMA.names[1:]]
-        ends = np.searchsorted(operator, np.arange(len(said["operators"]) + 1))
-        for i, name in enumerate(said["operators"]):
-            parts.setdefault(name, []).append(FoundPairs(*(c[ends[i] : ends[i + 1]] for c in columns)))
-    if len(came) != of or len(messages) != of:
+        try:
+            table = bytes_table(message)
+            said = json.loads((table.schema.metadata or {})[_SAID])
+            came.append((int(said["shard"]), int(said["of"])))
+            theirs, names = Taken(said["rows"], said["until"]), list(said["operators"])
+            columns = [table[name].to_numpy() for name in _SCHEMA.names]
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
+            raise _broken("a message cannot be read") from e
+        if theirs != taken:
+            raise _broken(f"shard {came[-1][0]} has taken {theirs.rows} rows up to {theirs.until}, and its bucket {taken}")
+        if parts and list(parts) != names:
+            raise _broken("they have searched for different queries")
+        ends = np.searchsorted(columns[0], np.arange(len(names) + 1))
+        for i, name in enumerate(names):
+            parts.setdefault(name, []).append(FoundPairs(*(c[ends[i] : ends[i + 1]] for c in columns[1:])))
+    of = came[0][1] if came else 1
+    if sorted(came) != [(shard, of) for shard in range(of)]:
         raise _broken(f"{len(came)} of {of} shards have sent what they found")
     return {name: FoundPairs(*(_all([getattr(p, c) for p in pairs]) for c in _SCHEMA.names[1:])) for name, pairs in parts.items()}
 

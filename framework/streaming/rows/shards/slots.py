@@ -10,6 +10,8 @@ from skyband.framework.base.messages import SHARD
 
 _SEED: Final = 42
 _LOW: Final = 0xFFFFFFFF
+_LARGEST: Final = (1 << 31) - 1
+"""The largest number that a grouping key can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,9 @@ def _slot(place: int, places: int, tasks: int) -> int:
     slot = place
     while task_of(SHARD, slot, tasks) != place % tasks:
         slot += places
+        if slot > _LARGEST:
+            # Of so many shards, every task has some anyway.
+            return place
     return slot
 
 
