@@ -33,7 +33,7 @@ _SHARDS: Final = "1"
 
 
 def reshard(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, shards: int, warn: Warn) -> JobFile:
-    """Give the job so many ``shards`` of each bucket, spread over its tasks, and return the job file. Complete an interrupted change.
+    """Give the job so many ``shards`` of each bucket, spread over its tasks, and return the job file.
 
     While a batch is unfinished, ``warn`` is called instead. Only for a caller that holds the job's lock. O(state).
     """
@@ -41,7 +41,7 @@ def reshard(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, shard
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if done < 0:
         return job
-    if wanted != job.shards and not job.resharding:
+    if wanted != job.shards:
         was = job.shards[0] if job.shards is not None else 1
         if planned > done or batches_behind(layout.root):
             warn(f"the last run was stopped before its end: run.shards is {was} in this run, and {shards} from the next one on")
@@ -53,7 +53,17 @@ def reshard(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, shard
         failpoint("shards.made")
         made.save(replace(layout.renewed(plan, job), filling=filled, shards=wanted, resharding=True))
         swap_in(layout, [], [])
-        job = layout.known()
+        job = complete(layout, layout.known())
+    if job.filling is not None:
+        layout.order_wake(job.filling.token)
+    return job
+
+
+def complete(layout: Layout, job: JobFile) -> JobFile:
+    """Make the state of the step of shards anew, if that has still to be done, and return the job file. O(state).
+
+    Spark reads the states of all steps when it moves them to other tasks (``partitions``): so this comes first.
+    """
     if job.resharding:
         failpoint("shards.swapped")
         with raising_system_failures(layout.checkpoint):
@@ -61,8 +71,6 @@ def reshard(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, shard
         failpoint("shards.renewed")
         job = replace(job, resharding=False)
         layout.save(job)
-    if job.filling is not None:
-        layout.order_wake(job.filling.token)
     return job
 
 
@@ -80,5 +88,6 @@ def _renew_step(state: Path, needed: bool) -> None:
         if "_metadata" in path.relative_to(before).parts[:1]:
             if path.name.endswith(".crc"):
                 continue
-            data = data.replace(b'"operatorId":0', b'"operatorId":1').replace(b"/state/0/", b"/state/1/")
+            # The sink's own path may have such parts, too.
+            data = data.replace(b'"operatorId":0', b'"operatorId":1').replace(b"/checkpoint/state/0/", b"/checkpoint/state/1/")
         copy.write_bytes(data)

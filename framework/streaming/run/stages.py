@@ -27,7 +27,7 @@ from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.rebuild.partitions import move_state
 from skyband.framework.streaming.rebuild.rebucket import rebucket_job
-from skyband.framework.streaming.rebuild.reshard import reshard
+from skyband.framework.streaming.rebuild.reshard import complete, reshard
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.run.backlog import BacklogCaps
@@ -72,6 +72,7 @@ class OpenJob:
         sink = Sink(plan, self.context.writer, job.generation)
         sink.ensure_all()
         shards = self._shards(job.shards[0] if job.shards is not None else 1)
+        job = complete(layout, job)
         job = move_state(spark, layout, job, sink, self.context.warn, self.context.phase, shards)
         job = reshard(spark, plan, layout, job, shards, self.context.warn)
         return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
