@@ -229,6 +229,21 @@ def test_a_token_in_a_job_file_leads_nowhere(job: tuple[Path, Layout]) -> None:
         layout.load()
 
 
+@pytest.mark.parametrize(
+    "shards",
+    [[0, 1], [1, 0], [-2, 2], [3], [2, 2, 2], [], [2, 10**9], [10**30, 2], [2.5, 2], ["2", 2], [True, 2], [None, 2], 2, "2", {"of": 2}],
+    ids=str,
+)
+def test_numbers_of_shards_that_cannot_be_are_refused(job: tuple[Path, Layout], shards: object) -> None:
+    _, layout = job
+    said = json.loads(layout.file.read_text())
+    layout.file.write_text(json.dumps({**said, "shards": [2, 3], "resharding": True}))
+    assert layout.known().shards == [2, 3]
+    layout.file.write_text(json.dumps({**said, "shards": shards}))
+    with pytest.raises(SkybandError, match="SKY-E303"):
+        layout.load()
+
+
 def test_settle_of_a_sink_without_a_journal_does_nothing(job: tuple[Path, Layout]) -> None:
     _, layout = job
     before = everything(layout.root)
