@@ -48,6 +48,8 @@ class PairsShard(SkybandShard, PairsLogic):
     def __init__(self, configuration: TopKPairsConfiguration, share: Share, state: State | None) -> None:
         self.share = share
         super().__init__(configuration, state)
+        # A trial needs arrivals of the share.
+        self.zones.trial *= share.of
 
     def _find(self, _arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
         return self._zoned(shard_driver(), self._own, bucket, advance)

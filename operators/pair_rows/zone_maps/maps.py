@@ -34,7 +34,7 @@ LEAST_OBJECTS = 4096
 LEAST_PAIRS = 2**19
 """Pairs of a key's arrivals and their partners, at the least: a call of a driver alone costs as much as some ten thousand."""
 TRIAL = 64
-"""Arrivals of the first slice."""
+"""Arrivals of the first slice, of which a shard searches for its share only: for it, so many times the number of shards."""
 SCORED_COST, BOUND_COST = 2, 4
 """What a scored object of a leaf and the bound of a box cost, as a multiple of a scored object of a block."""
 FIRST_PAUSE, LONGEST_PAUSE = 8 * GROUP, 64 * GROUP
@@ -61,6 +61,7 @@ class ZoneMaps:
     def __init__(self, configuration: ScoredPairs, moves: int = 0) -> None:
         """``moves``: how often texts and sets have moved (``drop_if_moved``)."""
         self.configuration = configuration
+        self.trial = TRIAL
         self.keys: dict[int, _OfKey] = {}
         self._moves = moves
 
@@ -91,7 +92,7 @@ class ZoneMaps:
             return None, min(stop, at + LEAST_OBJECTS)
         state.map = state.map or ZoneMap(len(bucket.objects.floats), len(bucket.objects.integers))
         state.map.cover(bucket.objects, int(bucket.keys[key, REGION_START] - bucket.keys[key, FIRST_STORED]), first_alive, at)
-        return state.map.zones, min(stop, at + (GROUP if state.kept else TRIAL))
+        return state.map.zones, min(stop, at + (GROUP if state.kept else self.trial))
 
     def judge(self, key: int, at: int, work: I64) -> None:
         """Keep or drop a key's map after the slice before seq ``at``; ``work``: the work counters of the slice."""
