@@ -82,7 +82,7 @@ class JobFile:
     stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not. ``escape``: what escapes a quote
     in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash. ``token_key``: 16 characters that key
     the codes of tokens, "" in a job file from before it was kept (see ``token_key``). ``shards``: [shards of every bucket, tasks among
-    which they are spread], None if buckets search themselves; ``resharding``: their state in the checkpoint has still to be made again.
+    which they are spread], None if buckets search themselves; ``resharding``: their state in the checkpoint has still to be made.
     """
 
     job: Name
@@ -296,7 +296,7 @@ def reshaped(plan: Plan, job: JobFile) -> list[str]:
     more, tasks, shards = grows(plan, job), job.moving or requested_tasks(), job.shards[0] if job.shards else 1
     said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
     if (new := shards_of(plan, 1, shards)) != shards:
-        said.append(f"run.shards was {shards}, now {new}: their state is made again first")
+        said.append(f"run.shards was {shards}, now {new}: the state of shards is made first")
         tasks = max(tasks or job.partitions, new)
     return said + (
         [] if tasks in (None, job.partitions) else [f"the state is moved from {counted(job.partitions, 'task')} to {tasks} first"]
