@@ -2,8 +2,8 @@
 
 For 1 to 64 shards, windows of 10,000 and 100,000 rows, and K = 20. ``products``: top-k pairs by a score without useful bounds, so every
 partner in the window is scored; ``matches``: the most similar earlier sets of every set. Every shard takes a window of rows first, then
-``CALLS`` calls of ``ROWS`` rows; all run one after the other, each alone in memory. The merge starts from the state of the operator's own
-logic, and takes what all shards have found.
+``CALLS`` calls of ``ROWS`` rows; all run one after the other, each alone in memory. Those of matches start from the state of the operator's
+own logic, as they have no other. So does the merge, which takes what all shards have found.
 
 Figures are per row of the stream. ``shard_us`` and ``merge_us`` are CPU time: of one shard (the median of all shards and calls), and of the
 merge. ``idle_us`` is that of a shard with an empty share: what every shard does for every row. ``search`` is the pairs that the busiest
@@ -99,9 +99,11 @@ def calls(window: int) -> list[tuple[int, int]]:
     return [(lo, lo + ROWS) for lo in range(window, window + CALLS * ROWS, ROWS)]
 
 
-def measured_shard(operator: Any, stream: Stream, window: int, share: Share) -> tuple[list[FoundPairs], list[float], int]:
+def measured_shard(operator: Any, stream: Stream, window: int, state: State, share: Share) -> tuple[list[FoundPairs], list[float], int]:
     """Return the pairs that a shard finds by call, its microseconds per row, and the size of its search."""
-    shard = filled(operator.build_shard(share, None), "find", stream, window)
+    # The state of a shard of pairs is the K-skyband of its own pairs, with looser bars than that of all pairs.
+    own = isinstance(operator, TopKPairs)
+    shard = filled(operator.build_shard(share, None), "find", stream, window) if own else operator.build_shard(share, state)
     made = [timed(shard, "find", stream.block(lo, hi), hi) for lo, hi in calls(window)]
     counted = shard.counters()
     return [pairs for pairs, _ in made], [us for _, us in made], counted.get("scored", counted.get("counted", 0))
@@ -112,10 +114,11 @@ def measured(name: str, operator: Any, stream: Stream, window: int) -> Iterator[
     own = filled(operator.build(None), "advance", stream, window)
     state = State(own.checkpoint(), stream.block(0, window))
     alone = float(np.median([timed(own, "advance", stream.block(lo, hi), hi)[1] for lo, hi in calls(window)]))
+    measured_shard(operator, stream, window, state, Share(0, SHARDS[-1]))  # compiled now
     # Of so many shards no row is in the last one's share: the rows have fewer blocks.
-    idle = float(np.median(measured_shard(operator, stream, window, Share(NOBODY - 1, NOBODY))[1]))
+    idle = float(np.median(measured_shard(operator, stream, window, state, Share(NOBODY - 1, NOBODY))[1]))
     for of in SHARDS:
-        parts = [measured_shard(operator, stream, window, Share(i, of)) for i in range(of)]
+        parts = [measured_shard(operator, stream, window, state, Share(i, of)) for i in range(of)]
         merge, merging, size = operator.build_merge(state), [], 0
         for call, (lo, hi) in enumerate(calls(window)):
             found = [pairs[call] for pairs, _, _ in parts]
@@ -139,5 +142,4 @@ def run() -> Iterator[dict[str, Any]]:
     """Measure both operators; some minutes."""
     for window in WINDOWS:
         for name, (operator, stream) in operators(window).items():
-            list(measured_shard(operator, stream, window, Share(0, 1)))  # compiled now
             yield from measured(name, operator, stream, window)
