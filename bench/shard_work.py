@@ -24,9 +24,10 @@ from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.shards.found import Taken, found_table
 from skyband.operators.base import Arrivals, State, Window
 from skyband.operators.expressions import parse
+from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import PairQuery
-from skyband.operators.shards import BLOCK, FoundPairs, Share
+from skyband.operators.shards import BLOCK, Share
 from skyband.operators.topk_pairs.operator import TopKPairs
 
 K: Final = 20
