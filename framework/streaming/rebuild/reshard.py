@@ -60,7 +60,7 @@ def reshard(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, shard
 
 
 def complete(layout: Layout, job: JobFile) -> JobFile:
-    """Make the state of the step of shards anew, if that has still to be done, and return the job file. O(state).
+    """Make the state of the step of shards again, if that has still to be done, and return the job file. O(state).
 
     Spark reads the states of all steps when it moves them to other tasks (``partitions``): so this comes first.
     """
