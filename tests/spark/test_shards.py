@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from skyband.framework.base.messages import SHARD
@@ -12,7 +16,7 @@ from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.rows.shards.slots import Shards, task_of
 from tests.spark.cuts import verified
 from tests.spark.equality import assert_equal_tables
-from tests.spark.jobs import run, table, write_file
+from tests.spark.jobs import run, run_apart, table, write_file
 from tests.spark.kinds import KINDS, Kind, groups
 
 pytestmark = pytest.mark.spark
@@ -56,3 +60,109 @@ def test_their_number_leaves_no_trace(spark, tmp_path: Path, keyed: bool) -> Non
         assert bool(counted) == (n > 0)
     assert_equal_tables(job, plain)
     assert verified(spec)
+
+
+@dataclass
+class Edited:
+    """A job whose number of shards is edited, and one that has none, over the same files in the same runs."""
+
+    spark: SparkSession
+    directory: Path
+    keyed: bool = False
+
+    def __post_init__(self) -> None:
+        self.job, self.plain = self.directory / "job", self.directory / "plain"
+        self.spec, self.whole = (sharded(1, self.keyed).write(of, 100) for of in (self.job, self.plain))
+        self.files = groups(KINDS["shards"].rows(5, 240), 4, seed=5)
+        self.come = 0
+
+    def more(self) -> None:
+        """A file more for both, which the job without shards takes; with the last one it is finished."""
+        for directory in (self.job, self.plain):
+            write_file(directory, f"{self.come}.csv", self.files[self.come], at=20 * self.come)
+        self.come += 1
+        run(self.spark, self.whole, finish=self.come == len(self.files))
+
+    def edit(self, **to: object) -> None:
+        """Set fields of ``run``."""
+        text = self.spec.read_text()
+        for name, value in to.items():
+            text = re.sub(rf"{name}: \w+", f"{name}: {value}", text)
+        self.spec.write_text(text)
+
+    def run(self) -> None:
+        """Run the job over what is there; with the last file it is finished."""
+        run(self.spark, self.spec, finish=self.come == len(self.files))
+
+    def kill(self, point: str, **environment: str) -> None:
+        """Run the job in a process of its own, which is killed at ``point``."""
+        words = ("--finish",) if self.come == len(self.files) else ()
+        killed = run_apart(self.spec, *words, failpoint=point, **environment)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+    @property
+    def shards(self) -> int:
+        """How many the job has."""
+        made = Layout(str(self.job / "out")).known()
+        assert not made.resharding and made.filling is None
+        return made.shards[0] if made.shards is not None else 1
+
+    def end(self, shards: int) -> None:
+        """Take the remaining files. The tables are those of the job without shards."""
+        while self.come < len(self.files):
+            self.more()
+            self.run()
+            assert self.shards == shards
+        assert_equal_tables(self.job, self.plain, same_cuts=False)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+@pytest.mark.parametrize(("was", "now"), [(2, 1)])
+def test_killed_at_every_step_of_a_change(spark, tmp_path: Path, was: int, now: int) -> None:
+    """One job is killed at one step after the other: before the swap, in it, around the states of shards, and in the batch after it."""
+    job = Edited(spark, tmp_path)
+    job.edit(shards=was)
+    for _ in range(2):
+        job.more()
+        job.run()
+    assert job.shards == was
+    job.edit(shards=now)
+    job.more()
+    for point in ("shards.made", "swap.between:1", "shards.swapped", "shards.renewed", "state.after:1", "sink.between:2", "sink.after:1"):
+        job.kill(point)
+        made = Layout(str(job.job / "out"))
+        if point == "shards.swapped":
+            # As if it had been killed while states are copied.
+            (made.checkpoint / "state" / "1" / "0").mkdir(parents=True, exist_ok=True)
+            (made.checkpoint / "state" / "1" / "0" / "1.zip").write_bytes(b"PK")
+    job.run()
+    assert job.shards == now
+    job.end(now)
+    assert verified(job.spec)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_other_tasks_after_a_kill_in_the_middle_of_a_change(spark, tmp_path: Path, monkeypatch) -> None:
+    """The state of shards is completed before Spark moves both states to other tasks."""
+    job = Edited(spark, tmp_path)
+    job.more()
+    job.run()
+    job.edit(shards=2)
+    job.more()
+    job.kill("shards.swapped")
+    monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", "3")
+    job.run()
+    made = Layout(str(job.job / "out")).known()
+    assert (made.partitions, made.shards, job.shards) == (3, [2, 3], 2)
+    # Both change at once, and this is killed, too.
+    monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", "2")
+    job.edit(shards=3)
+    job.more()
+    for point in ("partitions.begun", "partitions.moved", "shards.swapped"):
+        job.kill(point, SKYBAND_SHUFFLE_PARTITIONS="4")
+    monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", "4")
+    job.run()
+    assert Layout(str(job.job / "out")).known().shards == [3, 4]
+    job.end(3)
