@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Not among the chaos tests, which only `make test-all` runs: some kills belong to every run of the tests.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-KILLS = {"keyed": 3, "loyalty": 3}
+KILLS = {"keyed": 3}
 """Kills of the kinds that every run of the tests has. The other kinds are in `make test-all` and `make kills`."""
 SOME = [pytest.param(kind, marks=() if kind in KILLS else pytest.mark.slow) for kind in KINDS]
 
