@@ -83,8 +83,8 @@ def cuts_of(stream: Rows, rng: np.random.Generator, share: float) -> list[int]:
 def blocks(stream: Rows, cuts: Sequence[int]) -> list[tuple[Any, int]]:
     """(positions, until) of the stream cut before the rows ``cuts``, and a call without rows at the end."""
     edges = [0, *sorted(set(cuts)), len(stream)]
-    untils = [int(stream.time[hi]) if hi < len(stream) else int(stream.time[-1]) + 1 for hi in edges[1:]]
-    return [*((np.arange(lo, hi), until) for lo, hi, until in zip(edges, edges[1:], untils, strict=False)), (np.arange(0), stream.end)]
+    limits = [int(stream.time[hi]) if hi < len(stream) else int(stream.time[-1]) + 1 for hi in edges[1:]]
+    return [*((np.arange(lo, hi), until) for lo, hi, until in zip(edges, edges[1:], limits, strict=False)), (np.arange(0), stream.end)]
 
 
 def count(counted: dict[str, int], logic: Any) -> None:
