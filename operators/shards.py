@@ -56,6 +56,11 @@ class Shardable(Protocol):
         """Return whether this configuration can."""
         ...
 
+    @property
+    def partner_nanos(self) -> float:
+        """Return about how many nanoseconds an object of the window adds to the search for an arrival's partners (``bench/shards``)."""
+        ...
+
     def build_shard(self, share: Share, state: State | None) -> ShardLogic:
         """Return the logic of one shard.
 

@@ -98,6 +98,11 @@ class ScoredPairs(PairsOfSides):
         return any(c.kind in ("vector", "characters", "tokens") for c in self.columns)
 
     @property
+    def partner_nanos(self) -> float:
+        """See ``shards.Shardable``."""
+        return 4.0 if self.costly else 0.05 if self.has_bounds else 0.25
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """Return the attributes of the scoring expression and of the conditions, and the deletions' targets."""
         found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in read_columns(n)}

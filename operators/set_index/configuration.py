@@ -39,6 +39,11 @@ class SetsConfiguration(PairsOfSides):
 
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
 
+    @property
+    def partner_nanos(self) -> float:
+        """See ``shards.Shardable``."""
+        return 1.0
+
     def check(self) -> None:
         """Raise ValueError as the class says."""
         if self.similarity not in SIMILARITIES:

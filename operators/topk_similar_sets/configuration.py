@@ -27,6 +27,11 @@ class TopKSimilarSetsConfiguration(SetsConfiguration):
     query_types: ClassVar[frozenset[str]] = frozenset({"topk_similar_sets"})
     state_keys: ClassVar[StateKeys] = PAIR_ROWS
 
+    @property
+    def partner_nanos(self) -> float:
+        """See ``shards.Shardable``: most lists are read to a part."""
+        return 0.03
+
     def __post_init__(self) -> None:
         self.check()
         check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk_similar_sets")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.equality import assert_equal_tables
-from tests.spark.jobs import run, write_file
+from tests.spark.jobs import run, table, write_file
 from tests.spark.kinds import KINDS, all_types, groups, types_of
 from tests.spark.processes import PROC, Run, kill
 from tests.spark.standalone import ROOT, WITHOUT, Cluster, environment
@@ -112,6 +113,20 @@ def test_a_worker_killed_in_the_middle_of_a_batch(cluster: Cluster, alone: Path,
     ended(made)
     cluster.start_worker(0)
     assert_equal_tables(tmp_path / "keyed", alone)
+
+
+def test_shards_run_on_two_workers(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    """Each of two shards has a task of its own; one worker is lost in the middle."""
+    run(spark, job(tmp_path / "local" / "shards", "shards", files=3))
+    made = started(cluster, job(tmp_path / "shards", "shards", files=3))
+    assert cluster.pythons("worker0") and cluster.pythons("worker1")
+    cluster.kill("worker0")
+    ended(made)
+    cluster.start_worker(0)
+    assert_equal_tables(tmp_path / "shards", tmp_path / "local" / "shards")
+    # What shards count comes by batch: both have searched.
+    counted = [json.loads(row["counters"]) for row in table(tmp_path / "shards", "runs").to_pylist()]
+    assert all(sum(c.get(f"shard.{n}.us", 0) for c in counted) > 0 for n in (0, 1))
 
 
 def test_the_master_killed_and_started_again(cluster: Cluster, alone: Path, tmp_path: Path) -> None:

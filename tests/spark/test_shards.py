@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from skyband.framework.base.messages import SHARD
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.rows.shards.slots import Shards, task_of
+from skyband.jobs import cli
 from tests.spark.cuts import verified
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import run, run_apart, table, write_file
@@ -118,7 +119,7 @@ class Edited:
 
 @pytest.mark.slow
 @pytest.mark.chaos
-@pytest.mark.parametrize(("was", "now"), [(2, 1)])
+@pytest.mark.parametrize(("was", "now"), [(2, 3), (1, 2), (2, 1)])
 def test_killed_at_every_step_of_a_change(spark, tmp_path: Path, was: int, now: int) -> None:
     """One job is killed at one step after the other: before the swap, in it, around the states of shards, and in the batch after it."""
     job = Edited(spark, tmp_path)
@@ -166,3 +167,58 @@ def test_other_tasks_after_a_kill_in_the_middle_of_a_change(spark, tmp_path: Pat
     job.run()
     assert Layout(str(job.job / "out")).known().shards == [3, 4]
     job.end(3)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_an_unfinished_batch_is_repeated_with_the_shards_of_before(spark, tmp_path: Path, capsys) -> None:
+    job = Edited(spark, tmp_path)
+    job.edit(shards=2)
+    job.more()
+    job.run()
+    job.more()
+    job.kill("sink.between:2")
+    job.edit(shards=3)
+    assert cli.main(["run", str(job.spec), "--quiet"]) == 0
+    assert "run.shards is 2 in this run, and 3 from the next one on" in capsys.readouterr().err
+    assert job.shards == 2
+    job.end(3)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_shards_and_buckets_change_at_once(spark, tmp_path: Path) -> None:
+    job = Edited(spark, tmp_path, keyed=True)
+    # Tables say the bucket of a key.
+    job.whole.write_text(job.whole.read_text().replace("buckets: 2", "buckets: 4"))
+    job.edit(shards=2)
+    job.more()
+    job.run()
+    job.edit(shards=3, buckets=4)
+    job.more()
+    for point in ("grown.made", "swap.moved", "shards.swapped", "state.after:1"):
+        job.kill(point)
+    job.run()
+    assert job.shards == 3
+    job.end(3)
+
+
+@pytest.mark.slow
+def test_a_query_is_added_to_a_job_with_shards(spark, tmp_path: Path) -> None:
+    """Shards take up the states of added operators, too."""
+    job = Edited(spark, tmp_path)
+    job.edit(shards=2)
+    more = "  added: {type: topk_pairs, scoring: near, k: 3, window: {count: 25}}\n"
+    text = job.whole.read_text()
+    job.whole.write_text(text.replace("queries:\n", f"queries:\n{more}", 1))
+    job.more()
+    job.run()
+    text = job.spec.read_text()
+    job.spec.write_text(text.replace("queries:\n", f"queries:\n{more}", 1))
+    assert cli.main(["rebuild", "--added", str(job.spec)]) == 0
+    job.edit(shards=3)
+    job.more()
+    job.run()
+    assert job.shards == 3
+    job.end(3)
+    assert verified(job.spec)

@@ -59,7 +59,7 @@ class Run(Model):
     shards: Annotated[Annotated[Literal["auto"], Tag("<auto>")] | Annotated[ShardCount, Tag("<number>")], Discriminator(_shards)] = Field(
         default=1,
         description="Number of tasks that share the search for pairs of each part of the state; 1: none but the one of that part. auto: "
-        "as many as there are cores, if the queries search for pairs in a large window.",
+        "as many as there are cores, if the search for pairs takes long enough.",
     )
     keep: PositiveDuration | None = Field(
         default=None, description="How long to keep rows of table runs and names of processed files that no longer exist. Default: 90 days."

@@ -8,13 +8,13 @@ import pytest
 
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.sharding import AUTO, LEAST_ROWS, sharded, shards_of
+from skyband.framework.plan.sharding import AUTO, search_micros, sharded, shards_of
 from tests.framework.plan.test_compile import plan_of, with_queries
 from tests.framework.spec.examples import SENSORS
 
 PAIRS = "  near: {type: topk_pairs, scoring: closest, k: 5}"
 ROWS = "  hot: {type: skyline, dimensions: {temp: max}}"
-LARGE, SMALL = f"{{count: {LEAST_ROWS}}}", f"{{count: {LEAST_ROWS - 1}}}"
+LARGE, SMALL = "{count: 1000000}", "{count: 9000}"
 
 
 def plan(queries: str, window: str, shards: int = AUTO) -> Plan:
@@ -25,14 +25,15 @@ def plan(queries: str, window: str, shards: int = AUTO) -> Plan:
     ("made", "first"),
     [
         (plan(PAIRS, LARGE), 6),
-        (plan(PAIRS, "{time: 1 hour}"), 6),
+        (plan(PAIRS, "{time: 1 hour}"), 1),
+        (plan(PAIRS.replace("closest", "shock"), "{time: 1 hour}"), 1),
         (plan(f"{PAIRS}\n{ROWS}", LARGE), 6),
         (plan(PAIRS, SMALL), 1),
         (plan(ROWS, LARGE), 1),
         (plan(PAIRS, f"{LARGE}\ndeletes: temp > 90"), 1),
     ],
 )
-def test_auto_is_the_cores_if_a_large_window_is_searched_for_pairs(made: Plan, first: int) -> None:
+def test_auto_is_the_cores_if_the_search_takes_long(made: Plan, first: int) -> None:
     assert shards_of(made, 6, None) == first
     assert shards_of(made, 0, None) == 1
 
@@ -65,7 +66,9 @@ def test_explain_says_which_queries_share_their_search() -> None:
     first = next(i for i, line in enumerate(said) if line.startswith("shards "))
     assert said[first].startswith("shards   4 tasks for each bucket: ")
     assert said[first + 1 : first + 4] == ["         shared: near", "         by the bucket's own task: hot", "  |"]
-    assert "shards   as many as cores (auto) for each bucket" in explain(plan(PAIRS, SMALL))
+    takes = f"about {search_micros(plan(PAIRS, LARGE)):.0f} us"
+    assert f"shards   as many tasks as cores (auto: a row's search takes {takes}) for each bucket" in explain(plan(PAIRS, LARGE))
+    assert "shards   none (auto): a row's search takes about 0 us; from 40 on they pay" in explain(plan(PAIRS, SMALL))
     assert "by the bucket's own task" not in explain(plan(PAIRS, SMALL, 4))
     assert "shards   none: no query searches for pairs" in explain(plan(ROWS, SMALL, 4))
 
@@ -74,3 +77,8 @@ def test_explain_says_nothing_without_shards() -> None:
     one = plan(PAIRS, SMALL, 1)
     assert "shards " not in explain(one)
     assert explain(replace(one, shards=AUTO)) != explain(one)
+
+
+def test_what_costs_more_is_said_to_cost_more() -> None:
+    costs = [search_micros(plan(q, w)) for q, w in ((PAIRS, SMALL), (PAIRS, LARGE), (f"{PAIRS}\n{PAIRS.replace('near', 'far')}", LARGE))]
+    assert 0 < costs[0] < costs[1] <= costs[2]
