@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.base.errors import SpecErrors
     from skyband.framework.base.units import format_duration
     from skyband.framework.plan.compile import compile_job
+    from skyband.framework.spec.models.job import Run
     from skyband.framework.spec.rendered import rendered
     from skyband.jobs.spec import validated
 
@@ -42,7 +43,8 @@ def run(args: argparse.Namespace) -> Answer:
         raise SpecErrors(found.errors)
     spec = rendered(found.job, found.document, os.environ, frozenset(args.show))
     plan = compile_job(found.job)
-    spec["run"] = {**spec["run"], "buckets": plan.buckets, "keep": format_duration(plan.keep_micros)}
+    run = {**spec["run"], "buckets": plan.buckets, "keep": format_duration(plan.keep_micros)}
+    spec["run"] = {name: run[name] for name in Run.model_fields if name in run}
     text = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=130, default_flow_style=None)
     # ``rendered`` has redacted value by value.
     return Answer({"spec": spec}, text.rstrip("\n"), rows=True)

@@ -68,9 +68,9 @@ def test_of_a_batch_that_is_not_done_no_snapshot_stays(spark: SparkSession, tmp_
 def test_no_state_is_open_after_a_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queries: list[Any] = []
 
-    def closed_after(session: SparkSession, query: Any, checkpoint: Path, tasks: int) -> AbstractContextManager[None]:
+    def closed_after(session: SparkSession, query: Any, checkpoint: Path, tasks: int, steps: int) -> AbstractContextManager[None]:
         queries.append(query)
-        return state_stores.closed_after(session, query, checkpoint, tasks)
+        return state_stores.closed_after(session, query, checkpoint, tasks, steps)
 
     monkeypatch.setattr(stream, "closed_after", closed_after)
     a_file(tmp_path, 0)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.operators.found_pairs import FoundPairs
@@ -63,7 +64,7 @@ def pairs_found(messages: Sequence[bytes | pa.Buffer], taken: Taken) -> dict[str
         except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
             raise _broken("a message cannot be read") from e
         if theirs != taken:
-            raise _broken(f"shard {came[-1][0]} has taken {theirs.rows} rows up to {theirs.until}, and its bucket {taken}")
+            raise _broken(f"shard {came[-1][0]} has taken {counted(theirs.rows, 'row')} up to {theirs.until}, and its bucket {taken}")
         if parts and list(parts) != names:
             raise _broken("they have searched for different queries")
         ends = np.searchsorted(columns[0], np.arange(len(names) + 1))

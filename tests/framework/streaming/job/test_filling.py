@@ -18,7 +18,7 @@ from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.storage.sinks import SWAP_JOURNAL
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
-from skyband.framework.streaming.bucket.processor import HostProcessor
+from skyband.framework.streaming.bucket.processor import HostProcessor, Inputs
 from skyband.framework.streaming.job import generations
 from skyband.framework.streaming.job.filling import filling, order, taken_up
 from skyband.framework.streaming.job.generations import GONE, settle, staged, swap_in
@@ -178,16 +178,16 @@ def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(tmp_
     def run(config: HostConfig) -> dict[str, int]:
         processor = HostProcessor(config, as_it_is)
         processor.init(store)  # type: ignore[arg-type]
-        out = list(processor._run(0, [], 0))
+        out = list(processor._run(0, Inputs(), 0))
         tally = Tally()
-        for row in out:
-            if row["kind"] == COUNTS:
-                tally.add(row["data"])
+        for kind, data in out:
+            if kind == COUNTS:
+                tally.add(data)
         return tally
 
     first = HostProcessor(config, as_it_is)
     first.init(store)  # type: ignore[arg-type]
-    list(first._run(0, [table_bytes(table_of(config, [(t, t, "p", float(t % 5), "u") for t in range(9)]))], 0))
+    list(first._run(0, Inputs([table_bytes(table_of(config, [(t, t, "p", float(t % 5), "u") for t in range(9)]))]), 0))
     store.commit()
     before = store.values()
     taking = replace(config, filling=Filling(str(tmp_path / "filling"), "t", (0,)))
@@ -200,7 +200,7 @@ def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(tmp_
     # What comes after is not replaced again, though the file is still there.
     last = HostProcessor(taking, as_it_is)
     last.init(store)  # type: ignore[arg-type]
-    list(last._run(0, [table_bytes(table_of(config, [(30, 30, "p", 1.0, "u")]))], 0))
+    list(last._run(0, Inputs([table_bytes(table_of(config, [(30, 30, "p", 1.0, "u")]))]), 0))
     store.commit()
     moved = store.values()
     assert json.loads(moved["core"])["until"] > json.loads(after["core"])["until"]
@@ -221,7 +221,7 @@ def test_a_bucket_that_the_store_does_not_know_takes_its_file_up(tmp_path: Path)
     for number, known in ((3, True), (2, False)):
         processor, store = HostProcessor(taking, as_it_is), Store()
         processor.init(store)  # type: ignore[arg-type]
-        list(processor._run(number, [], 0))
+        list(processor._run(number, Inputs(), 0))
         kept = store.values()
         assert (kept.get(FILLED) == b"t" and kept["keys"] == after["keys"]) == known
         assert (json.loads(kept["core"]) == json.loads(after["core"])) == known

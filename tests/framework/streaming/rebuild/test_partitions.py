@@ -54,7 +54,7 @@ class Job:
         checkpoints.write(Path(checkpoint) / "commits" / str(LAST + 1), 'v1\n{"nextBatchWatermarkMs":0}')
 
     def move(self) -> JobFile:
-        engine = cast(Any, SimpleNamespace(_streamingCheckpointManager=self))
+        engine = cast(Any, SimpleNamespace(_streamingCheckpointManager=self, streams=None))
         sink = Sink(self.plan, writer_for(self.plan.sink), "g")
         sink.ensure_all()
         return move_state(engine, self.layout, self.layout.known(), sink, self.said.append, lambda _: None)
