@@ -48,7 +48,7 @@ def shard_lines(plan: Plan) -> list[str]:
         return []
     searched = sharded(plan)
     if not searched:
-        return ["shards   none: no query searches for pairs, or the rows it searches can be deleted"]
+        return ["shards   none: no query searches for pairs, or the rows it searches can be deleted", "  |"]
     many, takes = counted(plan.shards, "task"), f"a row's search takes about {search_micros(plan):,.0f} us"
     if plan.shards == AUTO:
         if shards_of(plan, 2, None) == 1:

@@ -54,7 +54,7 @@ def inputs_of(rows: Any) -> Inputs:
 
     inputs = Inputs()
     for row in rows:
-        kind, data = str(row["kind"]), bytes(row["data"])
+        kind, data = row["kind"], row["data"]
         inputs.flush = inputs.flush or kind == FLUSH
         if kind not in (FLUSH, WAKE):
             (inputs.found if kind.endswith(FOUND) else inputs.data).append(opened(kind, data))

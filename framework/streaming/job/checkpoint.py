@@ -33,9 +33,8 @@ def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[S
     planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     damage = _spark_logs(checkpoint, planned, done) or _control(checkpoint, control, planned, finishes)
     if damage is None and done >= 0:
-        damage = None
-        for step in ("0", "1") if sharded else ("0",):
-            damage = damage or _state(checkpoint / "state" / step, partitions_of(checkpoint, done) or partitions, done + 1)
+        tasks, steps = partitions_of(checkpoint, done) or partitions, ("0", "1") if sharded else ("0",)
+        damage = next((d for step in steps if (d := _state(checkpoint / "state" / step, tasks, done + 1))), None)
     if damage is not None:
         raise unusable(checkpoint, damage)
 

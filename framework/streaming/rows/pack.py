@@ -218,10 +218,9 @@ class Pack:
     def _for_all(self, bucket: int, kind: str, data: bytes) -> Iterator[tuple[int, int, str, bytes]]:
         """Yield a message for a bucket and for its shards."""
         yield HOST, bucket, kind, data
-        shards = self.config.shards
-        for shard in range(shards.of if shards is not None else 0):
-            assert shards is not None
-            yield SHARD, shards.slot(bucket, shard), kind, data
+        if (shards := self.config.shards) is not None:
+            for shard in range(shards.of):
+                yield SHARD, shards.slot(bucket, shard), kind, data
 
 
 def _latest(table: pa.Table, column: str, which: pa.ChunkedArray | None) -> int | None:
