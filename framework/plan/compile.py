@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from skyband.framework.base.errors import SkybandError
@@ -11,30 +12,30 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, jo
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import (
     KEEP,
-    Check,
     Derive,
     Field,
     Filter,
     IntakeNode,
-    KafkaNode,
     OperationNode,
     OperatorNode,
     Plan,
     QueryNode,
     RowRule,
-    RunRule,
     SourceNode,
-    TokenNode,
+    StreamNode,
     VectorNode,
 )
+from skyband.framework.plan.output_nodes import Check, KafkaNode, RunRule
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.plan.several_sources import clocks, of_source, parts
 from skyband.framework.plan.sharding import AUTO
 from skyband.framework.plan.statistics import StatisticsNode, statistic_kinds
+from skyband.framework.plan.token_nodes import TokenNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.position import is_position
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spec.chains import Division, StreamJob, divided, item_columns
 from skyband.framework.spec.checks.columns import column_types, derived, looked_up, lookup_columns
 from skyband.framework.spec.checks.table_columns import carried, written
 from skyband.framework.spec.models.column_types import kind_of
@@ -58,6 +59,22 @@ def compile_job(job: Job) -> Plan:
 
     Raises SkybandError SKY-E142 for a query type this version cannot run and SKY-E151 if an operator refuses its configuration.
     """
+    division = divided(job)
+    if not division.streams:
+        return _compile(job)
+    streams = tuple(_stream(job, one, division) for one in division.streams)
+    return replace(_compile(division.job), streams=streams, kafka=_kafka(job))
+
+
+def _stream(job: Job, one: StreamJob, division: Division) -> StreamNode:
+    stream = one.stream
+    columns = item_columns(stream.of, job.queries[stream.of], division.home(stream.of))
+    return StreamNode(
+        stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), replace(_compile(one.job), kafka=None), stream.renewed
+    )
+
+
+def _compile(job: Job) -> Plan:
     fields = _fields(job)
     window = job_window(job.window)
     statistics = _statistics(job, window)

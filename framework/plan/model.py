@@ -6,14 +6,16 @@ source -> intake -> pack -> host(operators) -> sink. Everything here is picklabl
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.lookups import LookupNode
+from skyband.framework.plan.output_nodes import Check, KafkaNode, RunRule
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.plan.statistics import STATISTIC_TYPE, StatisticsNode, statistic_columns
-from skyband.operators.base import TOKENS, Column, Kind, Operator, Window, object_columns
+from skyband.framework.plan.token_nodes import TokenNode
+from skyband.operators.base import Column, Kind, Operator, Window, object_columns
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
@@ -96,47 +98,6 @@ class RowRule:
     name: str
     sql: str
     severity: Literal["warn", "reject", "fail"] = "reject"
-
-
-@dataclass(frozen=True, slots=True)
-class TokenNode:
-    """Sets of tokens called ``name``: of each row the distinct tokens of ``column``, as codes.
-
-    A list's elements; a text split at ``separator``, or what ``words`` (RE2) finds in it, lower-cased first if ``lower``. ``stop_words`` do
-    not count; ``ngrams`` neighbours together are one token. A row with more than ``most`` is rejected; one with fewer than ``least`` has an
-    empty set, or is rejected too (``short``).
-
-    ``normalize`` and ``short`` are None in a job of a former version (``plan.former``), which knew neither: text stays as it is, short rows
-    are rejected. ``given`` names those of ``words``, ``normalize`` and ``short`` that the spec sets.
-    """
-
-    name: str
-    column: str
-    separator: str | None
-    words: str | None
-    lower: bool
-    stop_words: tuple[str, ...]
-    ngrams: int
-    least: int
-    most: int
-    normalize: Literal["nfc", "none"] | None = "nfc"
-    short: Literal["skip", "reject"] | None = "skip"
-    given: tuple[str, ...] = ()
-
-    @property
-    def composes(self) -> bool:
-        """Return True if text is converted to Unicode's composed form (NFC) first."""
-        return self.normalize == "nfc"
-
-    @property
-    def skips_short(self) -> bool:
-        """Return True if a row with fewer than ``least`` tokens is accepted, with an empty set."""
-        return self.short == "skip"
-
-    @property
-    def codes(self) -> str:
-        """Return the name of the column with the codes."""
-        return TOKENS + self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,37 +287,20 @@ def only_retained(operators: Iterable[OperatorNode], statistics: Sequence[Statis
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """A Great Expectations expectation on one of the job's tables; ``arguments`` is canonical JSON.
+class StreamNode:
+    """The stream called ``name`` that the result of query ``of`` makes up, with the ``plan`` of the queries that take it.
 
-    ``scope``: whether it looks at the whole table, or at the rows that batches have added since the last look.
+    ``takes``: its entries, whose columns ``columns`` gives by those of the changes; or its members, the objects that ``objects`` name.
+    ``plan`` has the stream as its intake. ``renewed``: microseconds after which an entry is entered again while its item stays.
     """
 
-    table: str
-    expectation: str
-    arguments: str
-    severity: Literal["critical", "warning", "info"]
-    scope: Literal["new", "whole"] = "whole"
-
-
-@dataclass(frozen=True, slots=True)
-class RunRule:
-    """A rule over a run's batches: ``max_delay_micros``, or at least ``min_rows`` rows in the last ``per_micros``."""
-
-    severity: Literal["critical", "warning"]
-    max_delay_micros: int | None = None
-    min_rows: int | None = None
-    per_micros: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaNode:
-    """Topics for changes: (query, topic). ``options`` are brokers and login (``kafka_client``): never print their values; ``shown``:
-    whether the topics' names may be shown: nothing of them came from the environment."""
-
-    topics: tuple[tuple[str, str], ...]
-    options: tuple[tuple[str, str], ...] = field(repr=False)
-    shown: bool = True
+    name: str
+    of: str
+    takes: Literal["entries", "members"]
+    objects: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    plan: Plan
+    renewed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +311,7 @@ class Plan:
     ``schedule``: when Airflow runs it, in words. ``max_rejected``: percent of a run's rows. ``max_unusable``: percent of the rows that a
     query asks for (None: less than all). ``check_every``: batches of a continuous run between checks of its tables. ``keep_micros``: how
     long rows of ``runs``, and names of files that are gone, are kept. ``lookups``: the tables of ``intake.lookups``. ``shards``: of every
-    bucket, or ``sharding.AUTO``.
+    bucket, or ``sharding.AUTO``. ``streams``: what results make up for further queries, each after the one whose query it takes.
     """
 
     job: str
@@ -392,6 +336,24 @@ class Plan:
     kafka: KafkaNode | None = None
     lookups: tuple[SourceNode, ...] = ()
     statistics: tuple[StatisticsNode, ...] = ()
+    streams: tuple[StreamNode, ...] = ()
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """Return the plan of the queries over the source's rows, then those of the queries over results."""
+        return (self, *(s.plan for s in self.streams))
+
+    @property
+    def every_query(self) -> tuple[QueryNode, ...]:
+        """Return all queries: those over the source's rows, then those over results, each after the one that it takes."""
+        return tuple(q for plan in self.plans for q in plan.queries)
+
+    def of(self, query: str) -> Plan:
+        """Return the plan that query ``query`` belongs to. Raises KeyError."""
+        for plan in self.plans:
+            if any(q.name == query for q in plan.queries):
+                return plan
+        raise KeyError(query)
 
     def field(self, name: str) -> Field:
         """Return the column called ``name``: of the stream, or of its statistics. Raises KeyError."""

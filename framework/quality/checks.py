@@ -19,7 +19,8 @@ import pyarrow as pa
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.base.table_names import append_only
-from skyband.framework.plan.model import Check, Plan
+from skyband.framework.plan.model import Plan
+from skyband.framework.plan.output_nodes import Check
 from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, SHAPE, Wrong, arguments
 from skyband.framework.quality.frames import MOST, by_row, named, pieces
 from skyband.framework.quality.outcome import EXAMPLES, Outcome

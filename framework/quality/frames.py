@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from skyband.framework.plan.model import Check
+from skyband.framework.plan.output_nodes import Check
 from skyband.framework.quality.expectations import COLUMN, COLUMNS, EXPECTATIONS, ROW_CONDITION, SHAPE, WHOLE, takes
 from skyband.framework.tables.delta.delta_read import dataset
 from skyband.framework.verify.brute_force.expressions import holds

@@ -45,7 +45,11 @@ class QueryModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     type: str
-    source: Name | None = Field(default=None, alias="from", description="Only rows of this one of several sources take part.")
+    source: Name | None = Field(
+        default=None,
+        alias="from",
+        description="Only rows of this one of several sources take part; or, with the name of a query, the entries of its result.",
+    )
     window: QueryWindow | None = Field(default=None, description="Default: the job's window.")
     where: Text | None = Field(default=None, description="Only these rows or pairs take part.")
     carry: tuple[Name, ...] = Field(default=(), description="Columns to carry into the result, beside the id.")

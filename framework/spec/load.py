@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError, Where, sort_errors
+from skyband.framework.spec.chains import resolved
 from skyband.framework.spec.checks.job import check
 from skyband.framework.spec.models.errors import read_job
 from skyband.framework.spec.models.job import Job
@@ -76,7 +77,7 @@ def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated
         doc = read_text(file, text, os.environ if env is None else env)
         job = read_job(doc)
         if job is not None:
-            job = resolve_paths(doc, job, str(Path(file).parent), os.environ if env is None else env)
+            job = resolved(resolve_paths(doc, job, str(Path(file).parent), os.environ if env is None else env))
             check(doc, job)
             job = job.with_variables(doc.variables())
         register_paths(doc.variables(), os.environ if env is None else env)

@@ -36,6 +36,10 @@ def _check_object(scope: Scope, path: Path, query: LoyaltyRows) -> None:
     for i, name in enumerate(scope.job.source.partition_by):
         if name.lower() in {LOYALTY, SLOPE} and not doc.bad(("source", "partition_by", i)):
             collides(scope, ("source", "partition_by", i), name, query)
+    if query.object is None:
+        if not doc.bad(path) and not doc.bad_below(path[:-1]):
+            doc.add("SKY-E111", "a query of this type needs 'object'", doc.where_key(path[:-1]), "the column that names the object")
+        return
     naming_columns(scope, path, query, query.object, {*FIXED_COLUMNS, LOYALTY, SLOPE})
 
 
@@ -43,8 +47,8 @@ def _check_reports(scope: Scope, path: Path, query: LoyaltyRows) -> None:
     doc, at = scope.doc, (*path, "updates")
     if query.criteria is None and query.updates is None:
         if not doc.bad_below((*path, "criteria")) and not doc.bad_below(at):
-            hint = "when is an object on? such as criteria: temp > 30, or updates: a boolean column that says so"
-            doc.add("SKY-E111", "a query of this type needs 'criteria' or 'updates'", doc.where_key(path), hint)
+            hint = "when is an object on? such as criteria: temp > 30, updates: a boolean column that says so, or of: another query"
+            doc.add("SKY-E111", "a query of this type needs 'criteria', 'updates' or 'of'", doc.where_key(path), hint)
         return
     if query.criteria is not None and query.updates is not None:
         doc.add("SKY-E117", "an object is on by 'criteria' or by 'updates'", doc.where_key(at), "keep one of them")

@@ -33,7 +33,14 @@ Columns = Annotated[
 class LoyaltyRows(QueryModel):
     """Objects that many rows report on, by how long they satisfied a criterion within the window."""
 
-    object: Columns = Field(description="Column(s) that name the object a row reports on.", json_schema_extra={"type": ["string", "array"]})
+    object: Columns | None = Field(
+        default=None,
+        description="Column(s) that name the object a row reports on. With `of`, the default is what the query's result consists of.",
+        json_schema_extra={"type": ["string", "array"]},
+    )
+    of: Name | None = Field(
+        default=None, description="A query: the object satisfies the criterion while an item of its is in the result of that query."
+    )
     criteria: Text | None = Field(
         default=None, description="A predicate over a row, such as temp > 30: whether the object satisfies the criterion from now on."
     )
@@ -51,7 +58,7 @@ class LoyaltyRows(QueryModel):
     @property
     def objects(self) -> tuple[str, ...]:
         """Return the columns that name the object."""
-        return (self.object,) if isinstance(self.object, str) else tuple(self.object)
+        return (self.object,) if isinstance(self.object, str) else self.object or ()
 
 
 def loyal_object(columns: tuple[str, ...], trace_all: bool) -> ItemShape:

@@ -12,6 +12,7 @@ from skyband.framework.base.items import ItemShape
 from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
+from skyband.framework.spec.checks.chains import check_chains
 from skyband.framework.spec.checks.deletions import check_deletions
 from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.checks.sources import check_source_of
@@ -30,7 +31,13 @@ Parameters = Mapping[str, tuple[str, ...] | None]
 
 
 def check_queries(s: Scope) -> None:
-    """Report all errors of scoring functions and queries."""
+    """Report all errors of scoring functions and queries: of those over the source's rows, then of those over results."""
+    for scope in check_chains(s):
+        _check_queries(scope)
+    _tables(s)
+
+
+def _check_queries(s: Scope) -> None:
     parameters = {name: query_type(q.type).parameters(s, ("queries", name), q) for name, q in s.job.queries.items()}
     _scoring(s, parameters)
     _keys(s)
@@ -49,7 +56,6 @@ def check_queries(s: Scope) -> None:
         kind.check(s, path, query)
         _operator(s, path, query)
         _result_columns(s, path, query)
-    _tables(s)
     check_deletions(s)
 
 

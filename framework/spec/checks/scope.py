@@ -36,8 +36,23 @@ class Scope:
         self.columns_known = True
         self.statistics: dict[str, str] = {}
         """Statistics as expressions write them -> their columns, which are in ``types`` too."""
+        self.streams: list[Scope] = []
+        """The scopes of queries over results, once they are known (``checks.chains``)."""
         self._kinds: dict[str, Kind] = {}
         self._unknown_types: list[str] = []
+
+    def of_job(self, job: Job) -> Scope:
+        """Return a scope of the same columns for ``job``."""
+        made = Scope(self.doc, job)
+        made.types, made.columns_known, made.statistics = self.types, self.columns_known, self.statistics
+        return made
+
+    def of_stream(self, job: Job, types: Mapping[str, str | None], known: bool) -> Scope:
+        """Return a scope for the ``job`` of a stream of results with columns of ``types``; ``known``: whether these are all."""
+        made = Scope(self.doc, job)
+        made.types, made.columns_known = Columns(types), known and self.columns_known
+        self.streams.append(made)
+        return made
 
     def add_column(self, name: str, type_: str | None, path: Path) -> None:
         """Add a column, or report one that exists already (ignoring case, as in Spark)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.protocol import Section
@@ -100,7 +102,7 @@ def check_source_of(s: Scope, path: Path, query: QueryModel) -> None:
     """Report a query that takes the rows of a source that is not there, and sides that are no sources."""
     at: Path = (*path, "from")
     if query.source is not None and not s.doc.bad(at):
-        _known(s, at, query.source)
+        _known(s, at, query.source, [str(name) for name in s.doc.data.get("queries", {}) if str(name) != path[-1]])
     between = getattr(query, "between", None)
     if between is not None and between.column == SOURCE and s.job.sources:
         for i, side in enumerate((between.a, between.b)):
@@ -110,12 +112,12 @@ def check_source_of(s: Scope, path: Path, query: QueryModel) -> None:
                 _known(s, place, side)
 
 
-def _known(s: Scope, at: Path, name: str) -> None:
+def _known(s: Scope, at: Path, name: str, queries: Sequence[str] = ()) -> None:
     if name not in s.job.sources and not s.doc.bad(("sources",)):
-        hint = did_you_mean(name, s.job.sources) or (
+        hint = did_you_mean(name, [*s.job.sources, *queries]) or (
             f"sources: {one_of(list(s.job.sources))}" if s.job.sources else "the job has one source"
         )
-        s.doc.add("SKY-E120", f"there is no source '{name}'", s.doc.where_value(at), hint)
+        s.doc.add("SKY-E120", f"there is no source{' or query' if queries else ''} '{name}'", s.doc.where_value(at), hint)
 
 
 def _check_places(s: Scope) -> None:

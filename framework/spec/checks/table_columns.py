@@ -37,7 +37,10 @@ def table_columns(s: Scope, table: str) -> Columns | None:
         return {n: kind for part in JOB_LAYOUTS[table] for n, kind in (keys if part is Group.KEYS else _fixed(part)).items()}
     for name, query in s.job.queries.items():
         if table in every_table(name):
-            return None if s.doc.bad_below(("queries", name)) else _of_query(s, query, table.removeprefix(name), keys, kinds)
+            scope = next((of for of in s.streams if name in of.job.queries), s)
+            if s.doc.bad_below(("queries", name)) or not scope.columns_known:
+                return None
+            return _of_query(scope, query, table.removeprefix(name), keys, scope.kinds())
     return None
 
 

@@ -23,24 +23,33 @@ from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, Operat
 from skyband.framework.streaming.bucket.search_host import SearchHost
 from skyband.framework.streaming.bucket.sequencer import Sequencer
 from skyband.framework.streaming.bucket.statistics import RowStatistics
-from skyband.framework.streaming.rows.config import HostConfig
+from skyband.framework.streaming.bucket.streams.stream_host import StreamHost
+from skyband.framework.streaming.rows.config import HostConfig, StreamConfig
 from skyband.framework.streaming.rows.outbox import Block, Outbox
 from skyband.framework.streaming.rows.shards.found import Taken, pairs_found
 
-ONCE: Final = (f"{CHUNK}/", f"{SEEN}/", f"{JOURNAL}/")
-"""Beginnings of the names of state values that are written once."""
+_ONCE: Final = (f"{CHUNK}/", f"{SEEN}/", f"{JOURNAL}/")
+_STREAM: Final = "stream/"
+"""Beginning of the names of state values of streams of results; the name of the stream and the name of its value follow."""
+
+
+def written_once(name: str) -> bool:
+    """Return whether a state value is written once, by its name."""
+    return (name.split("/", 2)[2] if name.startswith(_STREAM) else name).startswith(_ONCE)
 
 
 class Bucket:
     """``run`` takes one batch's rows for this bucket (or none, when a timer fires) and returns the messages for the driver."""
 
     def __init__(
-        self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None, state_bytes: int = 0
-    ) -> None:
+        self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None, state_bytes: int = 0,
+        streams: list[StreamHost] | None = None,
+    ) -> None:  # fmt: skip
         self.config = config
         self.number = number
         self.sequencer = sequencer or Sequencer(config)
         self.host = host or _host(config).new(config)
+        self.streams = [StreamHost(stream) for stream in config.streams] if streams is None else streams
         self.statistics = RowStatistics(config)
         self._journal = Journal(state_bytes)
         self._whole = False
@@ -74,19 +83,27 @@ class Bucket:
         taken = self.statistics.added(taken)
         found = pairs_found(entry.found, Taken(len(taken.seq), limit)) if self.config.merges and len(taken.seq) else {}
         self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole, found)
+        results = self.host.results
+        for stream in self.streams:
+            stream.run(results.get(stream.config.of), limit, self.sequencer.key_values, self.number, out, whole)
+            results = results | stream.results
         operated = clock.perf_counter()
         self.sequencer.close(taken, limit, self.number, out, whole)
         if frontier is not None:
             out.counts[FRONTIER] = frontier
         for what, seconds in (("decode", decoded - started), ("order", sequenced - decoded), ("operator", operated - sequenced)):
             out.counts[time_count(what)] = int(1e6 * seconds)
-        self.host.count(out)
+        for host in self._hosts():
+            host.count(out)
         return out
 
     @property
     def crowded(self) -> bool:
         """True if it keeps too many texts that may be unused: reading the bucket back from state drops them."""
-        return self.host.crowded
+        return any(host.crowded for host in self._hosts())
+
+    def _hosts(self) -> list[OperatorHost]:
+        return [self.host, *(stream.host for stream in self.streams)]
 
     @property
     def until(self) -> int:
@@ -95,7 +112,8 @@ class Bucket:
 
     def due(self) -> int | None:
         """Return the earliest time at which something is due: a pending row, an expiry of a result item, a boundary."""
-        return min([*self.host.wakes(), *self.sequencer.waiting()], default=None)
+        waits = [w for stream in self.streams for w in stream.wakes()]
+        return min([*waits, *self.host.wakes(), *self.sequencer.waiting()], default=None)
 
     def save(self) -> tuple[dict[str, bytes], list[str]]:
         """Return (values to write, names to delete). Of a whole state small values are written every time, chunks of the window once."""
@@ -106,7 +124,12 @@ class Bucket:
         values = self.sequencer.save(core)
         kept, dropped = self.host.save(core, self.sequencer.keys.next_seq, self.sequencer.until)
         values |= kept
-        core["bytes"] = sum(len(value) for name, value in values.items() if not name.startswith(ONCE))
+        for stream in self.streams:
+            name = f"{_STREAM}{stream.config.name}/"
+            more, gone = stream.save(core.setdefault("streams", {}).setdefault(stream.config.name, {}), self.sequencer.until)
+            values |= {name + value: data for value, data in more.items()}
+            dropped += [name + value for value in gone]
+        core["bytes"] = sum(len(value) for name, value in values.items() if not written_once(name))
         self._journal, self._whole = Journal(core["bytes"]), False
         return {"core": json.dumps(core).encode(), **values}, [*dropped, *ended]
 
@@ -121,7 +144,8 @@ class Bucket:
         now = sequencer.keys.next_seq, sequencer.until
         host = _host(config).restore(config, core, read, *now)
         sequencer.recognise(host.seen.alive(config.window, *now), read("deleted"))
-        bucket = cls(config, number, sequencer, host, core.get("bytes", 0))
+        streams = [_restored(stream, core["streams"][stream.name], read, sequencer.until) for stream in config.streams]
+        bucket = cls(config, number, sequencer, host, core.get("bytes", 0), streams)
         bucket.statistics.load(host.store, sequencer)
         for entry in entries(read):
             bucket._run(entry, False)
@@ -131,3 +155,7 @@ class Bucket:
 
 def _host(config: HostConfig) -> type[OperatorHost]:
     return OperatorHost if config.share is None else SearchHost
+
+
+def _restored(stream: StreamConfig, core: dict[str, Any], read: Callable[[str], bytes | None], until: int) -> StreamHost:
+    return StreamHost.restore(stream, core, lambda name: read(f"{_STREAM}{stream.name}/{name}"), until)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Finals,
 
 I64 = npt.NDArray[np.int64]
 KeyValues = Callable[[I64], pa.Table]
+_Block = TypeVar("_Block", Changes, Traces)
 _STAMP = pa.timestamp("us", "UTC")
 _CAUSES = pa.array(CAUSES, pa.string())
 _SIGNS = pa.array(["-", "+"], pa.string())
@@ -33,6 +35,16 @@ _FIXED: Final[Mapping[str, Callable[[Changes, I64], pa.Array]]] = {
     "cause": lambda changes, mine: _CAUSES.take(pa.array(changes.cause[mine])),
 }
 """The values of the columns of ``base.columns.changes_layout`` that are the same in every job, less ``batch_id``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one query's result did in a call: its ``changes`` with their ``rows``, and the points of its trajectory with theirs."""
+
+    changes: Changes
+    rows: pa.Table
+    traces: Traces | None = None
+    points: pa.Table | None = None
 
 
 class ItemRows:
@@ -89,6 +101,19 @@ class ItemRows:
             columns.append(("valid_from", pa.array(traces.at[mine]).cast(_STAMP)))
             columns += _values(q, traces.values.get(SCORE, np.empty(0)), traces.values, mine)
             yield q.name, _table(columns)
+
+    def results(
+        self, operator: int, changes: Changes, rows: Mapping[str, pa.Table], points: Mapping[str, pa.Table], wanted: Collection[str]
+    ) -> dict[str, Result]:
+        """Return what each of the ``wanted`` queries of an operator changed, with the tables that ``changes`` and ``trajectories`` gave."""
+        found = {}
+        for q in self.by_operator[operator]:
+            if q.name in wanted and (q.name in rows or q.name in points):
+                mine, traces = _of_query(changes, changes.query == q.index), changes.traces
+                if traces is not None:
+                    traces = _of_query(traces, traces.query == q.index)
+                found[q.name] = Result(mine, rows.get(q.name, pa.table({})), traces, points.get(q.name))
+        return found
 
     def finals(self, operator: int, finals: Finals, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:
         """(query, rows) for every query of ``operator`` with results of windows that have closed."""
@@ -160,6 +185,12 @@ class ItemRows:
                 yield c.name, _nullable(found).cast(_STAMP).cast(type_)
             else:
                 yield c.name, (_nullable(found) if found.dtype == np.int64 else pa.array(found, from_pandas=True)).cast(type_)
+
+
+def _of_query(block: _Block, mine: npt.NDArray[np.bool_]) -> _Block:
+    """Return the rows ``mine`` of changes or of traces, without what belongs to several queries."""
+    arrays = {f.name: column[mine] for f in fields(block) if isinstance(column := getattr(block, f.name), np.ndarray)}
+    return replace(block, **arrays, values={name: column[mine] for name, column in block.values.items()})
 
 
 def _values(q: QueryNode, score: F64, values: Mapping[str, AnyArray], mine: I64) -> Iterator[tuple[str, pa.Array]]:

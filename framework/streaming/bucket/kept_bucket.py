@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyband.framework.streaming.bucket.bucket import ONCE, Bucket
+from skyband.framework.streaming.bucket.bucket import Bucket, written_once
 from skyband.framework.streaming.bucket.hand_off import HandOff
 from skyband.framework.streaming.bucket.state_values import StateValues
 from skyband.framework.streaming.rows.config import HostConfig
@@ -73,4 +73,4 @@ class KeptBucket:
 
 
 def _repeated(values: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {name: value for name, value in values.items() if not name.startswith(ONCE)}
+    return {name: value for name, value in values.items() if not written_once(name)}

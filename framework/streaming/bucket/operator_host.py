@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from skyband.framework.base.messages import CHANGED, Changes, FinalResults, Skyband, Trajectory, requested_count, unusable_count
 from skyband.framework.plan.model import OperatorNode, only_retained
-from skyband.framework.streaming.bucket.item_rows import ItemRows, KeyValues
+from skyband.framework.streaming.bucket.item_rows import ItemRows, KeyValues, Result
 from skyband.framework.streaming.bucket.objects import ObjectNumbers
 from skyband.framework.streaming.bucket.sequencer import Sequenced
 from skyband.framework.streaming.bucket.store import Segment, WindowStore, address, distinct, split_address
@@ -78,6 +78,9 @@ class OperatorHost:
         self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
         self.items = ItemRows(config, self.objects, self.codes)
         self.others = Others()
+        self.taken = config.taken
+        self.results: dict[str, Result] = {}
+        """What the last call changed, by query, of the queries whose results others take."""
 
     @classmethod
     def new(cls, config: HostConfig) -> OperatorHost:
@@ -113,6 +116,7 @@ class OperatorHost:
         """
         arrivals = self._taken_arrivals(taken)
         columns = dict(arrivals.columns)
+        self.results = {}
         for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
             woken = logic.wake()
             mine = replace(arrivals, named=self._named(i, columns)) if node.objects else arrivals
@@ -120,11 +124,14 @@ class OperatorHost:
                 mine = replace(mine, found=found[node.name])
             changes = logic.advance(mine, limit)
             out.counts[CHANGED] += len(changes)
-            for name, table in self.items.changes(i, changes, self.store, keys):
+            rows = dict(self.items.changes(i, changes, self.store, keys))
+            for name, table in rows.items():
                 out.put(Changes(name).kind, table)
-            if changes.traces is not None:
-                for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
-                    out.put(Trajectory(name).kind, table)
+            points = {} if changes.traces is None else dict(self.items.trajectories(i, changes.traces, self.store, keys))
+            for name, table in points.items():
+                out.put(Trajectory(name).kind, table)
+            if self.taken:
+                self.results |= self.items.results(i, changes, rows, points, self.taken)
             if changes.finals is not None:
                 for name, table in self.items.finals(i, changes.finals, self.store, keys):
                     out.put(FinalResults(name).kind, table)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import pyarrow as pa
 
+from skyband.framework.base.stream_columns import cause, membership, sign
 from skyband.framework.base.types import arrow_type
-from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode
+from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode, StreamNode
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.plan.statistics import StatisticsNode, statistic_columns
 from skyband.framework.sources.protocol import ORIGIN
@@ -40,6 +42,41 @@ class Filling:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamConfig:
+    """A stream that the result of query ``of`` makes up: fields as in ``StreamNode``, and the ``host`` of its queries.
+
+    ``width``: parts of an item of the result; ``varies``: whether its value varies with time.
+    """
+
+    name: str
+    of: str
+    takes: Literal["entries", "members"]
+    objects: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    renewed: int | None
+    host: HostConfig
+    width: int
+    varies: bool
+
+    @property
+    def membership(self) -> str:
+        """Return the name of the column that says whether an object is in the result."""
+        return membership(self.of)
+
+    def entry_schema(self) -> pa.Schema:
+        """Return the columns of rows of the stream, without the instant at which they come."""
+        intake = self.host.intake
+        return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in intake.fields if f.name != intake.event_time])
+
+    def entry_rows(self, rows: pa.Table) -> pa.Table:
+        """Return rows of changes, or of points of trajectories, as rows of the stream; null is what they lack. O(rows)."""
+        given = {new: rows[name] for name, new in (*self.columns, ("cause", cause(self.of))) if name in rows.column_names}
+        given[sign(self.of)] = rows["change"] if "change" in rows.column_names else pa.chunked_array([pa.repeat("+", rows.num_rows)])
+        schema = self.entry_schema()
+        return pa.table([given[f.name].cast(f.type) if f.name in given else pa.nulls(rows.num_rows, f.type) for f in schema], schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
 class HostConfig:
     """``finishes``: (Spark's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint.
 
@@ -48,6 +85,7 @@ class HostConfig:
     ``together``: the rows of several sources that are there now are one unit, in which no source is idle.
     ``recorded``: the file of rows that an earlier generation rejected as too far ahead, if there is one (``rows.instants.ahead``).
     ``shards``: those that search for the pairs of buckets, None if buckets do it themselves. ``share``: for the shard that this is for.
+    ``streams``: what results make up for further queries; ``taken``: the queries whose results are taken.
     """
 
     intake: IntakeNode
@@ -66,6 +104,8 @@ class HostConfig:
     recorded: str | None = None
     shards: Shards | None = None
     share: Share | None = None
+    streams: tuple[StreamConfig, ...] = ()
+    taken: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -75,16 +115,28 @@ class HostConfig:
         """Return the part of ``plan`` for hosts with ``cores`` cores. ``token_key`` defaults to one made of ``cache_key``."""
         queries = tuple(replace(q, asked=()) for q in plan.queries)
         threads = cores if plan.buckets == 1 else 1
-        return cls(
+        made = cls(
             plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key,
-            token_key or key_of(cache_key), filling, threads, plan.statistics,
+            token_key or key_of(cache_key), filling, threads, plan.statistics, taken=frozenset(s.of for s in plan.streams),
         )  # fmt: skip
+        return replace(made, streams=tuple(made._stream(plan, node) for node in plan.streams)) if plan.streams else made
+
+    def _stream(self, plan: Plan, node: StreamNode) -> StreamConfig:
+        """Return the configuration of a stream of results, whose rows have no ids to check."""
+        own = node.plan
+        host = replace(
+            self, intake=replace(own.intake, unique="assumed"), window=own.window, operators=own.operators,
+            queries=tuple(replace(q, asked=()) for q in own.queries), texts=own.texts, filling=None, statistics=(),
+        )  # fmt: skip
+        item = next(q.item for q in plan.every_query if q.name == node.of)
+        varies = item.varies and not item.moves
+        return StreamConfig(node.name, node.of, node.takes, node.objects, node.columns, node.renewed, host, len(item.parts), varies)
 
     def of_shard(self, number: int) -> HostConfig:
         """Return the configuration of shard ``number`` of every bucket: the operators that it searches for, and no queries."""
         assert self.shards is not None
         operators = tuple(node for node in self.operators if can_be_sharded(node.operator))
-        return replace(self, operators=operators, queries=(), share=Share(number, self.shards.of), threads=1)
+        return replace(self, operators=operators, queries=(), streams=(), taken=frozenset(), share=Share(number, self.shards.of), threads=1)
 
     @property
     def merges(self) -> bool:

@@ -22,7 +22,8 @@ from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.schemas import changes_name, stream_columns
 
 if TYPE_CHECKING:
-    from skyband.framework.plan.model import KafkaNode, Plan
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.plan.output_nodes import KafkaNode
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.tables.writing.sink import Sink
 

@@ -10,7 +10,7 @@ import pytest
 
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.model import Check
+from skyband.framework.plan.output_nodes import Check
 from skyband.framework.quality.checks import Span, evaluate, expectation_class, import_gx
 from skyband.framework.quality.expectations import EXPECTATIONS, Wrong, arguments
 from skyband.framework.quality.frames import rows_where

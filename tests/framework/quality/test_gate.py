@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skyband.framework.console.lines import Lines
-from skyband.framework.plan.model import Check, RunRule
+from skyband.framework.plan.output_nodes import Check, RunRule
 from skyband.framework.quality import frames, gate
 from skyband.framework.quality.checks import Span, evaluate
 from skyband.framework.quality.gate import Gate, unchecked

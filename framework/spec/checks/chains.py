@@ -1,0 +1,72 @@
+"""Check queries over queries: what they take, and that no query takes its own result."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.spec.chains import Takes, cycle, divided, identity, item_of, taken
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
+
+_WORDS: Final = {"entries": "from", "members": "of"}
+_INSTEAD: Final = ("criteria", "updates", "held", "stale_after")
+"""Fields of queries about loyalty that say when an object is on, as ``of`` does."""
+
+
+def check_chains(s: Scope) -> list[Scope]:
+    """Report all errors of what queries take; return the scope of the source's rows, then those of the results that are taken."""
+    if all(taken(s.job, q) is None for q in s.job.queries.values()):
+        return [s]
+    for name, query in s.job.queries.items():
+        found = taken(s.job, query)
+        if found is not None and not s.doc.bad(("queries", name)):
+            _check(s, ("queries", name), query, *found)
+    division = divided(s.job, s.types)
+    scopes = [s.of_job(division.job)]
+    for one in division.streams:
+        known = not s.doc.bad_below(("queries", one.stream.of))
+        scopes.append(s.of_stream(one.job, one.types, known))
+    return scopes
+
+
+def _check(s: Scope, path: Path, query: QueryModel, of: str, takes: Takes) -> None:
+    doc, name, at = s.doc, str(path[-1]), (*path, _WORDS[takes])
+    if doc.bad(at):
+        return
+    other = s.job.queries.get(of)
+    if other is None:
+        hint = did_you_mean(of, [q for q in s.job.queries if q != name]) or f"queries: {one_of([q for q in s.job.queries if q != name])}"
+        doc.add("SKY-E120", f"there is no query '{of}'", doc.where_value(at), hint)
+        return
+    around = cycle(s.job, name)
+    if around is not None:
+        if around[0] == name:
+            said = f"queries take each other's results in a circle: {' <- '.join(around)}"
+            doc.add("SKY-E117", said, doc.where_value(at), "let one of them take the source's rows")
+        return
+    for table, where in ((other, doc.where_value(at)), (query, doc.where_key((*path, "queries_from")))):
+        if getattr(table, "queries_from", None) is not None:
+            doc.add("SKY-E117", "a table of queries neither takes a result nor gives one", where, "spell out the query under 'queries:'")
+            return
+    if takes == "members":
+        _check_members(s, path, query, of, other)
+
+
+def _check_members(s: Scope, path: Path, query: Any, of: str, other: QueryModel) -> None:
+    doc, at = s.doc, (*path, "of")
+    for field in _INSTEAD:
+        if getattr(query, field) is not None and not doc.bad_below((*path, field)):
+            said = f"with 'of' an object is on while it is in the result of '{of}'; '{field}' says otherwise"
+            doc.add("SKY-E117", said, doc.where_key((*path, field)), f"leave out '{field}', or 'of'")
+    if query.source is not None and not doc.bad((*path, "from")):
+        doc.add("SKY-E117", "'from' and 'of' cannot be used together", doc.where_key((*path, "from")), "leave one of them out")
+    if not item_of(other).lasting:
+        hint = "take a query whose items enter and leave its result"
+        doc.add("SKY-E117", f"items of '{of}' are reported once, and are in no result", doc.where_value(at), hint)
+    if query.object is None and not doc.bad((*path, "object")):
+        known = identity(other, s.job)
+        hint = f"such as object: {known[0]}" if known else "the column that names the object"
+        said = f"the result of '{of}' consists of rows: which column names the object that a row is about?"
+        doc.add("SKY-E111", f"'object' is missing: {said}", doc.where_key(path), hint)

@@ -1,0 +1,1 @@
+"""The results of queries as streams for further queries, inside a bucket."""

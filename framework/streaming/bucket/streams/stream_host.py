@@ -1,0 +1,161 @@
+"""The queries that take the result of another one, in one bucket: the result's changes become rows, and operators run over them.
+
+Rows have keys of their own, numbered in the order in which they have entries. All that a query's result does before an instant is taken
+before the operators advance to it, so changes depend on how rows are cut into batches no more than those of the query that is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.framework.base.types import STAMP
+from skyband.framework.streaming.bucket.item_rows import KeyValues, Result
+from skyband.framework.streaming.bucket.operator_host import OperatorHost
+from skyband.framework.streaming.bucket.sequence import grown
+from skyband.framework.streaming.bucket.sequencer import Sequenced
+from skyband.framework.streaming.bucket.streams.entries import Entries, ItemEvents
+from skyband.framework.streaming.bucket.streams.members import Members
+from skyband.framework.streaming.rows import blocks
+from skyband.framework.streaming.rows.config import StreamConfig
+from skyband.framework.streaming.rows.outbox import Outbox
+from skyband.operators.base import NULL
+
+I64 = npt.NDArray[np.int64]
+
+_NONE: Final = np.empty(0, np.int64)
+_KEYS, _ENTRIES, _ROWS = "keys", "entries", "rows"
+"""Names of state values."""
+
+
+class StreamKeys:
+    """Numbers of the bucket's keys in a stream of results: 0, 1, 2, ... in the order of their first entries."""
+
+    def __init__(self) -> None:
+        self.outer: I64 = _NONE
+        """The bucket's number of each key of the stream."""
+        self._inner: I64 = np.full(16, -1)
+
+    def number(self, key: I64) -> I64:
+        """Return the numbers of the bucket's keys ``key``; new ones get the next numbers. O(n log n)."""
+        if len(key):
+            self._inner = grown(self._inner, int(key.max()) + 1, -1)
+            found, first = np.unique(key, return_index=True)
+            new = found[np.argsort(first)]
+            new = new[self._inner[new] < 0]
+            self._inner[new] = len(self.outer) + np.arange(len(new))
+            self.outer = np.append(self.outer, new)
+        return self._inner[key]
+
+    def restore(self, outer: I64) -> None:
+        """Continue from ``outer``."""
+        self.outer = outer.copy()
+        self._inner = grown(self._inner, int(outer.max(initial=-1)) + 1, -1)
+        self._inner[outer] = np.arange(len(outer))
+
+
+class StreamHost:
+    """Runs the operators of ``config`` over the result that they take."""
+
+    def __init__(self, config: StreamConfig, host: OperatorHost | None = None) -> None:
+        self.config = config
+        self.host = host or OperatorHost.new(config.host)
+        self.keys = StreamKeys()
+        self.entries = Entries(config.host.window, config.renewed, config.width, config.entry_schema())
+        self.members = Members(config.objects, config.entry_schema()) if config.takes == "members" else None
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """Return what the last call changed, by query, of the queries that others take."""
+        return self.host.results
+
+    def run(self, taken: Result | None, limit: int, keys: KeyValues, bucket: int, out: Outbox, whole: bool) -> None:
+        """Take what the result ``taken`` did, None for nothing, and advance to ``limit``. Other arguments as in ``OperatorHost.run``."""
+        rows = self._switches(taken) if self.members is not None else self._entered(taken, limit)
+        self.host.run(rows, limit, lambda key: keys(self.keys.outer[key]), bucket, out, whole)
+
+    def wakes(self) -> list[int]:
+        """Return instants at which something waits: as the operators say, or an entry that is entered again."""
+        own = self.entries.wake()
+        return self.host.wakes() if own is None else [own, *self.host.wakes()]
+
+    def save(self, core: dict[str, Any], until: int) -> tuple[dict[str, bytes], list[str]]:
+        """Return (values of its part of the state, names to drop), and add its fields to ``core``."""
+        values, dropped = self.host.save(core, self.entries.next_seq, until)
+        values[_KEYS] = blocks.arrays_bytes({"outer": self.keys.outer})
+        if self.members is None:
+            values[_ENTRIES] = blocks.arrays_bytes(self.entries.arrays())
+            values[_ROWS] = blocks.table_bytes(self.entries.rows)
+        else:
+            arrays, known = self.members.arrays()
+            values[_ENTRIES] = blocks.arrays_bytes({**arrays, "next_seq": self.entries.next_seq})
+            values[_ROWS] = blocks.table_bytes(known)
+        return values, dropped
+
+    @classmethod
+    def restore(cls, config: StreamConfig, core: dict[str, Any], read: Callable[[str], bytes | None], until: int) -> StreamHost:
+        """Return the host of what ``save`` gave."""
+        arrays = blocks.bytes_arrays(read(_ENTRIES) or b"")
+        rows = blocks.bytes_table(read(_ROWS) or b"")
+        made = cls(config, OperatorHost.restore(config.host, core, read, arrays["next_seq"], until))
+        made.keys.restore(blocks.bytes_arrays(read(_KEYS) or b"")["outer"])
+        if made.members is None:
+            made.entries.restore(arrays, rows)
+        else:
+            made.entries.next_seq = arrays["next_seq"].copy()
+            made.members.restore(arrays, rows)
+        return made
+
+    def _entered(self, taken: Result | None, limit: int) -> Sequenced:
+        """Return the rows and deletions that the result makes."""
+        none = ItemEvents(_NONE, _NONE, np.empty((0, self.config.width), np.int64), np.empty(0))
+        changes, sign, points, tables = none, _NONE, none, []
+        if taken is not None:
+            c, t = taken.changes, taken.traces
+            value = c.score if self.config.varies else np.zeros(len(c))
+            changes, sign = ItemEvents(self.keys.number(c.key), c.at, c.items, value), c.sign.astype(np.int64)
+            order = np.argsort(changes.key, kind="stable")
+            changes, sign = ItemEvents(*(column[order] for column in changes)), sign[order]
+            tables.append(self.config.entry_rows(taken.rows.take(pa.array(order))))
+            if self.config.varies and t is not None and taken.points is not None:
+                (values,) = t.values.values()
+                points = ItemEvents(self.keys.number(t.key), t.at, t.items, values.astype(np.float64))
+                tables.append(self.config.entry_rows(taken.points))
+        columns = pa.concat_tables(tables) if tables else self.config.entry_schema().empty_table()
+        rows = self.entries.take(changes, sign, points, columns, limit)
+        return Sequenced(rows.key, rows.at, rows.seq, rows.target, self._stamped(rows.columns, rows.at))
+
+    def _switches(self, taken: Result | None) -> Sequenced:
+        """Return the reports on objects that go on or off."""
+        schema = self.config.entry_schema()
+        if taken is None or self.members is None:
+            return Sequenced(_NONE, _NONE, _NONE, _NONE, self._stamped(schema.empty_table(), _NONE))
+        changes = taken.changes
+        key = self.keys.number(changes.key)
+        columns = self.config.entry_rows(taken.rows)
+        found = self.members.take(key, changes.step, changes.sign.astype(np.int64), columns)
+        order = np.argsort(key[found.change], kind="stable")
+        change, on = found.change[order], found.on[order]
+        rows = columns.take(pa.array(change))
+        rows = rows.set_column(rows.column_names.index(self.config.membership), self.config.membership, pa.array(on)).cast(schema)
+        at, key = changes.at[change], key[change]
+        return Sequenced(key, at, self._numbered(key), np.full(len(key), NULL), self._stamped(rows, at))
+
+    def _numbered(self, key: I64) -> I64:
+        """Return the seq of each row; ``key`` is sorted."""
+        if not len(key):
+            return _NONE
+        known = self.entries.next_seq = grown(self.entries.next_seq, int(key[-1]) + 1)
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        lengths = np.diff(np.append(starts, len(key)))
+        seq: I64 = np.arange(len(key)) - np.repeat(starts, lengths) + known[key]
+        known[key[starts]] += lengths
+        return seq
+
+    def _stamped(self, columns: pa.Table, at: I64) -> pa.Table:
+        """Return the rows with the instants at which they come."""
+        return columns.append_column(self.config.host.intake.event_time, pa.array(at).cast(STAMP)).combine_chunks()
