@@ -77,7 +77,7 @@ class Job:
     @property
     def queries(self) -> tuple[str, ...]:
         """The names of its queries, in the order of the spec."""
-        return tuple(q.name for q in self._plan.queries)
+        return tuple(q.name for q in self._plan.every_query)
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -69,9 +69,10 @@ def compile_job(job: Job) -> Plan:
 def _stream(job: Job, one: StreamJob, division: Division) -> StreamNode:
     stream = one.stream
     columns = item_columns(stream.of, job.queries[stream.of], division.home(stream.of))
-    return StreamNode(
-        stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), replace(_compile(one.job), kafka=None), stream.renewed
-    )
+    plan = replace(_compile(one.job), kafka=None)
+    # Table ``heads`` has where the source's keys stand, and not those of a stream: its skybands could not be read.
+    plan = replace(plan, operators=tuple(replace(node, skyband=False) for node in plan.operators))
+    return StreamNode(stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), plan, stream.renewed)
 
 
 def _compile(job: Job) -> Plan:

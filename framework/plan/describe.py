@@ -37,7 +37,7 @@ def describe(path: str) -> dict[str, Any]:
         return found | {"findings": _rendered(e.errors)}
     except SkybandError as e:
         return found | {"findings": _rendered([e])}
-    tables = {t: q.name for q in plan.queries for t in tables_of_query(q)}
+    tables = {t: q.name for q in plan.every_query for t in tables_of_query(q)}
     facts = {"job": job.job, "tables": tables, "plan": redacted(explain(plan)), "graph": mermaid(plan)}
     return found | facts | {"schedule": None if job.schedule is None else _schedule(job, job.schedule)}
 

@@ -86,7 +86,7 @@ class Gate:
             recorded = sink.writer.read("checks", where=mine).sort_by("checked_at").to_pylist()
             return self._as_of_now(sink, recorded, run_id, batch_id)
         span = unchecked(sink, batch_id)
-        for query in (q for q in self.plan.queries if not q.item.lasting):
+        for query in (q for q in self.plan.every_query if not q.item.lasting):
             _check_reports(sink, query, span)
         found = [o for o, _ in checks.evaluate(self.plan, sink.writer, span)]
         found += run_rules.evaluate(self.plan, sink.writer, span, run, _now())

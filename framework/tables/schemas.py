@@ -116,6 +116,7 @@ def _values(query: QueryNode, when: str = "changed_at") -> list[pa.Field]:
 
 
 def _schema(plan: Plan, layout: Layout, query: QueryNode | None = None, carry: Iterable[str] = ()) -> pa.Schema:
+    plan = plan if query is None else plan.of(query.name)
     return pa.schema([f for part in layout for f in _fields(plan, part, query, carry)])
 
 
@@ -170,7 +171,8 @@ def final_schema(plan: Plan, query: QueryNode) -> pa.Schema:
 
 def skyband_schema(plan: Plan, operator: OperatorNode) -> pa.Schema:
     """Return the columns of ``<operator>_skyband``: its items carry what any of the operator's queries carries."""
-    queries = [q for q in plan.queries if plan.operators[q.operator] is operator or plan.operators[q.operator].name == operator.name]
+    plan = plan.of(operator.name)
+    queries = [q for q in plan.queries if plan.operators[q.operator].name == operator.name]
     queries.sort(key=lambda q: q.index)
     return _schema(plan, SKYBAND, queries[0], dict.fromkeys(c for q in queries for c in q.carry))
 
@@ -207,7 +209,7 @@ def final_name(query: str) -> str:
 
 def derived_tables(plan: Plan) -> list[str]:
     """Return the names of the tables that are derived from the changes, and can be derived again."""
-    return [n for q in plan.queries if q.item.lasting for n in (q.name, now_name(q.name))]
+    return [n for q in plan.every_query if q.item.lasting for n in (q.name, now_name(q.name))]
 
 
 def result_tables(plan: Plan) -> list[str]:
@@ -234,16 +236,16 @@ def batch_tables(plan: Plan) -> list[TableSpec]:
     """Return the tables that batches are written to, and those derived from them: one generation of the job."""
     made: list[TableSpec] = []
     history: Life = "history" if plan.trigger_micros is None or plan.trigger_micros >= _DENSE else "dense"
-    for q in plan.queries:
+    for q in plan.every_query:
         what = f"Every change of the result of {q.name}, in order." if q.item.lasting else f"The items reported by {q.name}, in order."
         needed = _required(plan, changes_layout(q.item.lasting), q)
         made.append(TableSpec(changes_name(q.name), changes_schema(plan, q), what, life=history, published=True, required=needed))
         if q.item.lasting:
             made += _result_tables(plan, q)
     made += [*_trajectories(plan, history), *_finals(plan, history)]
-    for o in plan.operators:
+    for o in (o for one in plan.plans for o in one.operators):
         if o.skyband:
-            upto = f"any k up to {o.k} and " if any(q.name in o.queries and q.k is not None for q in plan.queries) else ""
+            upto = f"any k up to {o.k} and " if any(q.name in o.queries and q.k is not None for q in plan.every_query) else ""
             comment = f"Everything that can be in a result of {', '.join(o.queries)} for {upto}any window the state holds."
             made.append(TableSpec(skyband_name(o.name), skyband_schema(plan, o), comment, ("bucket",), "book"))
     made += [
@@ -279,7 +281,7 @@ def _result_tables(plan: Plan, q: QueryNode) -> list[TableSpec]:
 def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
     """Tables of the queries whose items have values that move, with the line of SQL that gives a value at any instant."""
     made = []
-    for q in plan.queries:
+    for q in plan.every_query:
         if q.item.time_varying is not None:
             value, slope = q.item.time_varying.value, q.item.time_varying.slope
             at = value if slope is None else f"{value} + {slope} * extract(epoch from (T - valid_from))"
@@ -298,7 +300,7 @@ def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
 def _finals(plan: Plan, life: Life) -> list[TableSpec]:
     """Tables of the queries with tumbling windows."""
     made = []
-    for q in plan.queries:
+    for q in plan.every_query:
         if q.item.closes:
             said, needed = f"The result of {q.name} at the end of each window, written as it closes.", _required(plan, FINALS, q)
             made.append(TableSpec(final_name(q.name), final_schema(plan, q), said, life=life, published=True, required=needed))

@@ -94,13 +94,13 @@ def watch_tables(outcome: Outcome, plan: Plan, layout: Layout) -> None:
     from skyband.framework.tables.delta.delta_read import versions
     from skyband.framework.tables.schemas import batch_tables
 
-    outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in batch_tables(plan)]))
+    outcome.watch(plan.job, [q.name for q in plan.every_query], lambda: versions(layout.root, [t.name for t in batch_tables(plan)]))
 
 
 def summary(plan: Plan) -> str:
     """Return one line that says what is about to run."""
     where = f" in {plan.source.path}" if plan.source.path is not None else ""
-    many = f"{len(plan.queries)} quer{'y' if len(plan.queries) == 1 else 'ies'}"
+    many = f"{len(plan.every_query)} quer{'y' if len(plan.every_query) == 1 else 'ies'}"
     return f"job {plan.job}: {many} over {plan.source.shown}{where}, into {plan.sink}"
 
 

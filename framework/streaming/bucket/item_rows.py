@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -189,7 +189,7 @@ class ItemRows:
 
 def _of_query(block: _Block, mine: npt.NDArray[np.bool_]) -> _Block:
     """Return the rows ``mine`` of changes or of traces, without what belongs to several queries."""
-    arrays = {f.name: column[mine] for f in fields(block) if isinstance(column := getattr(block, f.name), np.ndarray)}
+    arrays: dict[str, Any] = {f.name: column[mine] for f in fields(block) if isinstance(column := getattr(block, f.name), np.ndarray)}
     return replace(block, **arrays, values={name: column[mine] for name, column in block.values.items()})
 
 

@@ -37,7 +37,7 @@ class KafkaSink:
         self.spark, self.layout, self.sink = spark, layout, sink
         self.kafka = kafka
         self.generation = job.generation
-        nodes = {q.name: q for q in plan.queries}
+        nodes = {q.name: q for q in plan.every_query}
         self.queries = {name: (topic, stream_columns(plan, nodes[name])) for name, topic in kafka.topics}
         """Query -> (topic, the key columns of its streams of changes)."""
         self.sent = Sent(layout, job)

@@ -44,7 +44,7 @@ def derive(sink: Sink, upto: int, spread: Spread = in_process) -> None:
     If there are many rows of many keys, ``spread`` derives them in parts (``parts.cut``). The tables get the same rows.
     """
     failpoint("derive.before")
-    for i, query in enumerate(q for q in sink.plan.queries if q.item.lasting):
+    for i, query in enumerate(q for q in sink.plan.every_query if q.item.lasting):
         if i:
             failpoint("derive.between")
         _derive_intervals(sink, query, upto, spread)

@@ -109,6 +109,7 @@ def columns(plan: Plan, query: QueryNode) -> list[str]:
 
 def _limits(plan: Plan, query: QueryNode) -> dict[str, Limits]:
     """Return the limits of results by query of a table of queries ("" for a single query)."""
+    plan = plan.of(query.name)
     kind = query_type(query.type)
     if query.members:
         return {a.name: kind.limits(plan, query, a) for a in query.asked}

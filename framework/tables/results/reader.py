@@ -68,10 +68,10 @@ class Reader:
 
     def query(self, name: str) -> QueryNode:
         """Return the query called ``name``. SkybandError SKY-E201 if there is none."""
-        for q in self.plan.queries:
+        for q in self.plan.every_query:
             if q.name == name:
                 return q
-        names = [q.name for q in self.plan.queries]
+        names = [q.name for q in self.plan.every_query]
         raise SkybandError("SKY-E201", f"the job has no query {name!r}", hint=did_you_mean(name, names) or f"its queries: {one_of(names)}")
 
     def read(self, table: str, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
@@ -135,7 +135,7 @@ class Reader:
         if not query.item.lasting:
             said = f"query {name!r} reports every arrival once: it keeps no result for another k or window"
             raise SkybandError("SKY-E201", said, hint="omit --k and --window; --at T --limit N shows the newest N reported by T")
-        operator = self.plan.operators[query.operator]
+        operator = self.plan.of(name).operators[query.operator]
         own_k = query_type(query.type).own_k
         if k is None:
             k = query.k if own_k is None else operator.k
@@ -186,7 +186,7 @@ class Reader:
             whose = "" if least is None else f" to {least:,}, the " + ("least" if len(logical) > 1 else "k") + " it asks for"
             raise SkybandError("SKY-E201", f"k must be from 1{whose}")
         found = self.as_of(query.name, None, key)
-        if k is None or (k == query.k and query_type(query.type).limits(self.plan, query, None).most is None):
+        if k is None or (k == query.k and query_type(query.type).limits(self.plan.of(query.name), query, None).most is None):
             return found
         best = found.rows.filter(pc.less_equal(found.rows["rank"], k))
         return Answer(best, found.as_of, portable.best(self.plan, query, k, key), found.note)

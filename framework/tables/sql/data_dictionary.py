@@ -24,7 +24,7 @@ def dictionary(plan: Plan, described: Mapping[str, pa.Schema]) -> str:
         f"# Data dictionary of job {plan.job}", "",
         "Instants are event times in UTC, to the microsecond, unless a column says wall-clock time. Columns that come from the source are "
         "in the source's own units. Null means what the column says; where it says nothing, it does not occur or the source had none.", "",
-        "| query | asks for |", "|---|---|", *(f"| {_cell(q.name)} | {_cell(_description(q))} |" for q in plan.queries),
+        "| query | asks for |", "|---|---|", *(f"| {_cell(q.name)} | {_cell(_description(q))} |" for q in plan.every_query),
     ]  # fmt: skip
     meanings: dict[str, dict[str, str]] = {}
     for table in tables(plan):

@@ -54,7 +54,7 @@ def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: 
         chosen = f" where {' and '.join(_chosen(key))}" if key else ""
         return f'select * from "{now_name(query.name)}"{chosen} order by {order}'
     named = (*streams, *identity_columns(plan, query))
-    items = [*streams, *(c.name for c in query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by))]
+    items = [*streams, *(c.name for c in query.item.columns(plan.of(query.name).intake.id, query.carry, plan.intake.partition_by))]
     trajectory, t = trajectory_name(query.name), instant(at)
     joined = [f"p.{c} = r.{c}" for c in dict.fromkeys(named)]
     last = " and ".join([*(f"l.{c} = r.{c}" for c in dict.fromkeys(named)), f"l.valid_from <= {t}"])

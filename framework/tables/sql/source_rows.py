@@ -59,8 +59,8 @@ def found_by(plan: Plan) -> list[str]:
 
 
 def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
-    """Yield the view ``<query>_rows``; none for objects that many rows report on, and none if ``why_not``."""
-    if not query.item.rows or why_not(plan) is not None:
+    """Yield the view ``<query>_rows``; none for objects that many rows report on, queries over results, and if ``why_not``."""
+    if not query.item.rows or query not in plan.queries or why_not(plan) is not None:
         return
     table = query.name if query.item.lasting else changes_name(query.name)
     schema = results_schema(plan, query) if query.item.lasting else changes_schema(plan, query)

@@ -123,7 +123,7 @@ class Statements:
         missing = re.search(r"Table with name (\S+) does not exist", message)
         named = {*self._tables.values(), *(v.name for v in self._views.values())}
         hint = (did_you_mean(missing[1], named) or "skyband views SPEC --dictionary lists the tables and views") if missing else None
-        if missing and self._unjoined and missing[1].lower() in {f"{q.name}_rows".lower() for q in self._plan.queries if q.item.rows}:
+        if missing and self._unjoined and missing[1].lower() in {f"{q.name}_rows".lower() for q in self._plan.every_query if q.item.rows}:
             hint = self._unjoined
         hint = hint or "skyband views SPEC --dictionary says what columns the tables and views have; the language is DuckDB's SQL"
         return SkybandError("SKY-E404", f"the statement cannot be answered: {message}", hint=hint)

@@ -44,7 +44,7 @@ def said_left_out(name: str) -> str:
 
 
 def _all(plan: Plan) -> Iterable[View]:
-    return (v for q in plan.queries for v in _of_query(plan, q))
+    return (v for q in plan.every_query for v in _of_query(plan, q))
 
 
 def _of_query(plan: Plan, query: QueryNode) -> Iterable[View]:

@@ -235,7 +235,7 @@ def _with_renewals(log: _Log, renewed: int, until: int) -> _Log:
     none = np.full(len(of), NULL)
     at, kind = begin[of] + nth * renewed, np.full(len(of), _RENEWED)
     made = _Log(log.key[of], log.items[of], at, kind, (nth << _RANK_BITS) + rank[opened[of]], none, log.value[of], log.row[opened[of]])
-    return _sorted(_Log(*(np.concatenate([a, b]) for a, b in zip(log, made, strict=True))))
+    return _sorted(_Log._make(np.concatenate([a, b]) for a, b in zip(log, made, strict=True)))
 
 
 def _order(log: _Log) -> I64:
@@ -248,7 +248,7 @@ def _order(log: _Log) -> I64:
 def _sorted(log: _Log) -> _Log:
     by_item = [log.items[:, i] for i in reversed(range(log.items.shape[1]))]
     order = np.lexsort((log.ordinal, _PHASE[log.kind], np.where(log.kind == _HELD, -NEVER, log.at), *by_item, log.key))
-    return _Log(*(column[order] for column in log))
+    return _Log._make(column[order] for column in log)
 
 
 def _follows(log: _Log) -> Bool:

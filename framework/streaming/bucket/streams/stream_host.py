@@ -119,7 +119,7 @@ class StreamHost:
             value = c.score if self.config.varies else np.zeros(len(c))
             changes, sign = ItemEvents(self.keys.number(c.key), c.at, c.items, value), c.sign.astype(np.int64)
             order = np.argsort(changes.key, kind="stable")
-            changes, sign = ItemEvents(*(column[order] for column in changes)), sign[order]
+            changes, sign = ItemEvents._make(column[order] for column in changes), sign[order]
             tables.append(self.config.entry_rows(taken.rows.take(pa.array(order))))
             if self.config.varies and t is not None and taken.points is not None:
                 (values,) = t.values.values()
