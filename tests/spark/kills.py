@@ -29,13 +29,14 @@ from skyband.framework.sources.files.format import files_taken
 from tests.spark.cuts import verified
 from tests.spark.equality import differences
 from tests.spark.jobs import run, start_apart, write_file
-from tests.spark.kinds import KINDS, Rows, groups
+from tests.spark.kinds import KINDS, OVER_RESULTS, Rows, groups
 from tests.spark.processes import VICTIMS, Process, Run, alive, kill
 from tests.spark.records import Start, faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_EVERY = KINDS | OVER_RESULTS
 FILES = 4
 """Files that arrive for each run: each is a batch."""
 ROWS = 10
@@ -107,8 +108,8 @@ class Job:
 
     def __init__(self, directory: Path, kind: str, seed: int, kills: int) -> None:
         self.directory = directory
-        self.spec = KINDS[kind].write(directory, max_files=1)
-        self.groups = groups(KINDS[kind].rows(seed, FILES * ROWS * (kills + 1)), kills + 1, seed)
+        self.spec = _EVERY[kind].write(directory, max_files=1)
+        self.groups = groups(_EVERY[kind].rows(seed, FILES * ROWS * (kills + 1)), kills + 1, seed)
         self.arrived = 0
 
     def arrive(self) -> None:
@@ -242,7 +243,7 @@ def _compare(spark: SparkSession, directory: Path, job: Job, figures: Chain, sta
         return
     figures.faults += faults(job.directory, starts)
     alone = directory / "alone"
-    spec = KINDS[figures.kind].write(alone, max_files=1000)
+    spec = _EVERY[figures.kind].write(alone, max_files=1000)
     for number, rows in enumerate(job.groups):
         write_group(alone, rows, number)
     run(spark, spec)
@@ -257,7 +258,7 @@ def _compare(spark: SparkSession, directory: Path, job: Job, figures: Chain, sta
         figures.faults.append(f"verify found a difference: {said.getvalue()}")
 
 
-def chains(spark: SparkSession, directory: Path, count: int, seed: int, each: int, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Chain]:
+def chains(spark: SparkSession, directory: Path, count: int, seed: int, each: int, kinds: Sequence[str] = tuple(_EVERY)) -> Iterator[Chain]:
     """Chains of ``each`` kills, kind by kind, until there are ``count`` kills. A chain without a fault leaves no files."""
     pace, done = Pace(), 0
     for number in itertools.count():
@@ -310,7 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=20, help="kills (default 20)")
     parser.add_argument("--seed", type=int, default=7, help="of the first chain; the next has the next one")
     parser.add_argument("--each", type=int, default=5, help="kills a chain (default 5)")
-    parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=list(KINDS))
+    parser.add_argument("--kinds", nargs="+", choices=sorted(_EVERY), default=list(_EVERY))
     parser.add_argument("--out", type=Path, help="a file for the figures, as JSON")
     parser.add_argument("--directory", type=Path, help="where jobs go (default: a temporary directory); those with a fault stay there")
     args = parser.parse_args(argv)

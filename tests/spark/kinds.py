@@ -109,6 +109,29 @@ SWITCHED = """\
   fresh: {type: topk_loyalty, object: [grp, side], criteria: x > 5, stale_after: 30 minutes, k: 2, window: {time: 1 hour}, trace: all}
   steady: {type: threshold_loyalty, object: who, updates: busy, at_least: 40 minutes, where: y < 3}
 """
+RESULTS = """\
+  best: {type: topk, scoring: high, k: 4, carry: [x, who]}
+  slow: {type: topk, scoring: high, k: 2, every: 30 minutes, carry: [x]}
+  busy: {type: topk_groups, group: who, score: sum(x), k: 3}
+  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}
+  loyal: {type: topk_loyalty, object: who, criteria: x > 5, k: 2}
+  worst: {type: topk, from: best, scoring: worst, k: 2, carry: [best_cause]}
+  peaks: {type: skyline, from: best, dimensions: {best_score: max, best_seq: min}}
+  recent: {type: threshold, from: slow, scoring: recent, at_least: 3, window: {count: 5}}
+  close: {type: topk_pairs, from: busy, scoring: close, k: 2}
+  steady: {type: topk_loyalty, of: busy, k: 2, window: {time: 1 day}}
+  often: {type: threshold_loyalty, of: best, object: who, at_least: 40 minutes}
+  again: {type: topk_groups, from: steady, group: who, score: count(), k: 1}
+  paired: {type: threshold, from: far5, scoring: paired, at_least: 2}
+  last: {type: topk_loyalty, of: worst, object: id, k: 2}
+  loyalest: {type: topk_groups, from: loyal, group: who, score: count(), k: 1}
+"""
+SCORES_OF_RESULTS = """\
+  worst: {expression: best_score, direction: min}
+  recent: {expression: slow_score}
+  close: {expression: abs(a.busy_score - b.busy_score), direction: min}
+  paired: {expression: far5_score}
+"""
 WHO = """\
 transform:
   - derive: {who: "if(y = 3 and x < 1, null, concat(side, cast(y as string)))", busy: "if(x = 11, null, x > 5)"}
@@ -152,6 +175,11 @@ KINDS = {
     "shards": Kind(TOPK_PAIRS + SETS + RANKED, more={"shards": 2}, sections=TOKENS),
     "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}, sections=STATS),
 }
+
+OVER_RESULTS = {
+    "results": Kind(RESULTS, more={"window": "{time: 5 hours}", "partition": True, "buckets": 3}, sections=SCORES_OF_RESULTS + WHO),
+}
+"""Queries over queries, whose job has no states for queries that are added, or buckets that are split."""
 
 
 def types_of(spec: Path) -> set[str]:
