@@ -206,20 +206,20 @@ def _with_window(job: Job, found: _Found, home: Job) -> Stream:
     if found.takes == "members":
         window = WindowSpec.model_construct(time=_UNBOUNDED)
     elif own is None:
-        renewed = _longest_stay(job.queries[found.of], home)
+        renewed = _longest_stay(job, job.queries[found.of], home)
         window = WindowSpec.model_construct(time=renewed)
     elif own.count is not None or own.time is not None:
         window = WindowSpec.model_construct(count=own.count, time=own.time)
     return Stream(found.of, found.takes, found.objects, found.queries, window, renewed)
 
 
-def _longest_stay(query: QueryModel, home: Job) -> int:
+def _longest_stay(job: Job, query: QueryModel, home: Job) -> int:
     """Return microseconds within which every entry has left, if items are rows of a window of time; of other items at least a day."""
     time = home.window.time
     if time is not None and item_of(query).rows:
         # One more: an entry that leaves at the end of its window leaves by itself.
         return time + (query.every or 0) + 1
-    return max(_DAY, time or 0)
+    return max(_DAY, job.window.time or 0)
 
 
 def _stream_job(job: Job, stream: Stream, home: Job, types: Mapping[str, str | None]) -> StreamJob:
