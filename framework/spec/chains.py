@@ -174,7 +174,7 @@ def _with_defaults(job: Job, queries: Mapping[str, QueryModel], query: QueryMode
     shape = item_of(queries[of])
     if takes == "members" and getattr(query, "object", None) is None and len(shape.parts) == 1 and shape.parts[0].columns:
         more["object"] = shape.parts[0].columns
-    if query.window is None and (takes == "members" or not shape.lasting):
+    if query.window is None and (_adds_up(query) or not shape.lasting):
         more["window"] = QueryWindow.model_construct(count=job.window.count, time=job.window.time)
     return query.model_copy(update=more) if more else query
 
@@ -184,7 +184,13 @@ class _Found(NamedTuple):
     takes: Takes
     objects: tuple[str, ...]
     window: QueryWindow | None
+    adds_up: bool
     queries: tuple[str, ...] = ()
+
+
+def _adds_up(query: QueryModel) -> bool:
+    """Return True if the query's window is a span of time that it adds up, however old the rows are."""
+    return query_type(query.type).family == "loyalty"
 
 
 def _streams(job: Job) -> Iterable[_Found]:
@@ -195,7 +201,8 @@ def _streams(job: Job) -> Iterable[_Found]:
         objects = tuple(getattr(query, "objects", ())) if takes == "members" else ()
         if takes == "members" and not objects:
             continue  # a mistake of the spec
-        found.setdefault(_Found(of, takes, objects, query.window if takes == "entries" else None), []).append(name)
+        window = query.window if takes == "entries" and not _adds_up(query) else None
+        found.setdefault(_Found(of, takes, objects, window, _adds_up(query)), []).append(name)
     for stream, names in found.items():
         yield stream._replace(queries=tuple(names))
 
@@ -206,7 +213,8 @@ def _with_window(job: Job, found: _Found, home: Job) -> Stream:
     if found.takes == "members":
         window = WindowSpec.model_construct(time=_UNBOUNDED)
     elif own is None:
-        renewed = _longest_stay(job, job.queries[found.of], home)
+        spans = [w.time or 0 for name in found.queries if found.adds_up and (w := job.queries[name].window) is not None]
+        renewed = max(_longest_stay(job, job.queries[found.of], home), *spans, 0)
         window = WindowSpec.model_construct(time=renewed)
     elif own.count is not None or own.time is not None:
         window = WindowSpec.model_construct(count=own.count, time=own.time)

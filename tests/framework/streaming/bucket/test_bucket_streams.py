@@ -40,7 +40,7 @@ scoring:
   gap: {{expression: far_score}}
 queries:
   best: {{type: topk, scoring: x, k: 3, carry: [user, x]}}
-  rare: {{type: topk, scoring: x, k: 2, every: 4 minutes}}
+  rare: {{type: topk, scoring: x, k: 2, every: 4 minutes, carry: [user]}}
   busy: {{type: topk_groups, group: user, score: sum(x), k: 2}}
   far: {{type: topk_pairs, scoring: far, k: 2}}
   calm: {{type: topk_loyalty, object: user, criteria: x > 1, k: 1}}
@@ -52,6 +52,7 @@ queries:
   high: {{type: threshold, from: busy, scoring: value, above: 1}}
   pairs: {{type: topk_pairs, from: busy, scoring: close, k: 1}}
   wide: {{type: threshold, from: far, scoring: gap, at_least: 1}}
+  held: {{type: topk_loyalty, from: rare, object: user, criteria: rare_score > 0, k: 2, window: {{time: 12 minutes}}}}
   steady: {{type: topk_loyalty, of: busy, k: 1, window: {{time: 30 minutes}}}}
   often: {{type: threshold_loyalty, of: best, object: user, at_least: 2 minutes, window: {{time: 20 minutes}}}}
   third: {{type: topk, from: worst, scoring: worst, k: 1}}
