@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from skyband.framework.base.errors import SkybandError
@@ -60,6 +61,20 @@ def text(name: str, value: Any) -> str:
     except UnicodeEncodeError:
         raise SkybandError("SKY-E201", f"{name} holds half a character (a surrogate): {_shown(value)}") from None
     return value
+
+
+def parse_instant(at: datetime | str, name: str = "at") -> datetime:
+    """Return an instant, or parse an ISO 8601 text, in UTC unless it has an offset. Raises SkybandError SKY-E201 for anything else."""
+    try:
+        # A pandas NaT is a datetime that equals nothing.
+        found = datetime.fromisoformat(at) if isinstance(at, str) else at if isinstance(at, datetime) and at == at else None
+        if found is not None:
+            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    said = repr(at) if isinstance(at, str) else f"a {type(at).__name__}"
+    hint = "write it as 2013-07-01T12:00 (UTC)" if isinstance(at, str) else "a datetime, or text such as 2013-07-01T12:00 (UTC)"
+    raise SkybandError("SKY-E201", f"{name} takes an instant, not {said}", hint=hint)
 
 
 def texts(name: str, value: Any) -> dict[str, str]:

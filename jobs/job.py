@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from skyband.framework.base.errors import SkybandError, SpecErrors, did_you_mean, one_of, redacted
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.job.edits import Edit
     from skyband.framework.streaming.job.status import Status
     from skyband.framework.tables.results.reader import Answer
+    from skyband.framework.tables.results.stays import Durable
     from skyband.framework.verify.verification import Verified
 
 
@@ -173,6 +174,43 @@ class Job:
         from skyband.jobs.reading.query import read_result
 
         return read_result(self._plan, name, at, k, window, key, limit)
+
+    def durable(
+        self,
+        name: str,
+        share: str,
+        start: datetime | timedelta | str | None = None,
+        end: datetime | str | None = None,
+        by: Sequence[str] = (),
+        key: Mapping[str, str] | None = None,
+    ) -> Durable:
+        """Return the items that were in a query's result for at least ``share`` (``"80%"``) of the time from ``start`` to ``end``.
+
+        ``start`` may be a duration before ``end``; default: from the first result up to the end of what is complete. ``by``: columns to
+        compare items by, whose overlapping stays count once. The answer has its ``rows`` (longest first), ``start``, ``end``, the last
+        complete instant (``as_of``), a ``note``, and the ``sql`` that gives the rows in DuckDB. Without Spark. Raises SkybandError as
+        ``ask``. O(n log n) in the stays that overlap the interval.
+        """
+        from skyband.jobs.reading.stays import read_durable
+
+        return read_durable(self._plan, name, share, start, end, by, key)
+
+    def records(
+        self,
+        name: str,
+        after: timedelta | str | None = None,
+        start: datetime | timedelta | str | None = None,
+        end: datetime | str | None = None,
+        key: Mapping[str, str] | None = None,
+    ) -> Durable:
+        """Return the rows that were in a query's result when they arrived or, with ``after`` (``"30 minutes"``), when they were that old.
+
+        ``start`` and ``end`` bound the event times of the rows, as in ``durable``. The answer is that of ``durable``, newest first; its
+        ``note`` says which rows are too young to be decided. Raises SkybandError SKY-E201 for items that are not single rows.
+        """
+        from skyband.jobs.reading.stays import read_records
+
+        return read_records(self._plan, name, after, start, end, key)
 
     def sql(self, statement: str, limit: int | None = None) -> pa.Table:
         """Return the rows of one DuckDB query over the job's tables and views only. Raises SkybandError SKY-E404, E201, E400."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -79,6 +80,15 @@ def parse_window(text: str) -> Window:
     if (count is not None and count < 1) or (micros is not None and micros < 1):
         raise ValueError("a window must be larger than nothing")
     return Window(count, micros)
+
+
+def parse_share(text: str) -> Fraction:
+    """Return a share such as ``80%``, exactly. Raises ValueError, with a message for the user, unless 0 < share <= 1."""
+    found = _PERCENT.fullmatch(text)
+    share = Fraction(found.group(1)) / 100 if found else Fraction(0)
+    if not 0 < share <= 1:
+        raise ValueError(f"{text!r} is not a share above 0% and up to 100%: write it as 80%")
+    return share
 
 
 def format_duration(micros: int) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, redacted, redacted_for_terminal
 from skyband.jobs.answer import Answer
-from skyband.jobs.arguments import text, texts, whole, whole_number
+from skyband.jobs.arguments import parse_instant, text, texts, whole, whole_number
 from skyband.jobs.parser import help_page
+from skyband.jobs.reading import stays
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "query",
         help="read a query's result",
         **help_page(
-            "Read a query's result at any instant (--at), or for any smaller k and window as of the last batch, without Spark.",
+            "Read a query's result at any instant (--at), or for any smaller k and window as of the last batch, without Spark. "
+            "--durable and --records read which items were in it for a share of an interval, or when they arrived.",
             "skyband query flights.yaml parted",
             "skyband query flights.yaml parted --at 2013-07-01T12:00 --limit 3",
             'skyband query flights.yaml parted --k 5 --window "2 days" --format json',
@@ -44,6 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("--k", type=whole("--k", 1), metavar="K", help="the best K as of the last batch (not for query types without k)")
     p.add_argument("--window", metavar="W", help="within the last W of time ('1 day') or rows ('500 rows'), as of the last batch")
     p.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help="only this key; repeat for every key column")
+    stays.add_arguments(p)
     p.add_argument("--format", choices=("table", "csv", "json"), default="table")
     said = "print at most N rows: the best of each key first; the newest rows of queries that report once"
     p.add_argument("--limit", type=whole("--limit"), metavar="N", help=said)
@@ -60,25 +63,46 @@ def run(args: argparse.Namespace) -> Answer:
     limit = args.limit
     plan = load_plan(args.spec)
     from skyband.framework.streaming.job.layout import Layout, changed_since
-    from skyband.framework.tables import render
     from skyband.framework.tables.results.reader import Reader, first
     from skyband.framework.tables.sql.dialects import complete
 
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
         print(redacted(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
+    if stays.requested(args):
+        return _shown_durable(args, plan, key)
     answer = read_result(plan, args.query, args.at, args.k, args.window, key, limit)
     query = Reader(plan).query(args.query)
     rows = first(plan, query, answer.rows, limit)
-    if answer.note:
-        print(redacted(answer.note), file=sys.stderr)
     data = {"query": args.query, "as_of": answer.as_of, "of": answer.rows.num_rows, "rows": []}
+    statement = complete(plan, query, answer.sql, answer.rows.column_names, args.sql, args.limit) if args.sql else None
+    return _shown(args, data, _heading(args.query, answer, rows), answer.note, rows, statement)
+
+
+def _shown_durable(args: argparse.Namespace, plan: Plan, key: Mapping[str, str]) -> Answer:
+    """Return durable items or records, with their SQL if it is asked."""
+    from skyband.framework.tables.sql.dialects import limited
+
+    found = stays.answer(plan, args, key)
+    rows = found.rows.slice(0, args.limit)
+    data = {"query": args.query, "as_of": found.as_of, "from": found.start, "to": found.end, "of": found.rows.num_rows, "rows": []}
+    statement = limited(plan, found.sql, args.sql, args.limit) if args.sql else None
+    return _shown(args, data, stays.heading(args, found, rows), found.note, rows, statement)
+
+
+def _shown(args: argparse.Namespace, data: dict[str, Any], heading: str, note: str | None, rows: pa.Table, statement: str | None) -> Answer:
+    """Return the rows in the format asked, with the SQL ``statement``; the note goes to stderr."""
+    from skyband.framework.tables import render
+
+    if note:
+        print(redacted(note), file=sys.stderr)
     text = ""
     if args.format == "json":
         data["rows"] = rows.to_pylist()
+    elif args.format == "csv":
+        text = render.csv_text(rows)
     else:
-        text = _table(args.query, answer, rows) if args.format == "table" else render.csv_text(rows)
-    if args.sql:
-        statement = complete(plan, query, answer.sql, answer.rows.column_names, args.sql, args.limit)
+        text = f"{heading}\n\n{render.text_table(rows)}" if rows.num_rows else heading
+    if statement is not None:
         if (redacted(statement) if args.format == "json" else redacted_for_terminal(statement)) != statement:
             print("in the SQL ${NAME} stands for the value of that environment variable", file=sys.stderr)
         data["sql"] = redacted(statement)
@@ -89,13 +113,12 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer(data, text, rows=True)
 
 
-def _table(name: str, answer: Found, rows: pa.Table) -> str:
+def _heading(name: str, answer: Found, rows: pa.Table) -> str:
     from skyband.framework.tables import render
 
     when = f", as of {render.instant_text(answer.as_of)} UTC" if answer.as_of is not None else ""
     cut = f"{rows.num_rows:,} of " if rows.num_rows < answer.rows.num_rows else ""
-    head = f"{name}: {cut}{counted(answer.rows.num_rows, 'row')}{when}"
-    return f"{head}\n\n{render.text_table(rows)}" if rows.num_rows else head
+    return f"{name}: {cut}{counted(answer.rows.num_rows, 'row')}{when}"
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -135,20 +158,6 @@ def read_result(
     reader = Reader(plan)
     with tables_of(plan):
         return reader.snapshot(query, k, within, key) if other else reader.as_of(query, instant, key, limit)
-
-
-def parse_instant(at: datetime | str) -> datetime:
-    """Return an instant, or parse an ISO 8601 text, in UTC unless it has an offset. Raises SkybandError SKY-E201 for anything else."""
-    try:
-        # A pandas NaT is a datetime that equals nothing.
-        found = datetime.fromisoformat(at) if isinstance(at, str) else at if isinstance(at, datetime) and at == at else None
-        if found is not None:
-            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    said = repr(at) if isinstance(at, str) else f"a {type(at).__name__}"
-    hint = "write it as 2013-07-01T12:00 (UTC)" if isinstance(at, str) else "a datetime, or text such as 2013-07-01T12:00 (UTC)"
-    raise SkybandError("SKY-E201", f"at takes an instant, not {said}", hint=hint)
 
 
 def parse_window(said: str) -> Window:

@@ -15,6 +15,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.results.reader import Reader
+from skyband.jobs.arguments import parse_instant
 from skyband.jobs.cli import main
 from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
@@ -81,8 +82,8 @@ def test_bad_arguments_are_named(plan: Plan, capsys: pytest.CaptureFixture[str],
 
 
 def test_instants_and_windows_are_read() -> None:
-    assert command.parse_instant("2013-07-01T12:00") == datetime(2013, 7, 1, 12, tzinfo=UTC)
-    assert command.parse_instant("2013-07-01T12:00+02:00") == datetime(2013, 7, 1, 10, tzinfo=UTC)
+    assert parse_instant("2013-07-01T12:00") == datetime(2013, 7, 1, 12, tzinfo=UTC)
+    assert parse_instant("2013-07-01T12:00+02:00") == datetime(2013, 7, 1, 10, tzinfo=UTC)
     assert command.parse_window("1 day") == Window(None, 86_400_000_000)
     assert command.parse_window("500 rows, 2 hours") == Window(500, 7_200_000_000)
     with pytest.raises(SkybandError):

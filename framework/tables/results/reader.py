@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -29,6 +29,7 @@ from skyband.framework.tables.results.derive import intervals, key_as_of, ranked
 from skyband.framework.tables.results.trajectories import latest_known, values_at
 from skyband.framework.tables.schemas import (
     changes_name,
+    changes_schema,
     identity_columns,
     results_schema,
     skyband_name,
@@ -93,24 +94,12 @@ class Reader:
         SkybandError SKY-E402 if results are not complete up to ``at``.
         """
         query = self.query(name)
-        chosen, member = self._chosen(query, key)
-        complete = self.complete(chosen)
+        chosen, member = self.chosen(query, key)
+        complete = self.complete_until(at, chosen, key)
         note = None
-        if complete is None:
-            raise SkybandError(
-                "SKY-E402",
-                "nothing has been processed yet" if not key else "no rows of this key have been processed",
-                hint="run the job first",
-            )
-        if at is not None and at > complete:
-            raise SkybandError(
-                "SKY-E402",
-                f"results are complete only up to {_iso(complete)}; {_iso(at)} is later",
-                hint="use an earlier instant, or run the job on newer data",
-            )
         if not query.item.lasting:
-            return self._newest_reports(query, at, complete, _both(chosen, member), key, NEWEST if newest is None else newest)
-        rows = self._intervals(query, _both(chosen, member))
+            return self._newest_reports(query, at, complete, both(chosen, member), key, NEWEST if newest is None else newest)
+        rows = self.intervals_of(query, both(chosen, member))
         if at is not None:
             first = pc.min(rows["valid_from"]).as_py()
             if first is None or at < first:
@@ -150,15 +139,11 @@ class Reader:
                 "SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later"
             )
         effective = narrowed(window, operator)
-        chosen, _ = self._chosen(query, key)
+        chosen, _ = self.chosen(query, key)
         heads = self.read("heads", where=chosen)
         rows = self.read(skyband_name(operator.name), where=chosen)
         if not heads.num_rows:
-            raise SkybandError(
-                "SKY-E402",
-                "nothing has been processed yet" if not key else "no rows of this key have been processed",
-                hint="run the job first",
-            )
+            raise _nothing(key)
         as_of = key_as_of(rows, heads, self.plan, self._frontier_of_states)
         last_seq = self._last_seq(rows, heads)
         alive = _alive(rows, query, effective, as_of, last_seq)
@@ -199,6 +184,19 @@ class Reader:
             return _EPOCH + timedelta(microseconds=self.frontier - 1) if self._behind and self.frontier is not None else None
         return _EPOCH + timedelta(microseconds=int(key_as_of(heads, heads, self.plan, self.frontier).min()))
 
+    def complete_until(self, at: datetime | None, chosen: pc.Expression | None, key: Mapping[str, str] | None) -> datetime:
+        """Return the instant up to which all chosen keys are complete. SkybandError SKY-E402 if there is none, or it is before ``at``."""
+        complete = self.complete(chosen)
+        if complete is None:
+            raise _nothing(key)
+        if at is not None and at > complete:
+            raise SkybandError(
+                "SKY-E402",
+                f"results are complete only up to {_iso(complete)}; {_iso(at)} is later",
+                hint="use an earlier instant, or run the job on newer data",
+            )
+        return complete
+
     @cached_property
     def frontier(self) -> int | None:
         """The watermark of the last complete batch, in microseconds."""
@@ -221,15 +219,30 @@ class Reader:
         """The batches by which ``heads`` and skybands are behind the last complete one."""
         return batches_behind(self.root)
 
-    def _intervals(self, query: QueryNode, chosen: pc.Expression | None) -> pa.Table:
-        """Return the intervals up to the last complete batch: those of the table, updated by later changes."""
+    def intervals_of(
+        self,
+        query: QueryNode,
+        chosen: pc.Expression | None,
+        columns: Sequence[str] | None = None,
+        closed: pc.Expression | None = None,
+    ) -> pa.Table:
+        """Return the intervals up to the last complete batch: those of the table, updated by later changes.
+
+        ``columns``: those needed, with all that identify an item, its ``*_step`` and ``valid_*`` columns and ``is_current``. ``closed``:
+        read only these of the intervals that have ended; those of later changes are all returned. O(rows read).
+        """
         schema = results_schema(self.plan, query)
+        if columns is not None:
+            schema = pa.schema([f for f in schema if f.name in columns])
         derived, complete = self._versions(query)
-        rows = to_schema(self.read(query.name, where=chosen), schema)
+        rows = to_schema(
+            self.read(query.name, schema.names, both(None if closed is None else pc.field("is_current") | closed, chosen)), schema
+        )
         if derived >= complete:
             return rows
         later = (pc.field("batch_id") > derived) & (pc.field("batch_id") <= complete)
-        changes = self.read(changes_name(query.name), where=later if chosen is None else later & chosen)
+        needed = [n for n in changes_schema(self.plan, query).names if n in schema.names or n in ("changed_at", "step", "change")]
+        changes = self.read(changes_name(query.name), needed, both(later, chosen))
         if not changes.num_rows:
             return rows
         opened = intervals(rows.filter(rows["is_current"]), changes, stream_columns(self.plan, query), identity_columns(self.plan, query))
@@ -261,12 +274,12 @@ class Reader:
         streams = stream_columns(self.plan, query)
         done = pc.field("batch_id") <= (-1 if last is None else last)
         by_then = done if at is None else done & (pc.field("changed_at") <= pa.scalar(at, STAMP))
-        reported = _both(by_then, chosen)
+        reported = both(by_then, chosen)
         # The table has all reports since the first run: all columns are read only of rows that may be shown.
         at_of = self.read(changes_name(query.name), ["changed_at"], reported)["changed_at"].cast(pa.int64()).to_numpy()
         if 0 < newest < len(at_of):
             oldest = pa.scalar(int(np.partition(at_of, len(at_of) - newest)[len(at_of) - newest]), STAMP)
-            reported = _both(reported, pc.field("changed_at") >= oldest)
+            reported = both(reported, pc.field("changed_at") >= oldest)
         rows = self.read(changes_name(query.name), where=reported)
         order = [("changed_at", "descending"), *((c, "ascending") for c in streams), ("step", "descending"), ("pos", "ascending")]
         found = rows.sort_by(order).slice(0, newest)
@@ -285,7 +298,7 @@ class Reader:
         found = [delta_read.transaction(delta_read.open_table(self.root, t), app) for t, app in ids]
         return tuple(-1 if v is None else int(v) for v in found)  # type: ignore[return-value]
 
-    def _chosen(self, query: QueryNode, key: Mapping[str, str] | None) -> tuple[pc.Expression | None, pc.Expression | None]:
+    def chosen(self, query: QueryNode, key: Mapping[str, str] | None) -> tuple[pc.Expression | None, pc.Expression | None]:
         """Return filters for ``column=value`` pairs: of key columns, and of the query in a table of queries (``query=name``)."""
         own = dict(key or {})
         member = own.pop(QUERY_COLUMN, None) if query.members else None
@@ -332,7 +345,13 @@ def first(plan: Plan, query: QueryNode, rows: pa.Table, limit: int | None) -> pa
     return rows.sort_by([(c, "ascending") for c in ("rank", *streams)]).slice(0, limit)
 
 
-def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:
+def _nothing(key: Mapping[str, str] | None) -> SkybandError:
+    said = "nothing has been processed yet" if not key else "no rows of this key have been processed"
+    return SkybandError("SKY-E402", said, hint="run the job first")
+
+
+def both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:
+    """Return the condition that both hold; None is no condition."""
     return b if a is None else a if b is None else a & b
 
 

@@ -12,7 +12,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.schemas import stream_columns
-from skyband.framework.tables.sql.portable import SECONDS_BETWEEN, order_by
+from skyband.framework.tables.sql.portable import MICROS_BETWEEN, SECONDS_BETWEEN, order_by
 from skyband.framework.tables.sql.source_rows import SOURCE
 
 _OWN: Final = "duckdb"
@@ -26,10 +26,12 @@ class _Form:
     """The form of a few expressions in a dialect.
 
     ``place``: the reference to the Delta table at a path, None if it is known by name only. ``seconds``: the seconds from one
-    instant to another, with microseconds. ``minus``: an instant minus (seconds, microseconds), None if intervals need no translation.
+    instant to another, with microseconds; ``micros``: its microseconds, a whole number. ``minus``: an instant minus (seconds,
+    microseconds), None if intervals need no translation.
     """
 
     seconds: str
+    micros: str
     place: Callable[[str], str] | None = None
     minus: Callable[[exp.Expr, int, int], exp.Expr] | None = None
 
@@ -53,13 +55,21 @@ def _timestamp_sub(at: exp.Expr, seconds: int, micros: int) -> exp.Expr:
 
 
 _FORMS: Final[Mapping[str, _Form]] = {
-    "duckdb": _Form("date_diff('microsecond', {0}, {1}) / 1e6", lambda path: f"delta_scan({_text(path)})"),
-    "spark": _Form("(unix_micros({1}) - unix_micros({0})) / 1e6", lambda path: "delta.`" + path.replace("`", "``") + "`"),
-    "tsql": _Form("DATEDIFF_BIG(MICROSECOND, {0}, {1}) / 1e6", lambda path: f"OPENROWSET(BULK {_text(path)}, FORMAT = 'DELTA')", _dateadd),
-    "postgres": _Form("extract(epoch from {1} - {0})"),
-    "snowflake": _Form("TIMESTAMPDIFF(MICROSECOND, {0}, {1}) / 1e6", minus=_dateadd),
-    "bigquery": _Form("TIMESTAMP_DIFF({1}, {0}, MICROSECOND) / 1e6", minus=_timestamp_sub),
-}
+    "duckdb": _Form(
+        "date_diff('microsecond', {0}, {1}) / 1e6", "date_diff('microsecond', {0}, {1})", lambda path: f"delta_scan({_text(path)})"
+    ),
+    "spark": _Form(
+        "(unix_micros({1}) - unix_micros({0})) / 1e6", "unix_micros({1}) - unix_micros({0})",
+        lambda path: "delta.`" + path.replace("`", "``") + "`",
+    ),
+    "tsql": _Form(
+        "DATEDIFF_BIG(MICROSECOND, {0}, {1}) / 1e6", "DATEDIFF_BIG(MICROSECOND, {0}, {1})",
+        lambda path: f"OPENROWSET(BULK {_text(path)}, FORMAT = 'DELTA')", _dateadd,
+    ),
+    "postgres": _Form("extract(epoch from {1} - {0})", "cast(extract(epoch from {1} - {0}) * 1000000 as bigint)"),
+    "snowflake": _Form("TIMESTAMPDIFF(MICROSECOND, {0}, {1}) / 1e6", "TIMESTAMPDIFF(MICROSECOND, {0}, {1})", minus=_dateadd),
+    "bigquery": _Form("TIMESTAMP_DIFF({1}, {0}, MICROSECOND) / 1e6", "TIMESTAMP_DIFF({1}, {0}, MICROSECOND)", minus=_timestamp_sub),
+}  # fmt: skip
 DIALECTS: Final = tuple(_FORMS)
 
 
@@ -77,6 +87,12 @@ def complete(plan: Plan, query: QueryNode, sql: str, columns: Sequence[str], dia
             tree.set("order", exp.Order(expressions=by))
         tree = tree.limit(limit)
     return _placed(tree, plan.sink.removeprefix("file://"), dialect)
+
+
+def limited(plan: Plan, sql: str, dialect: str, limit: int | None = None) -> str:
+    """Return ``sql`` in ``dialect``, with the paths of the tables, and at most its first ``limit`` rows. O(length)."""
+    tree: Any = parse_one(sql, read=_OWN)
+    return _placed(tree if limit is None else tree.limit(limit), plan.sink.removeprefix("file://"), dialect)
 
 
 def view(plan: Plan, name: str, sql: str, dialect: str) -> str:
@@ -111,7 +127,7 @@ def _placed(tree: Any, root: str | None, dialect: str, view: str | None = None) 
             table.set("this", exp.to_identifier(_TABLE.format(name)))
     if form.minus is not None:
         tree = tree.transform(lambda node: _without_interval(node, form.minus))
-    tree = tree.transform(lambda node: _seconds_between(node, form.seconds, dialect))
+    tree = tree.transform(lambda node: _between(node, form, dialect))
     for ordered in tree.find_all(exp.Ordered):
         # No ranked column is null, so the order of nulls does not matter.
         ordered.set("nulls_first", _usual(dialect, bool(ordered.args.get("desc"))))
@@ -147,10 +163,11 @@ def _without_interval(node: exp.Expr, minus: Any) -> exp.Expr:
     return node
 
 
-def _seconds_between(node: exp.Expr, form: str, dialect: str) -> exp.Expr:
-    if isinstance(node, exp.Anonymous) and node.name.lower() == SECONDS_BETWEEN:
-        between = [_seconds_between(e, form, dialect).sql(dialect=dialect, identify=True) for e in node.expressions]
-        return exp.paren(parse_one(form.format(*between), read=dialect))
+def _between(node: exp.Expr, form: _Form, dialect: str) -> exp.Expr:
+    forms = {SECONDS_BETWEEN: form.seconds, MICROS_BETWEEN: form.micros}
+    if isinstance(node, exp.Anonymous) and node.name.lower() in forms:
+        between = [_between(e, form, dialect).sql(dialect=dialect, identify=True) for e in node.expressions]
+        return exp.paren(parse_one(forms[node.name.lower()].format(*between), read=dialect))
     return node
 
 

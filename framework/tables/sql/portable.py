@@ -12,6 +12,8 @@ from skyband.operators.base import Window
 
 SECONDS_BETWEEN = "seconds_between"
 """The name, in this SQL, of the function for the seconds between two instants. ``dialects`` translates it."""
+MICROS_BETWEEN = "micros_between"
+"""The same for microseconds, as a whole number."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,7 +44,7 @@ def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) ->
         return _time_varying_as_of(plan, query, at, key)
     condition = "is_current" if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
     order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(query)])
-    return f'select * from "{query.name}" where {" and ".join([condition, *_chosen(key)])} order by {order}'
+    return f'select * from "{query.name}" where {" and ".join([condition, *of_key(key)])} order by {order}'
 
 
 def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
@@ -51,7 +53,7 @@ def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: 
     assert varying is not None
     if at is None:
         order = ", ".join([*map(_name, streams), _quoted("rank")])
-        chosen = f" where {' and '.join(_chosen(key))}" if key else ""
+        chosen = f" where {' and '.join(of_key(key))}" if key else ""
         return f'select * from "{now_name(query.name)}"{chosen} order by {order}'
     named = (*streams, *identity_columns(plan, query))
     items = [*streams, *(c.name for c in query.item.columns(plan.of(query.name).intake.id, query.carry, plan.intake.partition_by))]
@@ -62,7 +64,7 @@ def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: 
     if varying.slope is not None:
         value = f"round(p.{varying.value} + p.{varying.slope} * extract(epoch from ({t} - p.valid_from)), 6)"
         values = f"{value} as {varying.value}, p.{varying.slope}"
-    alive = [f"r.valid_from <= {t}", f"(r.valid_to is null or r.valid_to > {t})", *_chosen(key, "r.")]
+    alive = [f"r.valid_from <= {t}", f"(r.valid_to is null or r.valid_to > {t})", *of_key(key, "r.")]
     return (
         f"select * from (\n"
         f"  select {', '.join(f'r.{c}' for c in items)}, {values}\n"
@@ -76,7 +78,7 @@ def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: 
 def newest_reports(plan: Plan, query: QueryNode, at: datetime | None, newest: int, key: Key = None) -> str:
     """Return the query for the ``newest`` items reported by ``at`` (None: now), in complete batches."""
     by_then = [] if at is None else [f"changed_at <= {instant(at)}"]
-    conditions = ["batch_id <= (select max(batch_id) from runs)", *by_then, *_chosen(key)]
+    conditions = ["batch_id <= (select max(batch_id) from runs)", *by_then, *of_key(key)]
     order = ", ".join(["changed_at desc", *map(_name, stream_columns(plan, query)), "step desc", "pos"])
     return f'select * from "{changes_name(query.name)}" where {" and ".join(conditions)} order by {order} limit {newest}'
 
@@ -84,7 +86,7 @@ def newest_reports(plan: Plan, query: QueryNode, at: datetime | None, newest: in
 def best(plan: Plan, query: QueryNode, k: int, key: Key = None) -> str:
     """Return the query for the first ``k`` of the current result."""
     order = ", ".join([*map(_name, stream_columns(plan, query)), _quoted("rank")])
-    conditions = " and ".join([f'"rank" <= {k}', *_chosen(key)])
+    conditions = " and ".join([f'"rank" <= {k}', *of_key(key)])
     return f'select * from "{now_name(query.name)}" where {conditions} order by {order}'
 
 
@@ -106,7 +108,7 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
         conditions.append(f"({' or '.join([f's.{hidden_by} is null', *expired])})")
     conditions += [f"s.score >= {query.min_score!r}"] if query.min_score is not None else []
     conditions += [f"s.score <= {query.max_score!r}"] if query.max_score is not None else []
-    conditions += _chosen(key, "s.")
+    conditions += of_key(key, "s.")
     joined = " and ".join(f"h.{c} = s.{c}" for c in keys) if keys else "1 = 1"
     partition = f"partition by {', '.join('s.' + c for c in keys)} " if keys else ""
     best = "" if query.k is None else f'where "rank" <= {k} '
@@ -120,7 +122,7 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
     )
 
 
-def _chosen(key: Key, prefix: str = "") -> list[str]:
+def of_key(key: Key, prefix: str = "") -> list[str]:
     """Return conditions for the requested values. Values are quoted: engines cast them to the type of the column."""
     return [f"{prefix}{_quoted(c)} = {_text(value)}" for c, value in (key or {}).items()]
 
