@@ -111,7 +111,8 @@ def records(reader: Reader, name: str, after: int | None, interval: Interval, ke
     if len(query.item.parts) != 1 or not query.item.rows:
         said = f"records are single rows, and the items of {name!r} are not"
         raise SkybandError("SKY-E201", said, hint="--durable takes a share of an interval, for all items")
-    if query.window.micros is not None and age >= query.window.micros:
+    # With `every`, a row that has expired stays until the next boundary.
+    if query.window.micros is not None and age >= query.window.micros and query.every_micros is None:
         said = f"no row is in the result {format_duration(age)} after it arrived: its window is {format_duration(query.window.micros)}"
         raise SkybandError("SKY-E201", said, hint="use a shorter time: half the window for the middle of it")
     chosen, member = reader.chosen(query, key)

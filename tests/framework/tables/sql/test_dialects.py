@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ import sqlglot
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.results.reader import Answer, Reader
-from skyband.framework.tables.sql.dialects import DIALECTS, complete
+from skyband.framework.tables.results.stays import Interval, durable
+from skyband.framework.tables.sql.dialects import DIALECTS, complete, limited
 from skyband.jobs.cli import main
 from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
@@ -51,6 +53,11 @@ def test_every_kind_of_answer_in_duckdb(tmp_path: Path, keys: tuple[str, ...], r
 def test_every_kind_of_answer_in_spark(spark: SparkSession, tmp_path: Path, keys: tuple[str, ...]) -> None:
     plan, _ = job(tmp_path, keys)
     assert sum(same_elsewhere(plan, name, answer, spark) > 0 for name, answer in answers(plan)) >= 4
+    for by in ((), ("older_price",), ("older_x", "newer_price")):
+        found = durable(Reader(plan), "near", Fraction(1, 1000), Interval(), by)
+        for limit in (None, LIMIT):
+            rows = spark.sql(limited(plan, found.sql, "spark", limit)).toArrow().to_pylist()
+            assert rows == found.rows.slice(0, limit).to_pylist() and rows
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
