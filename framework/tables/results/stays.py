@@ -208,7 +208,7 @@ def _lasting(reader: Reader, name: str) -> QueryNode:
 
 def _columns(plan: Plan, query: QueryNode) -> list[str]:
     """Return the columns of an item that are the same as long as it exists: not those with values that vary."""
-    made = query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by)
+    made = query.item.columns(plan.of(query.name).intake.id, query.carry, plan.intake.partition_by)
     if query.item.varies:
         return [c.name for c in made if c not in query.item.carried]
     return [*(c.name for c in made), *(v.name for v in query.item.values)]
@@ -216,7 +216,7 @@ def _columns(plan: Plan, query: QueryNode) -> list[str]:
 
 def _known(plan: Plan, query: QueryNode, column: str) -> None:
     """Raise SKY-E201 unless items can be compared by ``column``."""
-    made = query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by)
+    made = query.item.columns(plan.of(query.name).intake.id, query.carry, plan.intake.partition_by)
     known = [
         *stream_columns(plan, query),
         *(c.name for c in made if c not in query.item.carried and not (c.type or "").startswith("array")),
