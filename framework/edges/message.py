@@ -44,7 +44,7 @@ def obstacles(plan: Plan) -> Iterator[str]:
     reads = set()
     for q in plan.queries:
         operator = _operator(plan, q)
-        if not q.item.varies:
+        if not q.item.moves:
             yield f"query {q.name} ({q.type}) needs every row"
         elif operator.held is None:
             yield f"query {q.name} has no 'held' column"
@@ -66,6 +66,7 @@ def obstacles(plan: Plan) -> Iterator[str]:
     some = {
         "it has several sources": bool(plan.source.parts), "it deletes or replaces rows": intake.has_deletions,
         "it has statistics": bool(plan.statistics), "it has look-ups": bool(intake.lookups),
+        "it has queries over the results of others": bool(plan.streams),
         "it filters rows": any(isinstance(t, Filter) for t in intake.transforms),
         "it rejects rows by rules": any(r.severity != "warn" for r in intake.rules),
         "it keeps the first of rows with one id": intake.on_duplicate != "reject",

@@ -7,9 +7,9 @@ from typing import Final
 from skyband.framework.base.counts import counted
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES
 from skyband.framework.base.units import format_duration
-from skyband.framework.plan.explain_parts import format_bytes, format_window, lookup_text, window_rows
+from skyband.framework.plan.explain_parts import format_bytes, format_window, lookup_text, most_entries, stream_window, window_rows
 from skyband.framework.plan.graph import tables_of_query
-from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, only_retained
+from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, StreamNode, only_retained
 from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.plan.sharding import shard_lines
 from skyband.framework.queries.protocol import QueryType
@@ -29,6 +29,8 @@ def explain(plan: Plan, rate: float | None = None) -> str:
     lines += _intake(plan)
     lines += shard_lines(plan)
     lines += _host(plan, rate)
+    for stream in plan.streams:
+        lines += _stream(plan, stream)
     lines += _sink(plan)
     return "\n".join(lines)
 
@@ -131,6 +133,28 @@ def _host(plan: Plan, rate: float | None) -> list[str]:
     return [*lines, "  |"]
 
 
+def _stream(plan: Plan, stream: StreamNode) -> list[str]:
+    """Return what queries take of a result, and their states."""
+    of, own = stream.of, stream.plan
+    taking = ", ".join(q.name for q in own.queries)
+    what = "entries as rows" if stream.takes == "entries" else f"members as reports on {', '.join(stream.objects)}"
+    lines = [f"result   {of}: {what}, for {taking}"]
+    lines.append(f"         columns {', '.join(f'{f.name} {f.type}' for f in own.intake.fields)}")
+    if stream.takes == "entries":
+        lines.append(f"         window {_stay(plan, stream)}{most_entries(plan, stream)}")
+    for node in own.operators:
+        lines += _state(own, node, None, stream)
+    return [*lines, "  |"]
+
+
+def _stay(plan: Plan, stream: StreamNode) -> str:
+    """Return how long rows of a stream of entries stay."""
+    window = stream_window(stream)
+    if stream.renewed is not None or not next(q for q in plan.every_query if q.name == stream.of).item.lasting:
+        return window
+    return f"{window}, and while in {stream.of}"
+
+
 def _statistics(plan: Plan) -> list[str]:
     lines = []
     for node in plan.statistics:
@@ -141,20 +165,25 @@ def _statistics(plan: Plan) -> list[str]:
     return lines
 
 
-def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+def _state(plan: Plan, node: OperatorNode, rate: float | None, stream: StreamNode | None = None) -> list[str]:
     queries = [q for q in plan.queries if q.name in node.queries]
     kind = query_type(queries[0].type)
     kinds = list(dict.fromkeys(q.type for q in queries))
     k = f", K = {node.k:,}" if any(query_type(name).shows_k for name in kinds) else ""
-    lines = [f"  state {node.name}: {' and '.join(kinds)}{k}, N = {format_window(node.window)}"]
+    renewed = stream is not None and stream.renewed is not None
+    lasts = f"{stream_window(stream)}" if stream is not None and renewed else f"N = {format_window(node.window)}"
+    lines = [f"  state {node.name}: {' and '.join(kinds)}{k}, {lasts}"]
     lines.append(f"    operator  {type(node.operator).__name__}: {node.why}")
-    lines += [f"    {label:<9} {text}" for label, text in kind.facts(node, queries)]
-    lines += [f"    answers   {q.name}: {_asked(kind, q)}{_jobs_bound(plan.window, q.window)}" for q in queries]
+    found = kind.facts(node, queries)
+    if stream is not None and stream.takes == "members":
+        found = [(label, f"while in {stream.of}" if label == "on" else text) for label, text in found]
+    lines += [f"    {label:<9} {text}" for label, text in found]
+    lines += [f"    answers   {q.name}: {_asked(kind, q, stream)}{'' if stream else _jobs_bound(plan.window, q.window)}" for q in queries]
     if len(queries) > 1:
         same = "same type, " if kind.family is None else "same "
         lines.append(f"    shared by {counted(len(queries), 'query', 'queries')}: {same}{kind.shares}")
     if not node.skyband and node.operator.keeps == "window":
-        lines.append("    keeps     the window's rows; no skyband table")
+        lines.append(f"    keeps     the {'window' if stream is None else 'stream'}'s rows; no skyband table")
     return lines + kind.size(plan, node, rate)
 
 
@@ -162,13 +191,16 @@ def _range(values: list[int]) -> str:
     return f"{min(values):,}" if min(values) == max(values) else f"{min(values):,} to {max(values):,}"
 
 
-def _asked(kind: QueryType, q: QueryNode) -> str:
+def _asked(kind: QueryType, q: QueryNode, stream: StreamNode | None) -> str:
     parts = [f"{counted(len(q.members), 'query', 'queries')} of a table"] if q.members else []
     ks = [a.k for a in q.asked if a.k is not None] if q.members else [q.k] if q.k is not None else []
     parts += [f"k = {_range(ks)}"] if ks else []
     parts += kind.asks(q)
     own = len({a.window for a in q.asked}) > 1
-    parts.append(f"windows of their own up to {format_window(q.window)}" if own else f"window {format_window(q.window)}")
+    if stream is not None and stream.renewed is not None:
+        parts.append(stream_window(stream))
+    else:
+        parts.append(f"windows of their own up to {format_window(q.window)}" if own else f"window {format_window(q.window)}")
     if q.members:
         constrained = sum(a.where is not None for a in q.asked)
         parts += [f"{constrained:,} of them with constraints"] if constrained else []
@@ -218,10 +250,10 @@ def _window_size(plan: Plan, rate: float | None) -> str:
 
 
 def tables_of(plan: Plan) -> list[str]:
-    """Return the names of the tables of the job: those of queries in the order of the spec, then its own."""
+    """Return the names of the tables of the job: those of queries in the order of the plan, then its own."""
     skybands = {o.name for o in plan.operators if o.skyband}
     tables: list[str] = []
-    for q in plan.queries:
+    for q in plan.every_query:
         tables += tables_of_query(q)
         if q.name in skybands:
             tables.append(f"{q.name}_skyband")

@@ -9,7 +9,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.reasons import NO_MATCH
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.lookups import LookupNode
-from skyband.framework.plan.model import OperatorNode, Plan
+from skyband.framework.plan.model import OperatorNode, Plan, StreamNode
 from skyband.operators.base import Calendar, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import canonical
@@ -43,6 +43,19 @@ def format_window(window: Window) -> str:
     if window.micros is not None:
         parts.append(format_duration(window.micros))
     return " and ".join(parts) + (" (whichever ends first)" if len(parts) == 2 else "")
+
+
+def stream_window(stream: StreamNode) -> str:
+    """Return how long an entry is in the stream of a result, as far as its queries say: ``while in talkers``, or a window."""
+    return format_window(stream.plan.window) if stream.renewed is None else f"while in {stream.of}"
+
+
+def most_entries(plan: Plan, stream: StreamNode) -> str:
+    """Return how many items the result may have at a time, where its query says that: behind the window of their entries."""
+    query = next(q for q in plan.every_query if q.name == stream.of)
+    if query.k is None or not query.item.lasting:
+        return ""
+    return f"; k = {query.k:,} items{per_key(plan)} at a time"
 
 
 def format_calendar(calendar: Calendar) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 from skyband.framework.plan.explain import explain, tables_of
 from skyband.framework.plan.graph import tables_of_query
-from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.plan.model import OperatorNode, Plan, QueryNode, StreamNode
 from skyband.framework.queries.registry import query_type
 from skyband.operators.base import Window
 
 
 def facts(plan: Plan, rate: float | None = None) -> dict[str, Any]:
-    """Return the stream, shared states, queries and tables of a plan; ``text`` is the same for people. O(plan)."""
+    """Return the source, shared states, queries, streams of results and tables of a plan; ``text`` is the same for people. O(plan)."""
     return {
         "job": plan.job,
         "source": {"format": plan.source.shown, "columns": {f.name: f.type for f in plan.source.fields}},
@@ -20,14 +20,30 @@ def facts(plan: Plan, rate: float | None = None) -> dict[str, Any]:
         "event_time": plan.intake.event_time,
         "partition_by": list(plan.intake.partition_by),
         "window": _window(plan.window),
-        "states": [_state(plan, node, rate) for node in plan.operators],
-        "queries": [_query(plan, q) for q in plan.queries],
+        "states": [_state(plan, node, rate) for node in plan.operators]
+        + [_state(s.plan, o, None, s) for s in plan.streams for o in s.plan.operators],
+        "queries": [_query(plan, q) for q in plan.queries] + [_query(s.plan, q, s) for s in plan.streams for q in s.plan.queries],
+        "streams": [_stream(s) for s in plan.streams],
         "tables": tables_of(plan),
         "text": explain(plan, rate),
     }
 
 
-def _state(plan: Plan, node: OperatorNode, rate: float | None) -> dict[str, Any]:
+def _stream(stream: StreamNode) -> dict[str, Any]:
+    """Return a stream of a result. ``window``: null if entries stay as long as their items, and of members."""
+    own = stream.plan
+    return {
+        "name": stream.name,
+        "of": stream.of,
+        "takes": stream.takes,
+        "objects": list(stream.objects),
+        "columns": {f.name: f.type for f in own.intake.fields},
+        "window": None if stream.takes == "members" or stream.renewed is not None else _window(own.window),
+        "queries": [q.name for q in own.queries],
+    }
+
+
+def _state(plan: Plan, node: OperatorNode, rate: float | None, stream: StreamNode | None = None) -> dict[str, Any]:
     kind = query_type(plan.queries[next(i for i, q in enumerate(plan.queries) if q.name in node.queries)].type)
     size = [line.strip() for line in kind.size(plan, node, rate)]
     return {
@@ -35,24 +51,30 @@ def _state(plan: Plan, node: OperatorNode, rate: float | None) -> dict[str, Any]
         "operator": type(node.operator).__name__,
         "why": node.why,
         "k": node.k,
-        "window": _window(node.window),
+        "window": _own_window(node.window, stream),
+        "stream": None if stream is None else stream.name,
         "queries": list(node.queries),
         "skyband": node.skyband,
         "size": size,
     }
 
 
-def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
+def _query(plan: Plan, q: QueryNode, stream: StreamNode | None = None) -> dict[str, Any]:
     return {
         "name": q.name,
         "type": q.type,
         "state": plan.operators[q.operator].name,
         "k": q.k,
-        "window": _window(q.window),
+        "window": _own_window(q.window, stream),
+        "stream": None if stream is None else stream.name,
         "every_seconds": None if q.every_micros is None else q.every_micros / 1e6,
         "members": list(q.members),
         "tables": tables_of_query(q),
     }
+
+
+def _own_window(w: Window, stream: StreamNode | None) -> dict[str, Any] | None:
+    return None if stream is not None and stream.renewed is not None else _window(w)
 
 
 def _window(w: Window) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 Kept beside the checkpoint. What is in it: the job's name, where rows come from (hashed: a path may hold secrets, as may SQL), the
 columns, what decides which rows are accepted and in which order (transforms, id, time, watermark, keys, uniqueness), windows, queries and
-their shared states, the buckets (which may grow: ``growth``). What is not, because it may change between runs: row rules (what they
-reject is recorded row by row), checks, options of the reader, trigger, batch sizes, schedule, the sink's path.
+their shared states, the streams of results that queries take, the buckets (which may grow: ``growth``). What is not, because it may
+change between runs: row rules (what they reject is recorded row by row), checks, options of the reader, trigger, batch sizes, schedule,
+the sink's path.
 
 What is kept is ``concealed``: hashes, and every leaf of a part of the spec that took something from the environment, are keyed hashes with
 the job's own salt. They can be compared, not read, nor looked up in a list made for another job.
@@ -23,7 +24,7 @@ from typing import Any, Final
 from skyband.framework.base.counts import counted
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.lookups import LookupNode
-from skyband.framework.plan.model import Derive, Filter, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode
+from skyband.framework.plan.model import Derive, Filter, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode, StreamNode
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.plan.statistics import StatisticsNode
 from skyband.framework.plan.token_nodes import TokenNode
@@ -73,11 +74,13 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
         **({"vectors": {v.column: v.dimension for v in intake.vectors}} if intake.vectors else {}),
         **({"stats": {s.name: _statistics(s) for s in plan.statistics}} if plan.statistics else {}),
         "window": _window(plan.window),
-        "queries": {q.name: _query(plan, q) for q in plan.queries},
+        "queries": {q.name: _query(plan, q) for q in plan.queries} | {q.name: _chained(s, q) for s in plan.streams for q in s.plan.queries},
         "states": {
             o.name: {"k": o.k, "window": _window(o.window), "operator": o.operator.state_format, "queries": list(o.queries)}
-            for o in plan.operators
+            for each in plan.plans
+            for o in each.operators
         },
+        **({"streams": {s.name: _stream(s) for s in plan.streams}} if plan.streams else {}),
         "run": {"buckets": plan.buckets},
         "texts": list(plan.texts),
     }
@@ -109,7 +112,7 @@ def _parts(plan: Plan) -> set[tuple[str, ...]]:
             case ("queries", name, *_):
                 named.add(str(name))
             case ("scoring" | "window" as part, *_):
-                named |= {q.name for q in plan.queries}
+                named |= {q.name for q in plan.every_query}
                 parts.add((part,))
             case ("sources", name, *_):
                 parts.add(("sources", str(name)))
@@ -126,7 +129,10 @@ def _parts(plan: Plan) -> set[tuple[str, ...]]:
             case (top, *_):
                 parts.add((str(top),))
     if named:
-        parts |= {("texts",), *(("queries", q) for q in named), *(("states", o.name) for o in plan.operators if named & set(o.queries))}
+        operators = [o for each in plan.plans for o in each.operators]
+        parts |= {("texts",), *(("queries", q) for q in named), *(("states", o.name) for o in operators if named & set(o.queries))}
+        # How long entries stay follows from windows, and texts are those of the queries.
+        parts |= {("streams", s.name) for s in plan.streams}
     return parts
 
 
@@ -145,7 +151,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any], salt: str = "") -> l
     """
     if old.get("version") != new.get("version"):
         return [f"the state was written by another version of Skyband (format {old.get('version')}, now {new.get('version')})"]
-    last = ("states", "texts")
+    last = ("states", "streams", "texts")
     named = _differences("", {k: v for k, v in old.items() if k not in last}, {k: v for k, v in new.items() if k not in last}, salt)
     # Queries know deletions since the source has them.
     named = [d for d in named if not _DELETIONS.match(d)] or named
@@ -153,7 +159,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any], salt: str = "") -> l
         return [*named[:_SHOWN], f"{counted(len(named) - _SHOWN, 'more difference')}"]
     if named:
         return named
-    return _differences("", {k: old.get(k) for k in last}, {k: new.get(k) for k in last}, salt)
+    return _differences("", {k: old.get(k) for k in last if k in old}, {k: new.get(k) for k in last if k in new}, salt)
 
 
 def same(old: Any, new: Any, salt: str = "") -> bool:
@@ -220,6 +226,24 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
             own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"}}
     durations = query_type(q.type).durations
     return {k: _duration(v) if k in durations and isinstance(v, int) else v for k, v in own.items()}
+
+
+def _chained(stream: StreamNode, q: QueryNode) -> dict[str, Any]:
+    """Return what a query over the result of another one asks."""
+    lasts = {} if stream.renewed is None else {"window": f"while in {stream.of}"}
+    return {"from" if stream.takes == "entries" else "of": stream.of, **_query(stream.plan, q), **lasts}
+
+
+def _stream(stream: StreamNode) -> dict[str, Any]:
+    """Return what shapes the state of a stream besides its queries; all of it follows from what the spec says elsewhere."""
+    return {
+        "of": stream.of,
+        "takes": stream.takes,
+        "objects": list(stream.objects),
+        "window": _window(stream.plan.window),
+        "renewed": None if stream.renewed is None else _duration(stream.renewed),
+        "texts": list(stream.plan.texts),
+    }
 
 
 def _lookup(node: LookupNode, intake: IntakeNode) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A plan as a chart: source, intake, shared states, queries, tables; in Mermaid's language and in Graphviz' (DOT)."""
+"""A plan as a chart: source, intake, shared states, queries (also over results), tables; in Mermaid's language and in Graphviz' (DOT)."""
 
 from __future__ import annotations
 
@@ -40,12 +40,19 @@ def edges(plan: Plan) -> list[Edge]:
     """The whole chart: every node is in an edge. Labels hold names and types only: nothing of expressions, paths or options. O(queries)."""
     intake = Node("intake", "step", (", ".join(_intake(plan)),))
     found = [Edge(Node("source", "store", (plan.source.shown,)), intake), Edge(intake, Node("rejected", "store", ("rejected",)), True)]
-    states = [Node(f"state{n}", "step", (f"state {node.name}",)) for n, node in enumerate(plan.operators)]
-    found += [Edge(intake, state) for state in states]
-    for n, q in enumerate(plan.queries):
-        query = Node(f"query{n}", "step", (q.name, q.type))
-        found.append(Edge(states[q.operator], query))
-        found.append(Edge(query, Node(f"tables{n}", "store", tuple(tables_of_query(q)))))
+    drawn: dict[str, Node] = {}
+    made = 0
+    for stream, part in ((None, plan), *((s, s.plan) for s in plan.streams)):
+        start = intake if stream is None else drawn[stream.of]
+        takes = () if stream is None else (f"takes {stream.takes}",)
+        states = [Node(f"state{made + n}", "step", (f"state {node.name}", *takes)) for n, node in enumerate(part.operators)]
+        made += len(states)
+        found += [Edge(start, state) for state in states]
+        for q in part.queries:
+            n = len(drawn)
+            query = drawn[q.name] = Node(f"query{n}", "step", (q.name, q.type))
+            found.append(Edge(states[q.operator], query))
+            found.append(Edge(query, Node(f"tables{n}", "store", tuple(tables_of_query(q)))))
     return found
 
 

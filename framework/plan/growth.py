@@ -28,7 +28,8 @@ class Growth:
         """Return SkybandError SKY-E650 if the state cannot be split."""
         if self.refused is None:
             return None
-        hint = f"run.buckets can become a multiple of {self.was}; skyband rebuild SPEC takes any number"
+        multiple = f"run.buckets can become a multiple of {self.was}; " if self.now % self.was else ""
+        hint = f"{multiple}skyband rebuild SPEC takes any number"
         return SkybandError("SKY-E650", f"run.buckets was {self.was}, now {self.now}: {self.refused}", hint=hint)
 
 
@@ -48,6 +49,9 @@ def growth(old: Mapping[str, Any], plan: Plan, salt: str) -> Growth | None:
     before = replace(plan, buckets=was)
     if not same(old, concealed(fingerprint(before), before, salt), salt):
         return None
+    if plan.streams:
+        taken = ", ".join(q.name for s in plan.streams for q in s.plan.queries)
+        return Growth(was, plan.buckets, f"the states of queries over the results of others ({taken}) cannot be divided")
     if plan.buckets % was:
         return Growth(was, plan.buckets, "keys of two buckets would have to come into one")
     whole = [node.name for node in plan.operators if state_keys(node.operator) is None]
@@ -56,7 +60,7 @@ def growth(old: Mapping[str, Any], plan: Plan, salt: str) -> Growth | None:
     return Growth(was, plan.buckets)
 
 
-_FOLLOWS = ("states", "texts")
+_FOLLOWS = ("states", "streams", "texts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def additions(old: Mapping[str, Any], plan: Plan, salt: str) -> Additions | None
     """
     now = concealed(fingerprint(plan), plan, salt)
     before = old.get("queries", {})
-    new = tuple(q.name for q in plan.queries if q.name not in before)
+    new = tuple(q.name for q in plan.every_query if q.name not in before)
     queries = {n: v for n, v in now["queries"].items() if n in before}
     rest = {k: v for k, v in now.items() if k not in (*_FOLLOWS, "stats")} | {"queries": queries}
     # New queries may bring statistics, which nothing else reads.
@@ -91,13 +95,14 @@ def additions(old: Mapping[str, Any], plan: Plan, salt: str) -> Additions | None
         return None
     texts = same(old.get("texts"), now["texts"], salt)
     states = old.get("states", {})
+    operators = [o for each in plan.plans for o in each.operators]
     kept = {
         o.name
-        for o in plan.operators
+        for o in operators
         if o.name in states and same(states[o.name], now["states"][o.name], salt) and (texts or not holds_codes(o))
     }
-    made = tuple(o.name for o in plan.operators if o.name not in kept)
-    again = tuple(n for o in plan.operators if o.name in made for n in o.queries if n in before)
+    made = tuple(o.name for o in operators if o.name not in kept)
+    again = tuple(n for o in operators if o.name in made for n in o.queries if n in before)
     return Additions(new, made, again, tuple(n for n in states if n not in now["states"]))
 
 

@@ -95,7 +95,7 @@ def with_reasons(plan: Plan, rows: pa.Table) -> pa.Table:
 
 def results_of(plan: Plan, found: Judged) -> list[tuple[str, pa.Table]]:
     """Return (query, its current result, or all its events for a query that only reports events) of every query."""
-    return [(q.name, found.tables[now_name(q.name) if q.item.lasting else changes_name(q.name)]) for q in plan.queries]
+    return [(q.name, found.tables[now_name(q.name) if q.item.lasting else changes_name(q.name)]) for q in plan.every_query]
 
 
 def share_of(plan: Plan) -> tuple[list[SkybandError], str]:

@@ -46,8 +46,8 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """Return the name, which is that of its first query with the query that it takes."""
-        return f"{self.of}.{self.queries[0]}"
+        """Return the name: of the query that it takes, with its own first query by name, as entries of a spec may change places."""
+        return f"{self.of}.{min(self.queries)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
             _write(landing / f"{n:06}.parquet", own, batch.rows)
             finish = test.finish and n + 1 == len(batches)
             Runner(spark, own, writer_for(own.sink, spark), lambda _: None, clock=clock).run(once=True, finish=finish)
-        names = [*(n for q in plan.queries for n in tables_of_query(q)), REJECTED]
+        names = [*(n for q in plan.every_query for n in tables_of_query(q)), REJECTED]
         return {n: read(open_table(sink, n)) for n in names if exists(sink, n)}
 
 

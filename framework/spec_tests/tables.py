@@ -84,7 +84,8 @@ def tested_table(plan: Plan, table: str) -> TestedTable:
         types = {"event_time": STAMP, **{f.name: arrow_type(f.type) for f in plan.intake.fields}, "reason": pa.string()}
         return _Rejected(REJECTED, types, ("reason", *plan.intake.id), (), False)
     types = next({f.name: f.type for f in t.schema} for t in table_specs(plan) if t.name == table)
-    query = next(q for q in plan.queries if table in tables_of_query(q))
+    query = next(q for q in plan.every_query if table in tables_of_query(q))
+    plan = plan.of(query.name)
     streams, items = stream_columns(plan, query), _named(plan, query)
     values = [v.name for v in query.item.values]
     if table == changes_name(query.name):
@@ -111,7 +112,7 @@ def tables_of_query(query: QueryNode) -> tuple[str, ...]:
 
 def recorded_tables(plan: Plan, tables: Tables) -> list[str]:
     """Return the tables to record for a test without ``expect``: changes, and rejected rows if there are any."""
-    return [*(changes_name(q.name) for q in plan.queries), *([REJECTED] if tables[REJECTED].num_rows else [])]
+    return [*(changes_name(q.name) for q in plan.every_query), *([REJECTED] if tables[REJECTED].num_rows else [])]
 
 
 def plain_value(value: Any, type_: pa.DataType) -> Any:

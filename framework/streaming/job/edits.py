@@ -94,7 +94,7 @@ def edited(plan: Plan) -> Edit:
     differences = changed_since(plan, layout)
     if not differences:
         return Edit(plan.job, "rules" if job.rules != rules_of(plan, job.salt) else "nothing")
-    before, now = set(job.fingerprint.get("queries", {})), [q.name for q in plan.queries]
+    before, now = set(job.fingerprint.get("queries", {})), [q.name for q in plan.every_query]
     added, removed = [n for n in now if n not in before], sorted(before - set(now))
     named = tuple(f"queries.{n} " for n in (*added, *removed))
     found = additions(job.fingerprint, plan, job.salt)
@@ -116,7 +116,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
         return None
     found = additions(job.fingerprint, plan, job.salt)
     if found is None:
-        named = tuple(f"queries.{q.name} is new" for q in plan.queries)
+        named = tuple(f"queries.{q.name} is new" for q in plan.every_query)
         hint = "skyband rebuild SPEC (without --added) rebuilds everything; or edit in two steps"
         raise SpecErrors(
             [SkybandError("SKY-E580", f"not only queries have come: {d}", hint) for d in differences if not d.startswith(named)]
@@ -132,6 +132,9 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
 
 def _obstacle(plan: Plan, layout: Layout) -> str | None:
     """Return why the queries cannot be backfilled alone, and what to do."""
+    if plan.streams:
+        taken = ", ".join(q.name for s in plan.streams for q in s.plan.queries)
+        return f"the job has queries over the results of others ({taken}), whose states are made with all others: skyband rebuild does that"
     if source_format(plan.source.format).once:
         return f"a {plan.source.format} source is not read again; skyband rebuild rebuilds everything"
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))

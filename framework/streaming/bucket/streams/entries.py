@@ -1,7 +1,7 @@
 """The entries of one query's result as rows of a stream: an item that enters is a row, one that leaves a deletion.
 
 A value of an item that varies with time is one of its row's columns: where it changes, another row takes the place of the item's row. An
-entry that stays for long is entered again, so that the window of its stream can be bounded (docs/semantics 16).
+entry that stays for long is entered again, so that the window of its stream can be bounded (docs/semantics 15).
 """
 
 from __future__ import annotations
