@@ -24,6 +24,9 @@ from skyband.framework.spec.models.window import WindowSpec
 
 Takes = Literal["entries", "members"]
 
+CONTRADICTING: Final = ("criteria", "updates", "held", "stale_after")
+"""Fields of queries about loyalty that say when an object is on, as ``of`` does."""
+
 _DAY: Final = 86_400_000_000
 _UNBOUNDED: Final = 1000 * 365 * _DAY
 """Microseconds of a window that is longer than any data: members are kept by the operators that take them."""
@@ -259,7 +262,9 @@ def _of_stream(stream: Stream, query: QueryModel) -> QueryModel:
     """Return the query as one over the rows of its stream."""
     if stream.takes == "entries":
         return query.model_copy(update={"source": None})
-    return query.model_copy(update={"of": None, "updates": membership(stream.of)})
+    # What says otherwise is a mistake, which the checks report.
+    otherwise = dict.fromkeys(("of", "source", *CONTRADICTING))
+    return query.model_copy(update={**otherwise, "updates": membership(stream.of)})
 
 
 def _entry_types(of: str, query: QueryModel, home: Job, types: Mapping[str, str | None]) -> dict[str, str | None]:

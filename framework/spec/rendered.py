@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from skyband.framework.base.errors import SkybandError, redacted
+from skyband.framework.base.units import format_duration
+from skyband.framework.queries.models import QueryWindow
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.positions import is_secret
@@ -83,6 +85,10 @@ def _default(model: BaseModel, name: str, field: FieldInfo) -> Any:
     if isinstance(extra, dict) and "default" in extra and field.default is not None:
         return extra["default"]
     value = getattr(model, name)
+    if isinstance(value, QueryWindow):
+        # That of the job, for a query over a result (``chains.resolved``).
+        spelled = {"count": value.count, "time": None if value.time is None else format_duration(value.time).replace(",", "")}
+        return {field: said for field, said in spelled.items() if said is not None}
     if isinstance(value, BaseModel):
         return _fields(value, {}, (), lambda v, _: v) or None
     if value is None or (isinstance(value, (tuple, dict)) and not value):

@@ -53,9 +53,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 
-        queries = tuple(
-            LoyaltyQuery(getattr(m.query, "k", None), getattr(m.query, "at_least", None), m.query.every, _traces_all(m)) for m in group
-        )
+        queries = tuple(LoyaltyQuery(getattr(m.query, "k", None), _least(m), m.query.every, _traces_all(m)) for m in group)
         operator = Loyalty(
             object=first.objects, criteria=criteria, updates=updates, where=where, stale_after=first.stale_after, window=group[0].window,
             queries=queries, texts=texts, deletes=context.deletes, held=first.held,
@@ -67,6 +65,12 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
     return OperatorDraft(
         group, largest, group[0].window, "max", texts_of(criteria, where), build, _WHY, skyband=False, reports=reports
     )  # fmt: skip
+
+
+def _least(m: QueryEntry) -> int | None:
+    """Return the bound of a query that has one."""
+    least = getattr(m.query, "least", None)
+    return None if least is None else least(m.window.micros)
 
 
 def _traces_all(m: QueryEntry) -> bool:

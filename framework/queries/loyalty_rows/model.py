@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from skyband.framework.base.items import ItemShape, Part, RankTerm, TimeVarying, Value
 from skyband.framework.base.units import Name, PositiveDuration, Text
@@ -32,6 +32,8 @@ Columns = Annotated[
 
 class LoyaltyRows(QueryModel):
     """Objects that many rows report on, by how long they satisfied a criterion within the window."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["object"]}, {"required": ["of"]}]})
 
     object: Columns | None = Field(
         default=None,

@@ -21,9 +21,20 @@ class ThresholdLoyaltyType(LoyaltyType):
     shows_k = False
 
     def check(self, scope: Scope, path: Path, query: ThresholdLoyalty) -> None:
-        """Check as ``LoyaltyType`` does, and that ``at_least`` is not longer than the window."""
+        """Check as ``LoyaltyType`` does, and the bound: one, which is more than nothing and not longer than the window."""
         super().check(scope, path, query)
-        at, time = (*path, "at_least"), time_of(scope, query)
+        doc, at, time = scope.doc, (*path, "at_least"), time_of(scope, query)
+        share = (*path, "share")
+        if (query.at_least is None) == (query.share is None):
+            if not doc.bad(path) and not doc.bad(at) and not doc.bad(share):
+                where = doc.where_key(path) if query.share is None else doc.where_key(share)
+                said = "how long an object must satisfy the criterion is exactly one of 'at_least' and 'share'"
+                doc.add("SKY-E111", said, where, "such as at_least: 6 hours, or share: 80%")
+            return
+        if query.share is not None:
+            if query.share == 0 and not doc.bad(share):
+                doc.add("SKY-E114", "'share' must be more than 0%", doc.where_value(share), "such as 80%")
+            return
         known = not any(scope.doc.bad_below(p) for p in (at, (*path, "window"), ("window",)))
         if known and time is not None and query.at_least > time:
             message = f"'at_least' is longer than the window ({format_duration(time)}): nothing can be in the result"

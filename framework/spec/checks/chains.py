@@ -5,14 +5,24 @@ from __future__ import annotations
 from typing import Any, Final
 
 from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.stream_columns import cause, instant, membership, sign
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.spec.chains import Takes, cycle, divided, identity, item_of, taken
+from skyband.framework.spec.chains import (
+    CONTRADICTING,
+    Division,
+    StreamJob,
+    Takes,
+    cycle,
+    divided,
+    identity,
+    item_columns,
+    item_of,
+    taken,
+)
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 
 _WORDS: Final = {"entries": "from", "members": "of"}
-_INSTEAD: Final = ("criteria", "updates", "held", "stale_after")
-"""Fields of queries about loyalty that say when an object is on, as ``of`` does."""
 
 
 def check_chains(s: Scope) -> list[Scope]:
@@ -27,8 +37,32 @@ def check_chains(s: Scope) -> list[Scope]:
     scopes = [s.of_job(division.job)]
     for one in division.streams:
         known = not s.doc.bad_below(("queries", one.stream.of))
-        scopes.append(s.of_stream(one.job, one.types, known))
+        if known:
+            _check_columns(s, one, division)
+        scopes.append(s.of_stream(one.job, one.types, known, one.stream.of))
     return scopes
+
+
+def _check_columns(s: Scope, one: StreamJob, division: Division) -> None:
+    """Report objects that the entries of a result do not have, and two columns of one name."""
+    doc, of, stream = s.doc, one.stream.of, one.stream
+    entries = list(item_columns(of, s.job.queries[of], division.home(of)).values())
+    names = [*entries, sign(of), cause(of)]
+    if stream.takes == "members":
+        names = [*dict.fromkeys((*division.home(of).source.partition_by, *stream.objects)), membership(of)]
+        for query in stream.queries:
+            for i, name in enumerate(stream.objects):
+                short: Path = ("queries", query, "object")
+                at = short if (*short, i) not in doc.places else (*short, i)
+                if name not in entries and not doc.bad(at):
+                    hint = did_you_mean(name, entries) or f"columns: {one_of(entries, 20)}"
+                    doc.add("SKY-E120", f"the result of '{of}' has no column '{name}'", doc.where_value(at), hint)
+    lower = [n.lower() for n in (*names, instant(of))]
+    twice = next((n for n in lower if lower.count(n) > 1), None)
+    if twice is not None:
+        said = f"the result of '{of}' has a column '{twice}' already, which is what Skyband calls one of its own here"
+        hint = f"rename the query '{of}', or the column, or leave it out of the query's 'carry'"
+        doc.add("SKY-E125", said, doc.where_value(("queries", stream.queries[0], _WORDS[stream.takes])), hint)
 
 
 def _check(s: Scope, path: Path, query: QueryModel, of: str, takes: Takes) -> None:
@@ -56,7 +90,7 @@ def _check(s: Scope, path: Path, query: QueryModel, of: str, takes: Takes) -> No
 
 def _check_members(s: Scope, path: Path, query: Any, of: str, other: QueryModel) -> None:
     doc, at = s.doc, (*path, "of")
-    for field in _INSTEAD:
+    for field in CONTRADICTING:
         if getattr(query, field) is not None and not doc.bad_below((*path, field)):
             said = f"with 'of' an object is on while it is in the result of '{of}'; '{field}' says otherwise"
             doc.add("SKY-E117", said, doc.where_key((*path, field)), f"leave out '{field}', or 'of'")

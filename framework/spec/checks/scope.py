@@ -38,6 +38,8 @@ class Scope:
         """Statistics as expressions write them -> their columns, which are in ``types`` too."""
         self.streams: list[Scope] = []
         """The scopes of queries over results, once they are known (``checks.chains``)."""
+        self.taken: str | None = None
+        """The query whose result is taken; None for the source's rows."""
         self._kinds: dict[str, Kind] = {}
         self._unknown_types: list[str] = []
 
@@ -47,9 +49,10 @@ class Scope:
         made.types, made.columns_known, made.statistics = self.types, self.columns_known, self.statistics
         return made
 
-    def of_stream(self, job: Job, types: Mapping[str, str | None], known: bool) -> Scope:
-        """Return a scope for the ``job`` of a stream of results with columns of ``types``; ``known``: whether these are all."""
+    def of_stream(self, job: Job, types: Mapping[str, str | None], known: bool, of: str) -> Scope:
+        """Return a scope for the ``job`` of what query ``of`` results in, with columns of ``types``; ``known``: whether these are all."""
         made = Scope(self.doc, job)
+        made.taken = of
         made.types, made.columns_known = Columns(types), known and self.columns_known
         self.streams.append(made)
         return made
@@ -81,7 +84,8 @@ class Scope:
             if spelled is not None:
                 hint: str | None = f"did you mean '{spelled}'? Spell names as in the schema"
             else:
-                hint = did_you_mean(name, self.types) or f"columns: {one_of(list(self.types), 20)}"
+                whose = f" of the result of '{self.taken}'" if self.taken is not None else ""
+                hint = did_you_mean(name, self.types) or f"columns{whose}: {one_of(list(self.types), 20)}"
             self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_value(path), hint)
         return False
 
@@ -160,8 +164,14 @@ class Scope:
             return False
         for m in mistakes:
             where = self.doc.where_key(at) if at is not None else self.doc.where_inside(path, m.start, m.end)
-            self.doc.add("SKY-E130", m.message, where, m.hint)
+            self.doc.add("SKY-E130", m.message, where, m.hint or self._hint_of(m.message))
         return not mistakes
+
+    def _hint_of(self, message: str) -> str | None:
+        """Return what an expression over a result may read, if it reads something else: other columns than the source has."""
+        if self.taken is None or not message.startswith("unknown attribute"):
+            return None
+        return f"columns of the result of '{self.taken}': {one_of(list(self.types), 20)}"
 
     def reads_statistics(self, text: str, want: Literal["score", "predicate"]) -> bool:
         """Return True if an expression over single rows reads a statistic."""
