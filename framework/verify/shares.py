@@ -14,17 +14,23 @@ KINDS: Final = {
     "results": ("results recomputed from the source", "events"),
     "steps": ("steps recomputed from the source, event by event", "steps"),
 }
-"""By kind of proof: what is done, and the unit counted. An event is an accepted row, for one query."""
+"""By kind of proof: what is done, and the unit counted. An event is an accepted row, for one query; or a row of the result it takes."""
+_TAKEN: Final = "the results that queries take"
+"""What queries over results are recomputed from, in place of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """``proven`` of ``total`` units of a kind have been compared. ``query``: None for the whole job."""
+    """``proven`` of ``total`` units of a kind have been compared. ``query``: None for the whole job.
+
+    ``taken``: the query whose result has been taken in place of the source; "" for those of several.
+    """
 
     kind: str
     query: str | None
     proven: int
     total: int
+    taken: str | None = None
 
     @property
     def complete(self) -> bool:
@@ -36,7 +42,7 @@ class Share:
         share = 1.0 if self.complete else self.proven / self.total
         return {
             "kind": self.kind, "query": self.query, "proven": self.proven, "of": self.total, "share": round(share, 6),
-            "complete": self.complete,
+            "complete": self.complete, "taken": self.taken,
         }  # fmt: skip
 
     def text(self, differs: bool = False) -> str:
@@ -45,6 +51,7 @@ class Share:
         ``differs``: a difference was found, so nothing is called a proof.
         """
         done, things = KINDS[self.kind]
+        done = done if self.taken is None else done.replace("the source", self.taken or _TAKEN)
         extent = "sample" if not self.complete else "complete" if differs else "proof"
         return f"{extent}: {done}: {self.counted(things)}"
 
@@ -69,17 +76,20 @@ def _percent(part: int, total: int) -> str:
 
 
 def total_by_kind(shares: Iterable[Share]) -> list[Share]:
-    """Return the shares of all queries added up by kind, in the order of ``KINDS``."""
-    sums: dict[str, tuple[int, int]] = {}
+    """Return the shares of all queries added up by kind, in the order of ``KINDS``; those of queries over results by themselves."""
+    sums: dict[tuple[str, bool], tuple[int, int]] = {}
     for s in shares:
-        proven, total = sums.get(s.kind, (0, 0))
-        sums[s.kind] = proven + s.proven, total + s.total
-    return [Share(kind, None, *sums[kind]) for kind in KINDS if kind in sums]
+        which = s.kind, s.taken is not None
+        proven, total = sums.get(which, (0, 0))
+        sums[which] = proven + s.proven, total + s.total
+    found = [(kind, taken) for taken in (False, True) for kind in KINDS if (kind, taken) in sums]
+    return [Share(kind, None, *sums[kind, taken], "" if taken else None) for kind, taken in found]
 
 
 def summary(shares: Iterable[Share]) -> str:
     """Return the summary for the last line, such as ``all 12,345 changes replayed; the results at 37 of 4,600 events recomputed ...``."""
-    found = {s.kind: s for s in total_by_kind(shares)}
+    totals = total_by_kind(shares)
+    found, over_results = ({s.kind: s for s in totals if (s.taken is not None) == taken} for taken in (False, True))
     said = []
     if "changes" in found:
         said.append(f"{found['changes'].counted('changes')} replayed")
@@ -87,4 +97,7 @@ def summary(shares: Iterable[Share]) -> str:
         said.append(f"the scores of {found['scores'].counted('changes')} and")
     if "results" in found:
         said.append(f"the results at {found['results'].counted('events')} recomputed from the source")
-    return "; ".join(said).replace(" and; ", " and ")
+    text = "; ".join(said).replace(" and; ", " and ")
+    if "results" in over_results:
+        text += f"; those of queries over results at {over_results['results'].counted('events')}, from {_TAKEN}"
+    return text

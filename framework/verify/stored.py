@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -30,22 +31,36 @@ BEFORE = -(2**62)
 
 
 class Stored:
-    """A snapshot of the tables in the sink of ``plan``. Raises SkybandError SKY-E400 for a table that does not exist."""
+    """A snapshot of the tables in the sink of ``plan``. Raises SkybandError SKY-E400 for a table that does not exist.
+
+    ``plan``: of the queries that are meant: those over the source's rows, or (``part``) those over a result. ``job_plan``: the whole job.
+    """
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+        self.plan = self.job_plan = plan
         self.root = plan.sink.removeprefix("file://")
         self._read: dict[str, pa.Table] = {}
         # A run may be writing: a table that is opened later may hold more batches. In this order the batches of ``runs`` are complete in
         # all tables, and results are not ahead of their changes.
-        derived = [n(q.name) for n in (now_name, str) for q in plan.queries if q.item.lasting]
-        sources = [changes_name(q.name) for q in plan.queries] + [trajectory_name(q.name) for q in plan.queries if q.item.varies]
-        sources += [final_name(q.name) for q in plan.queries if q.item.closes]
+        derived = [n(q.name) for n in (now_name, str) for q in plan.every_query if q.item.lasting]
+        sources = [changes_name(q.name) for q in plan.every_query]
+        sources += [trajectory_name(q.name) for q in plan.every_query if q.item.varies]
+        sources += [final_name(q.name) for q in plan.every_query if q.item.closes]
         names = ["runs", *derived, *sources, "heads", "rejected"]
         self._opened = {n: open_table(self.root, n) for n in names}
         for table in tables(plan):
             if table.name in self._opened:
                 need_columns(self._opened[table.name], table.name, table.schema)
+
+    def part(self, plan: Plan) -> Stored:
+        """Return the same snapshot for the queries of ``plan``, one of the job's plans."""
+        made = copy(self)
+        made.plan = plan
+        return made
+
+    def parts(self) -> list[Stored]:
+        """Return the snapshot for each of the job's plans, in their order."""
+        return [self.part(plan) for plan in self.job_plan.plans]
 
     def table(self, name: str) -> pa.Table:
         """Return all rows of a table."""
@@ -90,7 +105,7 @@ class Stored:
     def until(self) -> dict[Key, int]:
         """By key, the last microsecond up to which its results are complete and stored in the result tables."""
         keys = keys_of(self.table("heads"), self.plan.intake.partition_by)
-        upto = min(self.derived_upto(q) for q in self.plan.queries)
+        upto = min(self.derived_upto(q) for q in self.job_plan.every_query)
         frontier = self.frontier(upto)
         if upto < self.last_batch or not self.heads_complete:
             # Some batches are not derived or not complete yet: take what every key had reached by then.
@@ -107,9 +122,9 @@ class Stored:
     @property
     def settled(self) -> bool:
         """Return True if all tables stand at the last complete batch: no table is ahead, and all results are derived."""
-        names = [changes_name(q.name) for q in self.plan.queries]
+        names = [changes_name(q.name) for q in self.job_plan.every_query]
         complete = self.heads_complete and all(self.upto(n) <= self.last_batch for n in ("rejected", *names))
-        return complete and all(self.derived_upto(q) == self.last_batch for q in self.plan.queries)
+        return complete and all(self.derived_upto(q) == self.last_batch for q in self.job_plan.every_query)
 
     @cached_property
     def _generation(self) -> str:

@@ -118,9 +118,9 @@ class _Verification:
     def _changes(self, stored: Stored, clocks: Clocks) -> int:
         """Replay the changes of every query; return how many there are."""
         changes = 0
-        for query in self.plan.queries:
+        for part, query in [(one, query) for one in stored.parts() for query in one.plan.queries]:
             self.progress.doing(f"replaying the changes of {query.name}")
-            found = replay(stored, query, clocks)
+            found = replay(part, query, clocks.part(part))
             changes += found.changes
             self.shares.append(Share("changes", query.name, found.changes, found.changes))
             self._differ(len(found.differences))
@@ -136,7 +136,8 @@ class _Verification:
         gone = runs_gone(stored)
         if gone is not None:
             self.report("runs_gone", f"runs: {gone}")
-        differences = [*clocks.differences, *compare_row_counts(stored, clocks), *compare_clocks(stored)]
+        differences = [d for part in stored.parts() for d in clocks.part(part).differences]
+        differences += [*compare_row_counts(stored, clocks), *compare_clocks(stored)]
         self._differ(len(differences))
         batches = len(set(stored.table("runs")["batch_id"].to_pylist()))
         self.shares.append(Share("batches", None, batches, stored.last_batch + 1))
@@ -156,6 +157,8 @@ class _Verification:
         """Compare a sample with the source; return why nothing could be compared, None if something was."""
         started = self.budget.spent
         found = compare(stored, clocks, layout, job, sample, self.budget, self.progress)
+        if found.missing is not None:
+            self.report("not_compared", f"not compared with the source: {found.missing}")
         self.shares += found.shares
         wrong = len(found.differences)
         self._differ(wrong)
@@ -164,12 +167,14 @@ class _Verification:
             self.report("different", f"DIFFERENT from the source\n{format_differences(found.differences)}", differences=wrong, at=first.at)
         spent = self.budget.spent - started
         left_out = f", {found.skipped:,} left out (window too large for brute force)" if found.skipped else ""
+        taken = f" and {number(found.stream_rows, 'rows')} that results make up" if self.plan.streams else ""
         self.report(
             "compared",
-            f"source: {number(found.rows, 'accepted rows')} of {found.keys:,} of {number(found.of_keys, 'keys')}, "
+            f"source: {number(found.rows, 'accepted rows')}{taken} of {found.keys:,} of {number(found.of_keys, 'keys')}, "
             f"{number(found.results, 'results')} and the changes of {number(found.steps, 'instants')} recomputed by brute force{left_out}, "
             f"{wrong:,} different ({spent:.1f} s)",
             rows=found.rows,
+            stream_rows=found.stream_rows,
             keys=found.keys,
             results=found.results,
             steps=found.steps,
@@ -177,7 +182,7 @@ class _Verification:
             differences=wrong,
             seconds=round(spent, 3),
         )
-        if not found.rows:
+        if not found.rows and not found.stream_rows:
             return "the job has accepted no row of the source"
         large = " (each window is too large for brute force)" if found.skipped else ""
         return None if found.results else f"no result has been recomputed{large}"

@@ -95,12 +95,12 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
         order: list[int] = []
         for _, group in groupby(sorted(range(len(index)), key=mine_times.__getitem__), key=mine_times.__getitem__):
             tied = list(group)
-            order += tied if len(tied) == 1 else sorted(tied, key=lambda r, v=values: [_sortable(c[r]) for c in v])  # type: ignore[misc]
+            order += tied if len(tied) == 1 else sorted(tied, key=lambda r, v=values: [sortable(c[r]) for c in v])  # type: ignore[misc]
         out[key] = _number(key, mine, mine_times, order, node, window)
     return out
 
 
-def _sortable(value: Any) -> tuple[int, Any]:
+def sortable(value: Any) -> tuple[int, Any]:
     """Return a sort key: nulls first, then NaN, then values; text by its UTF-8 bytes."""
     if value is None:
         return (0, 0)

@@ -1,5 +1,6 @@
 """Compare a sample with the source: rows and scores of all changes by key, then results and steps by instant.
 
+Queries over results are compared with the rows that the tables of the query they take make up (``stream_rows``).
 The seed decides the order of keys, and of the instants of a query and key. Queries take turns, and so do the keys of a query, until the
 sample is done or the time is over.
 """
@@ -7,23 +8,20 @@ sample is done or the time is over.
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.items import SCORE
-from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
 from skyband.framework.plan.model import LogicalQuery, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.registry import query_type
-from skyband.framework.streaming.bucket.operations import OPERATION
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.rows import rejects
 from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.tables.schemas import identity_columns
@@ -39,9 +37,11 @@ from skyband.framework.verify.brute_force.compare_changes import (
     compare_values,
 )
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, Room, Work, objects
+from skyband.framework.verify.brute_force.rejected_rows import RejectedRows
 from skyband.framework.verify.brute_force.results import Reports, Results
 from skyband.framework.verify.brute_force.statistics import with_statistics
 from skyband.framework.verify.brute_force.steps import steps_at
+from skyband.framework.verify.brute_force.stream_rows import StreamRows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.differences import Difference
 from skyband.framework.verify.progress import Progress
@@ -61,7 +61,8 @@ Turn = Iterator[tuple["_Key", instants.Stream, int]]
 class Compared:
     """What was compared: accepted rows, keys, results, instants with their steps, and the shares of each query.
 
-    ``skipped``: the number of results whose window is too large for brute force.
+    ``skipped``: the number of results whose window is too large for brute force. ``stream_rows``: the rows that results have made up.
+    ``missing``: why the source could not be read.
     """
 
     rows: int = 0
@@ -70,6 +71,8 @@ class Compared:
     results: int = 0
     skipped: int = 0
     steps: int = 0
+    stream_rows: int = 0
+    missing: str | None = None
     shares: list[Share] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
 
@@ -84,9 +87,10 @@ class _Key:
 
 
 class _Query:
-    """A query, its rows in the tables, and how much of it has been compared."""
+    """A query, its rows in the tables, and how much of it has been compared. ``stored`` and ``clocks`` are those of its plan."""
 
-    def __init__(self, stored: Stored, query: QueryNode) -> None:
+    def __init__(self, stored: Stored, clocks: Clocks, query: QueryNode) -> None:
+        self.stored, self.clocks, self.plan = stored, clocks, stored.plan
         self.query = query
         self.kind: QueryType = query_type(query.type)
         self.changes = stream_of(stored, query)
@@ -109,33 +113,69 @@ class _Query:
         """Return the rows of a stream's changes at an instant."""
         return self._at.get((stream, at), [])
 
-    def shares(self, rows_elsewhere: int) -> Iterator[Share]:
+    def shares(self, rows_elsewhere: int, taken: str | None) -> Iterator[Share]:
         """Yield what has been compared; ``rows_elsewhere``: the number of accepted rows of keys outside of the sample."""
         query, total = self.query, self.changes.rows.num_rows
         if query.item.rows:
-            yield Share("rows", query.name, self.known, total)
+            yield Share("rows", query.name, self.known, total, taken)
         if query.item.scored and type(self.kind).scores is not QueryType.scores:
-            yield Share("scores", query.name, self.scored, total)
+            yield Share("scores", query.name, self.scored, total, taken)
         events = sum(s.rows for s in self.streams) + rows_elsewhere * len(self.logical)
-        yield Share("results", query.name, sum(int(s.covered.sum()) for s in self.streams), events)
+        yield Share("results", query.name, sum(int(s.covered.sum()) for s in self.streams), events, taken)
         if query.item.lasting:
             steps = sum(len({self.changes.step[i] for i in rows}) for rows in self.rows.values())
-            yield Share("steps", query.name, sum(len(s.steps) for s in self.streams), steps)
+            yield Share("steps", query.name, sum(len(s.steps) for s in self.streams), steps, taken)
+
+
+class _Part:
+    """One of the job's plans with its queries: over the source's rows, or (``made``) over those that a result makes up.
+
+    ``rows``: how many have been taken.
+    """
+
+    def __init__(self, stored: Stored, clocks: Clocks, made: StreamRows | None) -> None:
+        self.stored, self.made = stored, made
+        mine = clocks.part(stored)
+        self.queries = [_Query(stored, mine, q) for q in stored.plan.queries]
+        self.taken: list[Key] = []
+        self.rows = 0
+
+    @property
+    def of(self) -> str | None:
+        """Return the query whose result is taken; None for the source's rows."""
+        return None if self.made is None else self.made.node.of
+
+    def rows_elsewhere(self) -> int:
+        """Return the number of rows of the keys that have not been taken."""
+        if self.made is not None:
+            return sum(self.made.count(key) for key in self.stored.until if key not in set(self.taken))
+        return max(0, sum((s or 0) + 1 for s in self.stored.table("heads")["last_seq"].to_pylist()) - self.rows)
 
 
 def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample, budget: Budget, progress: Progress) -> Compared:
-    """Compare the tables with the source, as far as ``sample`` and ``budget`` allow. Raises SkybandError SKY-E301 without a source."""
+    """Compare the tables with the source, as far as ``sample`` and ``budget`` allow.
+
+    Raises SkybandError SKY-E301 without a source. If there are queries over results, these are compared nevertheless (``missing``).
+    """
     plan = stored.plan
     progress.doing("starting Spark, which reads the source")
     spark = get_session(plan.job, packages=packages(plan), home=layout.home)
     progress.doing("reading the source")
-    return compare_rows(stored, clocks, source_rows(spark, plan, layout, job), sample, budget, progress)
+    try:
+        rows = source_rows(spark, plan, layout, job)
+    except SkybandError as e:
+        if e.code != "SKY-E301" or not plan.streams:
+            raise
+        found = compare_rows(stored, clocks, None, sample, budget, progress)
+        found.missing = e.message
+        return found
+    return compare_rows(stored, clocks, rows, sample, budget, progress)
 
 
 def compare_rows(
-    stored: Stored, clocks: Clocks, rows: pa.Table, sample: Sample, budget: Budget, progress: Progress | None = None
+    stored: Stored, clocks: Clocks, rows: pa.Table | None, sample: Sample, budget: Budget, progress: Progress | None = None
 ) -> Compared:
-    """Compare the tables with ``rows``: all rows of the source that the intake passes."""
+    """Compare the tables with ``rows``: all rows of the source that the intake passes. None: only those of queries over results."""
     return _Comparison(stored, clocks, rows, sample, budget).all(progress)
 
 
@@ -144,16 +184,22 @@ def _never() -> bool:
 
 
 class _Comparison:
-    def __init__(self, stored: Stored, clocks: Clocks, rows: pa.Table, sample: Sample, budget: Budget) -> None:
+    def __init__(self, stored: Stored, clocks: Clocks, rows: pa.Table | None, sample: Sample, budget: Budget) -> None:
         self.stored = stored
-        self.plan = stored.plan
-        self.clocks = clocks
+        self.plan = stored.job_plan
         self.sample = sample
         self.budget = budget
         self.found = Compared(of_keys=len(stored.until))
-        self.rejected_rows = RejectedRows(stored, rows)
-        self.rows = with_operations(self.plan, without_late(rows, stored.table("rejected")))
-        self.queries = [_Query(stored, q) for q in self.plan.queries]
+        self.rejected_rows, self.rows = None, None
+        self.parts: list[_Part] = []
+        if rows is not None:
+            self.rejected_rows = RejectedRows(stored, rows)
+            self.rows = with_operations(self.plan, without_late(rows, stored.table("rejected")))
+            self.parts.append(_Part(stored, clocks, None))
+        for node in self.plan.streams:
+            part = stored.part(node.plan)
+            self.parts.append(_Part(part, clocks, StreamRows(part, node)))
+        self.queries = [q for part in self.parts for q in part.queries]
         self.room = Room()
         keys = sorted(stored.until, key=repr)
         random.Random(sample.seed).shuffle(keys)
@@ -188,36 +234,51 @@ class _Comparison:
         size = 4
         while self.waiting and (not half() or not any(q.turns for q in self.queries)):
             keys = [self.waiting.popleft() for _ in range(min(size, len(self.waiting)))]
-            taken = accepted(self.rows, self.plan.intake, self.plan.window, {k: self.stored.until[k] for k in keys})
+            taken = {}
+            if self.rows is not None:
+                taken = accepted(self.rows, self.plan.intake, self.plan.window, {k: self.stored.until[k] for k in keys})
             for n, key in enumerate(keys):
                 if n and half():
                     self.waiting.extendleft(reversed(keys[n:]))
                     return
-                mine = with_statistics(self.plan, taken[key])
-                self._take(_Key(mine, objects(self.plan, mine, self.room), self.stored.until[key]))
+                self.found.keys += 1
+                for part in self.parts:
+                    mine = part.made.accepted(key) if part.made is not None else with_statistics(self.plan, taken[key])
+                    self._take(part, _Key(mine, objects(part.stored.plan, mine, self.room), self.stored.until[key]))
             size = min(2 * size, BATCH)
 
-    def _take(self, key: _Key) -> None:
+    def _take(self, part: _Part, key: _Key) -> None:
         """Compare the rows, causes and scores in all changes of a key, and its row of ``heads``."""
         mine, found = key.mine, self.found
-        found.keys += 1
-        found.rows += len(mine.time)
-        self.rejected_rows.take(mine)
-        self.clocks.complete(mine.key, mine.time, mine.deleted)
-        found.differences += compare_head(self.stored, mine)
-        for each in self.queries if mine.time else ():
-            query, changes = each.query, each.changes
+        part.taken.append(mine.key)
+        part.rows += len(mine.time)
+        if part.made is None:
+            found.rows += len(mine.time)
+            found.differences += compare_head(self.stored, mine)
+        else:
+            found.stream_rows += len(mine.time)
+        if self.rejected_rows is not None and part.made is None:
+            self.rejected_rows.take(mine)
+        for each in part.queries:
+            each.clocks.complete(mine.key, mine.time, mine.deleted)
+        for each in part.queries if mine.time else ():
+            query, changes, plan = each.query, each.changes, each.plan
             for stream in each.of_key.get(mine.key, []):
                 rows = each.rows[stream]
-                differences = list(compare_items(self.stored, query, stream, mine, changes.rows.take(pa.array(rows))))
-                differences += compare_causes(changes, stream, rows, self.clocks) if query.item.lasting else []
+                differences = list(compare_items(each.stored, query, stream, mine, changes.rows.take(pa.array(rows))))
+                differences += compare_causes(changes, stream, rows, each.clocks) if query.item.lasting else []
                 only_rows = len(query.item.rows) == len(query.item.parts)
                 known = [i for i in rows if only_rows and all(0 <= s < len(mine.time) for s in changes.items[i])]
                 one = next((a for a in query.asked if query.members and a.name == stream[0]), each.logical[0])
-                scored, wrong = compare_scores(changes, Question(self.plan, query, key.data, key.until, one), each.kind, known)
+                scored, wrong = compare_scores(changes, Question(plan, query, key.data, key.until, one), each.kind, known)
                 found.differences += [*differences, *wrong]
                 each.known, each.scored = each.known + len(rows), each.scored + scored
             each.turns.append(islice(self._instants(each, key), self.sample.instants))
+        for each in part.queries if part.made is not None and not mine.time else ():
+            found.differences += [
+                each.changes.differs(each.rows[stream][0], f"the result of {part.of} has given no row to this key")
+                for stream in each.of_key.get(mine.key, [])
+            ]
 
     def _instants(self, of: _Query, key: _Key) -> Turn:
         """Yield the instants of a query and key; the queries of a table of queries take turns."""
@@ -252,13 +313,13 @@ class _Comparison:
     def _compare(self, of: _Query, key: _Key, stream: instants.Stream, at: int, late: Callable[[], bool]) -> list[int]:
         """Compare the result and the steps at an instant; return the instants at which something may happen next."""
         found, query, kind = self.found, of.query, of.kind
-        question = Question(self.plan, query, key.data, at, stream.logical, Work(late=late))
+        question = Question(of.plan, query, key.data, at, stream.logical, Work(late=late))
         expected = kind.brute_force(question)
         if expected is None:
             found.skipped += not late()
             return []
         found.results += 1
-        found.differences += compare_result(self.plan, query, stream.name, at, expected, of.results.at(stream.name, at))
+        found.differences += compare_result(of.plan, query, stream.name, at, expected, of.results.at(stream.name, at))
         stream.cover(at)
         if not query.item.lasting:
             return []
@@ -282,7 +343,7 @@ class _Comparison:
         carried = [of.kind.carried(last, item) if of.query.item.carried else () for item, _ in expected]
         bits, found = ([(item, s.hex()) for item, s in result] for result in (expected, of.finals.at(stream.name, end)))
         if bits != found or carried != of.finals.carried(stream.name, end):
-            names = (*identity_columns(self.plan, of.query), *(c.name for c in of.query.item.carried), SCORE)
+            names = (*identity_columns(of.plan, of.query), *(c.name for c in of.query.item.carried), SCORE)
             values = [(*item, *c, s) for (item, s), c in zip(expected, carried, strict=True)]
             rows = [{"rank": n, **dict(zip(names, row, strict=True))} for n, row in enumerate(values, 1)]
             self.found.differences.append(of.finals.differs(stream.name, end, "differs from the definition", rows))
@@ -292,7 +353,7 @@ class _Comparison:
         shown = of.kind.brute_force(replace(question, at=at - 1))
         if shown is None:
             return
-        self.found.differences += compare_result(self.plan, query, stream.name, at - 1, shown, of.results.at(stream.name, at - 1))
+        self.found.differences += compare_result(of.plan, query, stream.name, at - 1, shown, of.results.at(stream.name, at - 1))
         steps = steps_at(of.kind, question, key.mine, shown, result)
         if steps is None:
             return
@@ -303,48 +364,11 @@ class _Comparison:
 
     def _count(self) -> None:
         """Count the shares of what has been compared."""
-        heads = self.stored.table("heads")
         for q in self.queries:
             q.turns.clear()
-        self.found.differences += self.rejected_rows.differences(self.found.keys == self.found.of_keys)
-        total = sum((s or 0) + 1 for s in heads["last_seq"].to_pylist())
-        for q in self.queries:
-            self.found.shares += q.shares(max(0, total - self.found.rows))
-
-
-Texts = Counter[tuple[str, str]]
-
-
-class RejectedRows:
-    """The late rows, duplicates and deletions without a target in ``rejected``, and those that the source explains."""
-
-    def __init__(self, stored: Stored, rows: pa.Table) -> None:
-        """Read ``rejected``. ``rows``: all rows of the source that the intake passes, with late ones."""
-        table = stored.table("rejected")
-        mine = table.filter(pc.is_in(table["reason"], pa.array([LATE, DUPLICATE_ID, NO_TARGET])))
-        self._settled = stored.settled
-        self._found: Texts = Counter(zip(mine["reason"].to_pylist(), mine["text"].to_pylist(), strict=True))
-        self._expected: Texts = Counter()
-        late = {text: n for (reason, text), n in self._found.items() if reason == LATE}
-        in_source = Counter(t for t in rejects.json_rows(rows.combine_chunks()).to_pylist() if t in late) if late else Counter()
-        self._expected += Counter({(LATE, text): min(n, in_source[text]) for text, n in late.items()})
-
-    def take(self, mine: Accepted) -> None:
-        """Add the rows of a key that are no objects."""
-        for reason, rows in mine.rejected.items():
-            plain = rows.select([n for n in rows.column_names if n != OPERATION])
-            self._expected += Counter((reason, text) for text in rejects.json_rows(plain.combine_chunks()).to_pylist())
-
-    def differences(self, complete: bool) -> Iterator[Difference]:
-        """Yield the rows that only one side has. Surplus rows are reported if late, or if all keys are compared (``complete``)."""
-        if not self._settled:
-            return
-        for (reason, text), count in (self._expected - self._found).items():
-            yield Difference("table rejected", f"{_rows(count)} missing: {reason} {text}")
-        for (reason, text), count in (self._found - self._expected).items():
-            if complete or reason == LATE:
-                yield Difference("table rejected", f"{_rows(count)} not in the source: {reason} {text}")
-
-
-def _rows(count: int) -> str:
-    return f"{counted(count, 'row')} {agree(count, 'is', 'are')}"
+        if self.rejected_rows is not None:
+            self.found.differences += self.rejected_rows.differences(self.found.keys == self.found.of_keys)
+        for part in self.parts:
+            elsewhere = part.rows_elsewhere()
+            for q in part.queries:
+                self.found.shares += q.shares(elsewhere, part.of)

@@ -16,9 +16,9 @@ from skyband.framework.verify.stored import Stored, row_of
 
 def missing_values(stored: Stored) -> list[Difference]:
     """Return the first null of every column that must have a value, and the names of queries that the spec does not have."""
-    required = {table.name: table.required for table in tables(stored.plan)}
+    required = {table.name: table.required for table in tables(stored.job_plan)}
     found = [d for name in ("rejected", "runs") for d in _nulls(stored, name, required[name])]
-    for query in stored.plan.queries:
+    for query in stored.job_plan.every_query:
         for name in _tables(query):
             found += _nulls(stored, name, required[name])
             if query.members:

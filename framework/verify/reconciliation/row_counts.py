@@ -60,7 +60,8 @@ def _rows_of(stored: Stored, rows: list[Row]) -> Iterator[Difference]:
     reasons: Counter[tuple[int, str]] = Counter(
         (b, _CLASS.get(count_name(r), r)) for b, r in zip(table["batch_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
     )
-    changes: Counter[int] = Counter(b for q in stored.plan.queries for b in stored.table(changes_name(q.name))["batch_id"].to_pylist())
+    queries = stored.job_plan.every_query
+    changes: Counter[int] = Counter(b for q in queries for b in stored.table(changes_name(q.name))["batch_id"].to_pylist())
     known = {r["batch_id"] for r in rows}
     for row in rows:
         batch = row["batch_id"]

@@ -27,6 +27,16 @@ class Clocks:
         for query in self.plan.queries:
             self._add(query)
         self._clocks: dict[Key, Clock] = {}
+        self._parts_of_job: dict[str, Clocks] = {}
+
+    def part(self, stored: Stored) -> Clocks:
+        """Return the known objects of another plan of the job, whose queries have rows of their own; these of its own plan."""
+        name = stored.plan.queries[0].name
+        if name == self.plan.queries[0].name:
+            return self
+        if name not in self._parts_of_job:
+            self._parts_of_job[name] = Clocks(stored)
+        return self._parts_of_job[name]
 
     def of(self, key: Key) -> Clock:
         """Return the known objects of ``key``."""

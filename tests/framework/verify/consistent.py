@@ -69,7 +69,7 @@ class Changes:
 
 def changes_of(plan: Plan, name: str) -> Changes:
     """The changes of the query called ``name``."""
-    (query,) = [q for q in plan.queries if q.name == name]
+    (query,) = [q for q in plan.every_query if q.name == name]
     return Changes(plan, query, Stored(plan).table(changes_name(name)).to_pylist())
 
 
@@ -80,7 +80,7 @@ def write(changes: Changes) -> None:
     small.altered(plan, changes_name(query.name), lambda _: rows)
     counts: dict[int, int] = {}
     stored = Stored(plan)
-    for q in plan.queries:
+    for q in plan.every_query:
         for batch in stored.table(changes_name(q.name))["batch_id"].to_pylist():
             counts[batch] = counts.get(batch, 0) + 1
     small.altered(plan, "runs", lambda runs: [{**r, "changes": counts.get(r["batch_id"], 0)} for r in runs])

@@ -133,8 +133,7 @@ def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference
     """Everything that replay and books find, and, with the source's ``rows``, brute force."""
     stored = Stored(plan)
     clocks = Clocks(stored)
-    told = [d for q in plan.queries for d in replay(stored, q, clocks).differences]
-    told += [*clocks.differences, *compare_row_counts(stored, clocks)]
+    told = [*_replayed(stored, clocks, [q.name for q in plan.every_query]), *compare_row_counts(stored, clocks)]
     if rows is None:
         return told
     source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
@@ -150,9 +149,19 @@ def of_tables(plan: Plan, name: str) -> list[Difference]:
     if lacking := missing_values(stored):
         return lacking
     clocks = Clocks(stored)
-    (query,) = [q for q in plan.queries if q.name == name]
-    told = replay(stored, query, clocks).differences
-    return [*told, *clocks.differences, *compare_row_counts(stored, clocks)]
+    return [*_replayed(stored, clocks, [name]), *compare_row_counts(stored, clocks)]
+
+
+def _replayed(stored: Stored, clocks: Clocks, names: list[str]) -> list[Difference]:
+    parts = [(part, clocks.part(part)) for part in stored.parts()]
+    told = [d for part, mine in parts for q in part.plan.queries if q.name in names for d in replay(part, q, mine).differences]
+    return told + [d for _, mine in parts for d in mine.differences]
+
+
+def of_results(plan: Plan) -> Compared:
+    """Everything of the queries over results held against the tables of the queries that they take."""
+    stored = Stored(plan)
+    return compare_rows(stored, Clocks(stored), None, Sample(everything=True), Budget(None))
 
 
 def of_source(plan: Plan, name: str, rows: list[list[object]]) -> Compared:

@@ -152,7 +152,14 @@ def test_shares_say_what_is_proof_and_what_is_sample() -> None:
     assert (shares[0].text(differs=True), shares[4].text(differs=True).split(":")[0]) == (
         "complete: changes replayed: all 7 changes", "sample",
     )  # fmt: skip
-    assert shares[4].plain() == {"kind": "results", "query": "a", "proven": 37, "of": 4600, "share": 0.008043, "complete": False}
+    assert shares[4].plain() == {
+        "kind": "results", "query": "a", "proven": 37, "of": 4600, "share": 0.008043, "complete": False, "taken": None,
+    }  # fmt: skip
+    chained = [*shares, Share("results", "c", 3, 4, "a"), Share("results", "d", 1, 1, "b")]
+    assert [s.text() for s in total_by_kind(chained)][-1] == (
+        "sample: results recomputed from the results that queries take: 4 of 5 events (80.0 %)"
+    )
+    assert summary(chained).endswith("; those of queries over results at 4 of 5 events (80.0 %), from the results that queries take")
     assert Share("results", "a", 1, 10**9).text().endswith("(below 0.1 %)") and not Share("results", "a", 0, 5).complete
 
 
