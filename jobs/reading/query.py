@@ -38,6 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             "skyband query flights.yaml parted",
             "skyband query flights.yaml parted --at 2013-07-01T12:00 --limit 3",
             'skyband query flights.yaml parted --k 5 --window "2 days" --format json',
+            "skyband query flights.yaml parted --durable 80% --from 2013-07-01 --to 2013-07-08",
         ),
     )
     p.add_argument("spec")
@@ -48,7 +49,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help="only this key; repeat for every key column")
     stays.add_arguments(p)
     p.add_argument("--format", choices=("table", "csv", "json"), default="table")
-    said = "print at most N rows: the best of each key first; the newest rows of queries that report once"
+    said = "print at most N rows: the best of each key first; the newest of queries that report once and of --records; "
+    said += "the longest with --durable"
     p.add_argument("--limit", type=whole("--limit"), metavar="N", help=said)
     p.add_argument(
         "--sql", nargs="?", const="duckdb", choices=DIALECTS, metavar="ENGINE",

@@ -27,7 +27,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.key_numbers import key_numbers, order_by
 from skyband.framework.tables.render import instant_text
 from skyband.framework.tables.results.reader import Reader, both
-from skyband.framework.tables.schemas import identity_columns, stream_columns
+from skyband.framework.tables.schemas import identity_columns, results_schema, stream_columns
 from skyband.framework.tables.sql import stays as sql
 
 I64 = npt.NDArray[np.int64]
@@ -217,10 +217,9 @@ def _columns(plan: Plan, query: QueryNode) -> list[str]:
 def _known(plan: Plan, query: QueryNode, column: str) -> None:
     """Raise SKY-E201 unless items can be compared by ``column``."""
     made = query.item.columns(plan.of(query.name).intake.id, query.carry, plan.intake.partition_by)
-    known = [
-        *stream_columns(plan, query),
-        *(c.name for c in made if c not in query.item.carried and not (c.type or "").startswith("array")),
-    ]
+    named = [*stream_columns(plan, query), *(c.name for c in made if c not in query.item.carried)]
+    schema = results_schema(plan, query)
+    known = [c for c in named if not pa.types.is_list(schema.field(c).type)]
     if column not in known:
         said = f"the tables of {query.name!r} have no column {column!r} to compare items by"
         raise SkybandError("SKY-E201", said, hint=did_you_mean(column, known) or f"columns: {one_of(known)}; a query's carry adds others")

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.base.errors import SkybandError
@@ -28,6 +28,7 @@ from skyband.framework.tables.sql.dialects import DIALECTS, limited, plain
 from skyband.operators.base import Window
 from tests.framework.tables.plans import DAY, make_plan, to_table
 from tests.framework.tables.writing.test_sink import instant
+from tests.seeds import cases
 
 END = 12
 """The first instant, after DAY, that is not complete."""
@@ -258,6 +259,8 @@ def answers(reader: InMemory, shape: str, key: dict[str, str] | None) -> list[Du
     return found
 
 
+@pytest.mark.long
+@settings(max_examples=cases(25))
 @given(streams(from_arrival=True), st.booleans(), st.booleans(), st.sampled_from(["rows", "pairs", "objects"]))
 def test_the_sql_gives_the_same_rows(stream: Stream, keyed: bool, one: bool, shape: str) -> None:
     stream = one_key(stream, keyed)

@@ -20,6 +20,7 @@ from tests.framework.tables.sql.elsewhere import in_duckdb
 from tests.framework.verify.test_corruptions import make
 
 KINDS = ("pairs", "keyed", "deletions", "skylines", "sets", "loyalty", "groups")
+pytestmark = pytest.mark.long
 MICRO = timedelta(microseconds=1)
 MINUTE = timedelta(minutes=1)
 
@@ -50,7 +51,6 @@ def seconds(of: list[tuple[datetime, datetime | None]], start: datetime, end: da
     return sum((max(timedelta(0), min(b or end, end) - max(a, start)) for a, b in of), timedelta(0))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_items_are_in_the_result_as_long_as_their_changes_say(plans: dict[str, Plan], kind: str) -> None:
     reader, seen = Reader(plans[kind]), 0
@@ -74,7 +74,6 @@ def test_items_are_in_the_result_as_long_as_their_changes_say(plans: dict[str, P
     assert seen > 20
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", ["keyed", "deletions", "skylines"])
 def test_records_were_in_the_result_as_of_their_age(plans: dict[str, Plan], kind: str) -> None:
     reader, seen = Reader(plans[kind]), 0
