@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
     from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models.job import Job
+    from skyband.framework.spec.parsing.settings import Setting
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.tables.writing.sink import Sink
 
@@ -43,13 +44,32 @@ def load_plan(path: str, env: Mapping[str, str] | None = None, rebuild: bool = F
     Only reads: it takes no lock and completes no interrupted swap of generations. Of source and sink it reads only the job file: a job
     that a former version made keeps its rules (``plan.former``), unless the caller makes a ``rebuild``.
     """
+    return _plan_of(validated(path, env), rebuild)
+
+
+def load_edited(path: str, settings: Sequence[Setting], env: Mapping[str, str] | None = None) -> tuple[Plan, Plan]:
+    """Return the plan of the spec at ``path``, as ``load_plan`` does, and that of the spec with ``settings``.
+
+    Raises SpecErrors with all mistakes of either.
+    """
+    from skyband.framework.spec.load import validated_file
+
+    raw = sys.stdin.buffer.read() if path == STDIN else None
+    env = os.environ if env is None else env
+    found = validated_file(path, env, raw)
+    plan = _plan_of(found)
+    if not settings:
+        return plan, plan
+    return plan, _plan_of(validated_file(path, env, raw, settings))
+
+
+def _plan_of(found: Validated, rebuild: bool = False) -> Plan:
     from skyband.framework.plan.compile import compile_job
 
-    job, errors = read_spec(path, env)
-    if errors or job is None:
-        raise SpecErrors(errors)
-    plan = compile_job(job)
-    return plan if rebuild else _as_made(plan, job)
+    if found.errors or found.job is None:
+        raise SpecErrors(found.errors)
+    plan = compile_job(found.job)
+    return plan if rebuild else _as_made(plan, found.job)
 
 
 def _as_made(plan: Plan, job: Job) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.parsing.assemble import read_text
 from skyband.framework.spec.parsing.document import Document
 from skyband.framework.spec.parsing.positions import SourceText
+from skyband.framework.spec.parsing.settings import Setting
 from skyband.framework.spec.paths import register_paths, resolve_paths
 from skyband.operators.spelling import bounded
 
@@ -52,8 +53,13 @@ def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = 
     return found.job, found.errors
 
 
-def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, raw: bytes | None = None) -> Validated:
-    """Validate a file and also return its text and data. ``raw``: the content of the file, if known."""
+def validated_file(
+    path: str | os.PathLike[str], env: Mapping[str, str] | None = None, raw: bytes | None = None, settings: Sequence[Setting] = ()
+) -> Validated:
+    """Validate a file and also return its text and data. ``raw``: the content of the file, if known.
+
+    ``settings`` replace values of it.
+    """
     name = os.fspath(path)
     try:
         raw = Path(path).read_bytes() if raw is None else raw
@@ -69,12 +75,12 @@ def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None =
         before = raw[: e.start].decode("utf-8", "replace")
         where = Where(name, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
         return Validated(None, [SkybandError("SKY-E100", "the file is not UTF-8 text", "save it as UTF-8", where)])
-    return _validated(text, env, name)
+    return _validated(text, env, name, settings)
 
 
-def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated:
+def _validated(text: str, env: Mapping[str, str] | None, file: str, settings: Sequence[Setting] = ()) -> Validated:
     with bounded(_COMPARISONS):
-        doc = read_text(file, text, os.environ if env is None else env)
+        doc = read_text(file, text, os.environ if env is None else env, settings)
         job = read_job(doc)
         if job is not None:
             job = resolved(resolve_paths(doc, job, str(Path(file).parent), os.environ if env is None else env))

@@ -7,7 +7,7 @@ later mistakes are reported at their place.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import yaml
@@ -18,6 +18,7 @@ from skyband.framework.spec.parsing.includes import INCLUDE, included
 from skyband.framework.spec.parsing.overlay import Overlay, Pair, taken
 from skyband.framework.spec.parsing.parameters import NAME, Filling, names, scalars
 from skyband.framework.spec.parsing.recovery import Composed, compose
+from skyband.framework.spec.parsing.settings import CannotSet, Setting, placed
 
 PROFILE: Final = "SKYBAND_PROFILE"
 """The environment variable that names the profile; ``--profile`` sets it."""
@@ -27,21 +28,23 @@ _NAMED: Final = "use letters, digits and _, not a digit first"
 """Fields of a spec that are resolved first, so that a job has none of them."""
 
 
-def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
+def read_text(file: str, text: str, env: Mapping[str, str], settings: Sequence[Setting] = ()) -> Document:
     """Return the document of ``text``. Errors are collected in it, never raised. ``file`` is the name in messages.
 
-    Fragments are looked for below the directory of ``file``; ``env`` has the profile's name and the values of ``${NAME}``.
+    Fragments are looked for below the directory of ``file``; ``env`` has the profile's name and the values of ``${NAME}``. ``settings``
+    replace values of the whole.
     """
     main = compose(file, text)
-    return _Assembly(main, env).document(len(text.encode("utf-8", "replace")))
+    return _Assembly(main, env, settings).document(len(text.encode("utf-8", "replace")))
 
 
 class _Assembly:
     """Assembles the parts of one spec. Use it once."""
 
-    def __init__(self, main: Composed, env: Mapping[str, str]) -> None:
+    def __init__(self, main: Composed, env: Mapping[str, str], settings: Sequence[Setting] = ()) -> None:
         self.main = main
         self.env = env
+        self.settings = settings
         self.parts = [main]
         self.overlay = Overlay()
         self.builder = Builder({main.text.file: main.text}, main.text, env)
@@ -53,6 +56,8 @@ class _Assembly:
         if isinstance(root, yaml.MappingNode):
             try:
                 root = self._resolved(root, size)
+                for setting in self.settings:
+                    root = self._set(root, setting)
             except TooMuch as e:
                 doc.add("SKY-E103", e.why, self.builder.where(e.node), TOO_MUCH)
                 doc.poisoned.add(())
@@ -85,6 +90,22 @@ class _Assembly:
         assert isinstance(self.main.root, yaml.MappingNode)
         rest.start_mark, rest.end_mark = self.main.root.start_mark, self.main.root.end_mark
         return rest
+
+    def _set(self, root: yaml.Node, setting: Setting) -> yaml.Node:
+        """Return ``root`` with the value of a setting."""
+        made = compose(setting.file, setting.value)
+        self.builder.texts[setting.file] = made.text
+        self.doc.errors += made.errors
+        value = made.root
+        if value is None:
+            if not made.errors:
+                self.doc.add("SKY-E201", f"--set {setting.said} has no value", None, "write PATH=VALUE, such as queries.best.k=20")
+            return root
+        try:
+            return placed(root, setting, value)
+        except CannotSet as e:
+            self.doc.add("SKY-E201", f"--set {setting.said}: {e}", None, e.hint)
+            return root
 
     def _mask_parameters(self) -> None:
         """Mask the parameters of all parts and profiles that a secret refers to."""
