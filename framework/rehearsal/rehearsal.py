@@ -85,9 +85,7 @@ class Rehearsal:
 
         Raises SkybandError SKY-E502 if a row breaks a rule of severity ``fail``; then no row is processed.
         """
-        pack = Pack(self._bucket.config, clock=lambda: self._clock, newest=lambda: self._times.before(self._batch + 1, capped=False))
-        made = [m for b in pack(iter(table.to_batches())) for m in b.to_pylist()]
-        packed = [(_HOST if m["node"] == HOST else m["kind"], m["data"]) for m in made]
+        pack, packed = self._packed(table)
         stopping = [b for kind, b in packed if kind == STOPPING]
         if stopping:
             counts = Tally()
@@ -107,6 +105,18 @@ class Rehearsal:
             self._watermark = max(self._watermark, (self._times.due() or 0) // 1000)
         elif pack.latest is not None:
             self._watermark = max(self._watermark, pack.latest // 1000 - self.plan.intake.delay_ms)
+        self._commit(self._bucket.run([], self._watermark, flush=True))
+
+    def advance(self, table: pa.Table, frontier: int) -> None:
+        """Process rows that have passed the intake, none of which is late, and all that is due before ``frontier`` (microseconds).
+
+        No rule and no jump of the event time stops it.
+        """
+        _, packed = self._packed(table)
+        data = [b for kind, b in packed if kind == _HOST]
+        self._commit([*(p for p in packed if p[0] not in (_HOST, STRETCHES)), *self._bucket.run(data, self._watermark, flush=True)])
+        self._watermark = max(-(-frontier // 1000), self._watermark)
+        self._bucket.config = self._config(((self._watermark, frontier),))
         self._commit(self._bucket.run([], self._watermark, flush=True))
 
     def restart(self) -> None:
@@ -131,6 +141,12 @@ class Rehearsal:
         if results and self._batch >= 0:
             derive(self._sink, self._batch)
         return self._writer.tables
+
+    def _packed(self, table: pa.Table) -> tuple[Pack, list[tuple[str, bytes]]]:
+        """Return the pack of one batch, and what it makes of the rows: (kind, data), where the kind of rows for the bucket is ``_HOST``."""
+        pack = Pack(self._bucket.config, clock=lambda: self._clock, newest=lambda: self._times.before(self._batch + 1, capped=False))
+        made = [m for b in pack(iter(table.to_batches())) for m in b.to_pylist()]
+        return pack, [(_HOST if m["node"] == HOST else m["kind"], m["data"]) for m in made]
 
     def _config(self, finishes: tuple[tuple[int, int], ...]) -> HostConfig:
         return HostConfig.of(self.plan, finishes, _NAME)

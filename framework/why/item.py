@@ -50,10 +50,11 @@ def _name(plan: Plan, columns: Sequence[str], text: str) -> Mapping[str, Any]:
         hint = did_you_mean(named[0][0], columns) if cells and named[0][1] else None
         said = f"{text!r} has no value for {one_of(missing)}"
         raise SkybandError("SKY-E201", said, hint=hint or f"write {','.join(columns)}, or {columns[0]}=... for each of them")
-    return {c: _value(plan, c, given[c]) for c in columns}
+    return {c: value_of(plan, c, given[c]) for c in columns}
 
 
-def _value(plan: Plan, column: str, text: str) -> Any:
+def value_of(plan: Plan, column: str, text: str) -> Any:
+    """Return a value of a column, given as text, as ``plain_value`` does. SkybandError SKY-E201 if it is none."""
     field = plan.intake.field(column)
     try:
         if field.kind == "int":

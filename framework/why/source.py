@@ -39,6 +39,18 @@ def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
 
 def _without_spark(plan: Plan, layout: Layout) -> pa.Table | None:
     """Return the same rows without Spark; None where only Spark can read them."""
+    parts = local_parts(plan, layout)
+    found = []
+    for paths, tables in parts or ():
+        rows = rows_of(plan, paths, tables)
+        if rows is None:
+            return None
+        found.append(rows)
+    return pa.concat_tables(found) if found else None
+
+
+def local_parts(plan: Plan, layout: Layout) -> list[tuple[list[str], Tables]] | None:
+    """Return the files that batches have taken, in parts with the look-up tables that these used; None if they are not all files here."""
     if not source_format(plan.source.format).of_files or pruned(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
@@ -47,13 +59,8 @@ def _without_spark(plan: Plan, layout: Layout) -> pa.Table | None:
         return None
     kept = LookupVersions(plan, layout)
     versions = kept.known() if plan.lookups else []
-    found = []
-    for i, part in by_cuts(plan.source, layout.checkpoint, list(paths), [v.after for v in versions[1:]]):
-        rows = rows_of(plan, [str(paths[url]) for url in part], kept.tables(versions[i]) if versions else {})
-        if rows is None:
-            return None
-        found.append(rows)
-    return pa.concat_tables(found)
+    parts = by_cuts(plan.source, layout.checkpoint, list(paths), [v.after for v in versions[1:]])
+    return [([str(paths[url]) for url in part], kept.tables(versions[i]) if versions else {}) for i, part in parts]
 
 
 def rows_of(plan: Plan, paths: list[str], tables: Tables) -> pa.Table | None:
