@@ -31,7 +31,8 @@ def load(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> 
     Raises SpecErrors with all mistakes of the file at once. Reads the spec and its tables of queries, neither source nor sink.
     """
     where = path_of(path)
-    return Job(where, load_plan(where, _variables(env)))
+    env = _variables(env)
+    return Job(where, load_plan(where, env), env)
 
 
 def validate(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, data: bool = False) -> list[SkybandError]:
@@ -63,9 +64,10 @@ class RunResult:
 class Job:
     """A job, with its spec as it was when it was loaded. Cheap; keeps nothing open."""
 
-    def __init__(self, path: str, plan: Plan) -> None:
+    def __init__(self, path: str, plan: Plan, env: Mapping[str, str] | None = None) -> None:
         self.path = path
         self._plan = plan
+        self._env = env
 
     def __repr__(self) -> str:
         return f"<skyband.Job {self.name}: {', '.join(self.queries)}>"
@@ -260,6 +262,34 @@ class Job:
 
             end_with_process()
         return verify(self._plan, sample, _LogLines(lambda text: None))
+
+    def whatif(
+        self, with_rejected: bool | Sequence[str] = False, without: Sequence[str] = (), settings: Mapping[str, str] | None = None,
+        begin: datetime | str | None = None, end: datetime | str | None = None, query: str | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return which results would have been other with a change, when, and by which rows: the JSON of ``skyband whatif`` as a dict.
+
+        ``with_rejected``: rejected rows put back, all or those of some reasons. ``without``: ids of rows to leave out, or
+        ``"column=value"``. ``settings``: values of the spec by path, in YAML (``{"queries.best.k": "20"}``). ``begin``, ``end``: the range
+        of instants, both included. Writes nothing. O(rows of the source). Raises SkybandError: SKY-E201 for arguments, SKY-E402 before the
+        first run and for an ``end`` that is not complete, SKY-E301 if the source cannot be read again; SpecErrors for the edited spec.
+        """
+        from skyband.framework.whatif.wording import document
+        from skyband.jobs.answer import plain
+        from skyband.jobs.reading.whatif import ask
+
+        reasons = (
+            [f"rejected:{text('with_rejected', r)}" for r in listed("with_rejected", with_rejected)]
+            if with_rejected not in (False, True)
+            else []
+        )
+        put_back = ["rejected"] if with_rejected is True else reasons
+        ids = [text("without", i) for i in listed("without", without)]
+        values = [f"{path}={value}" for path, value in texts("settings", settings or {}).items()]
+        name = None if query is None else text("query", query)
+        found = ask(self.path, put_back, ids, values, begin, end, name, self._env, self._plan)
+        answer: dict[str, Any] = plain(document(found))
+        return answer
 
 
 class _LogLines(Lines):

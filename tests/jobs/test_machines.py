@@ -20,6 +20,7 @@ from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.jobs.cli import _Command, main
+from tests.framework.streaming import checkpoints
 from tests.framework.verify import small
 from tests.spark.cuts import stream
 from tests.spark.jobs import write_file, write_spec
@@ -34,7 +35,10 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("machines")
     path = write_spec(directory, queries=NEAR)
     write_file(directory, "0.csv", stream(1, 60), at=0)
-    known(small.make(path, stream(1, 60)))
+    plan = small.make(path, stream(1, 60))
+    known(plan)
+    log = Path(plan.sink) / "_skyband" / "checkpoint" / "sources" / "0" / "0"
+    checkpoints.write(log, f"v1\n{json.dumps({'path': (directory / 'in' / '0.csv').as_uri(), 'timestamp': 1, 'batchId': 0})}")
     return path
 
 
@@ -65,6 +69,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "test": ["{spec}"],
     "status": ["{spec}"],
     "why": ["{spec}", "near", "1"],
+    "whatif": ["{spec}", "--without", "side=a"],
     "query": ["{spec}", "near"],
     "sql": ["{spec}", "select * from near_now"],
     "views": ["{spec}"],

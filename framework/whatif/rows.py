@@ -1,0 +1,177 @@
+"""Decide for every row of the source whether the job took it in as it was, and whether it would with a change."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.reasons import LATE, REASON, RULE, STOPS, TOO_FAR_AHEAD
+from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.preview.judged import with_reasons
+from skyband.framework.sources.protocol import ORIGIN
+from skyband.framework.streaming.rows import rejects
+from skyband.framework.whatif.change import Change, Left
+from skyband.framework.whatif.source import SourceRows
+
+LEFT_OUT: Final = "left out"
+"""The reason of rows that ``--without`` leaves out."""
+Reasons = list[str | None]
+
+
+@dataclass(slots=True)
+class JudgedRows:
+    """All rows of the source under one spec. ``reasons``: why a row is not to be processed, None for the others."""
+
+    plan: Plan
+    rows: pa.Table
+    reasons: Reasons
+
+    def candidates(self) -> pa.Table:
+        """Return the rows to process. Their ``ORIGIN`` is their number, by which those that the run rejects are known. O(rows)."""
+        keep = pa.array([r is None for r in self.reasons], pa.bool_())
+        numbers = pa.array(np.arange(self.rows.num_rows)).cast(pa.string())
+        at = self.rows.column_names.index(ORIGIN)
+        rows = self.rows.set_column(at, ORIGIN, numbers).filter(keep)
+        return rows.set_column(rows.column_names.index(REASON), REASON, pa.nulls(rows.num_rows, pa.string()))
+
+
+@dataclass(slots=True)
+class Judged:
+    """The rows as the job took them, and as they would be with the change.
+
+    ``unjudged``: rows that the change lets in, and of which the job has not found out whether they were late.
+    """
+
+    as_is: JudgedRows
+    changed: JudgedRows
+    unjudged: int = 0
+
+
+def judge(plan: Plan, edited: Plan, source: SourceRows, rejected: pa.Table, change: Change) -> Judged:
+    """Return all rows under both specs. ``rejected``: the job's table.
+
+    What the job rejected as late, as too far ahead or by a row rule is known only from ``rejected``, where it is found by its text. The
+    clocks of batches and the rules of that time are not asked again. O(rows of the source).
+    """
+    bare = _without_rules(plan.intake)
+    rows = source.table(bare)
+    passed = _reasons(plan, rows)
+    at_run = _of_runs(rows, passed, plan, rejected)
+    as_is: Reasons = [p if p is not None else at_run.get(i) for i, p in enumerate(passed)]
+    other_rules = edited.intake.rules != plan.intake.rules
+    other_intake = _without_rules(edited.intake) != bare
+    there = source.table(_without_rules(edited.intake)) if other_intake else rows
+    made = _reasons(edited, there) if other_intake else list(passed)
+    broken = _broken(edited, source) if edited.intake.rules and (other_rules or other_intake) else None
+    unjudged = 0
+    for i, before in enumerate(passed):
+        if made[i] is not None:
+            continue
+        reason = at_run.get(i)
+        by_rule = reason is not None and reason.startswith(RULE)
+        if reason is not None and not change.puts_back(reason) and not (by_rule and other_rules):
+            made[i] = reason
+        elif broken is not None and broken[i] is not None and (other_rules or before is not None):
+            # The rules of the job's runs decided about the other rows.
+            made[i] = broken[i]
+        elif before is not None or by_rule:
+            unjudged += 1
+    for left in change.without:
+        for i in np.flatnonzero(_matching(left, rows)).tolist():
+            made[i] = LEFT_OUT
+    return Judged(JudgedRows(_ready(plan), rows, as_is), JudgedRows(_ready(edited), there, made), unjudged)
+
+
+def _matching(left: Left, rows: pa.Table) -> Any:
+    found = left.matches(rows)
+    if not found.any():
+        hint = "write its id as the tables show it, or COLUMN=VALUE,..."
+        raise SkybandError("SKY-E201", f"no row of the source has {', '.join(f'{c} {v}' for c, v in left.values.items())}", hint=hint)
+    return found
+
+
+def _without_rules(node: IntakeNode) -> IntakeNode:
+    return replace(node, rules=())
+
+
+def _ready(plan: Plan) -> Plan:
+    """Return ``plan`` for a run over judged rows. A repeated id that is only counted is rejected instead, so that its row is known."""
+    node = replace(plan.intake, rules=(), ahead_micros=None)
+    return replace(plan, intake=replace(node, on_duplicate="reject") if node.on_duplicate == "keep_first" else node)
+
+
+def _reasons(plan: Plan, rows: pa.Table) -> Reasons:
+    found: Reasons = with_reasons(plan, rows)[REASON].to_pylist()
+    return found
+
+
+def _broken(plan: Plan, source: SourceRows) -> Reasons:
+    """Return the reason of the rows that break a rule of ``plan``."""
+    found = source.table(plan.intake)[REASON].to_pylist()
+    return [r if r is not None and r.startswith((RULE, STOPS)) else None for r in found]
+
+
+def _of_runs(rows: pa.Table, passed: Reasons, plan: Plan, rejected: pa.Table) -> Mapping[int, str]:
+    """Return the reasons that only the runs could know, by the number of the row. Equal rows are interchangeable. O(rows)."""
+    reason = rejected["reason"]
+    rejected = rejected.filter(pc.or_(pc.is_in(reason, pa.array([LATE, TOO_FAR_AHEAD])), pc.starts_with(reason, RULE)))
+    if not rejected.num_rows:
+        return {}
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for text, why in zip(rejected["text"].to_pylist(), rejected["reason"].to_pylist(), strict=True):
+        waiting[text].append(why)
+    among = pa.array([p is None for p in passed], pa.bool_())
+    times = rejected["event_time"]
+    if not times.null_count:
+        among = pc.and_(among, pc.fill_null(pc.is_in(rows[plan.intake.event_time].combine_chunks(), pc.unique(times).cast(
+            rows.schema.field(plan.intake.event_time).type)), False))  # fmt: skip
+    numbers = np.flatnonzero(among.to_numpy(zero_copy_only=False))
+    texts = rejects.json_rows(rows.select([f.name for f in plan.intake.fields]).take(pa.array(numbers)).combine_chunks()).to_pylist()
+    found: dict[int, str] = {}
+    for number, text in zip(numbers.tolist(), texts, strict=True):
+        if waiting.get(text):
+            found[number] = waiting[text].pop()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What became of every row in both runs: None if it was accepted, else the reason."""
+
+    was: Reasons
+    would_be: Reasons
+
+    @property
+    def changed(self) -> list[int]:
+        """Return the numbers of the rows that only one of the runs accepts. O(rows)."""
+        return [i for i, (a, b) in enumerate(zip(self.was, self.would_be, strict=True)) if (a is None) != (b is None)]
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """Return the changed rows by what they were and what they would be, the most frequent first. O(rows)."""
+        found = Counter((self.was[i] or ACCEPTED, self.would_be[i] or ACCEPTED) for i in self.changed)
+        return [{"was": a, "would_be": b, "rows": n} for (a, b), n in sorted(found.items(), key=lambda x: (-x[1], x[0]))]
+
+    def of_rejected(self, rejected: pa.Table, change: Change) -> list[dict[str, Any]]:
+        """Return, by reason, the rows of ``rejected`` that are to be put back, and what would become of them. O(rows)."""
+        counts = Counter(r for r in rejected["reason"].to_pylist() if change.puts_back(r))
+        after: dict[str, Counter[str]] = defaultdict(Counter)
+        for was, would_be in zip(self.was, self.would_be, strict=True):
+            if was is not None and was in counts:
+                after[was][would_be or ACCEPTED] += 1
+        return [
+            {
+                "reason": reason, "rows": n, "accepted": after[reason][ACCEPTED],
+                "rejected": {r: m for r, m in after[reason].items() if r != ACCEPTED}, "not_found": n - after[reason].total(),
+            }
+            for reason, n in sorted(counts.items(), key=lambda x: (-x[1], x[0]))
+        ]  # fmt: skip
+
+
+ACCEPTED: Final = "accepted"

@@ -1,0 +1,54 @@
+"""Run a job in memory over all of its rows, up to one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.rehearsal.rehearsal import Rehearsal
+from skyband.framework.whatif.rows import JudgedRows, Reasons
+
+_ROWS: Final = 200_000
+"""About how many rows are processed at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The tables of a run, without those derived from changes. ``fates``: of every row of the source, None or why it was rejected."""
+
+    tables: Mapping[str, pa.Table]
+    fates: Reasons
+
+
+def run_rows(judged: JudgedRows, end: int) -> Ran:
+    """Process the rows before ``end`` (microseconds) in the order of their times, and all that is due before ``end``.
+
+    The state in memory is that of one bucket. O(rows log rows) for the order, and the cost of the operators.
+    """
+    rows = judged.candidates()
+    times = rows[judged.plan.intake.event_time].cast(pa.int64()).to_numpy()
+    order = np.argsort(times, kind="stable")
+    order = order[: int(np.searchsorted(times[order], end))]
+    rows, times = rows.take(pa.array(order)), times[order]
+    job = Rehearsal(judged.plan)
+    start = 0
+    while start < len(times):
+        stop = min(start + _ROWS, len(times))
+        # Rows of one instant stay together.
+        stop = len(times) if stop == len(times) else int(np.searchsorted(times, times[stop - 1], side="right"))
+        job.advance(rows.slice(start, stop - start), end if stop == len(times) else int(times[stop - 1]) + 1)
+        start = stop
+    if not len(times):
+        job.advance(rows, end)
+    tables = job.tables(results=False)
+    fates = list(judged.reasons)
+    rejected = tables["rejected"]
+    known = rejected.filter(pc.is_valid(rejected["origin"]))
+    for number, reason in zip(known["origin"].to_pylist(), known["reason"].to_pylist(), strict=True):
+        fates[int(number)] = reason
+    return Ran(tables, fates)
