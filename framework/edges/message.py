@@ -52,6 +52,8 @@ def obstacles(plan: Plan) -> Iterator[str]:
             yield f"query {q.name} must take its reports from 'updates', without 'where'"
         else:
             reads.add((operator.object, operator.updates.name, operator.held))
+    for q in plan.every_query[len(plan.queries) :]:
+        yield f"query {q.name} takes the result of another query"
     if len(reads) > 1:
         yield "its queries differ in 'object', 'updates' or 'held'"
     sourced = {f.name for _, part in plan.source.each for f in (*part.fields, *part.position)}

@@ -87,19 +87,35 @@ def plan_section(plan: Plan) -> Section:
     ]
     nodes = [n | {"row": 0.0} for n in nodes]
     edges: charts.Values = [{"stage": a, "row": 0.0, "stage2": b, "row2": 0.0} for a, b in (("source", "intake"), ("intake", "window"))]
-    row = 0
-    for operator in plan.operators:
-        mine = [q for q in plan.queries if plan.operators[q.operator].name == operator.name]
-        middle = row + (len(mine) - 1) / 2
-        nodes.append({"stage": "state", "name": operator.name, "said": type(operator.operator).__name__, "row": middle})
-        edges.append({"stage": "window", "row": 0.0, "stage2": "state", "row2": middle})
-        for q in mine:
-            nodes.append({"stage": "queries", "name": q.name, "said": q.type, "row": float(row)})
-            edges.append({"stage": "state", "row": middle, "stage2": "queries", "row2": float(row)})
-            row += 1
+    row, places = 0, dict[str, float]()
+    for part, taken in [(plan, ""), *((one.plan, one.of) for one in plan.streams)]:
+        # A query over a result is a stage to the right of the query that it takes.
+        state, result = _stages(plan, taken)
+        stages += [stage for stage in (state, result) if stage not in stages]
+        begin = ("window", 0.0) if not taken else (_stages(plan, taken, -1)[1], places[taken])
+        for operator in part.operators:
+            mine = [q for q in part.queries if part.operators[q.operator].name == operator.name]
+            middle = row + (len(mine) - 1) / 2
+            nodes.append({"stage": state, "name": operator.name, "said": type(operator.operator).__name__, "row": middle})
+            edges.append({"stage": begin[0], "row": begin[1], "stage2": state, "row2": middle})
+            for q in mine:
+                places[q.name] = float(row)
+                nodes.append({"stage": result, "name": q.name, "said": q.type, "row": float(row)})
+                edges.append({"stage": state, "row": middle, "stage2": result, "row2": float(row)})
+                row += 1
     table = tuple((str(n["stage"]), text(redacted(str(n["name"]))), text(redacted(str(n["said"])))) for n in nodes)
     said = "Rows flow from left to right. Each state is kept once and answers the queries to its right."
+    said += " The results of queries flow on to the queries that take them." if plan.streams else ""
     shown = Figure("Graph", said, ("stage", "name", "what"), table, charts.graph(nodes, edges, stages, max(1, row)))
     return Section(
         "Plan", "What the job does.", [shown, Figure("In words", "The output of skyband explain.", text=redacted(explain(plan)))]
     )
+
+
+def _stages(plan: Plan, taken: str, further: int = 0) -> tuple[str, str]:
+    """Return the stages of the state and of the queries over the result ``taken``, or of its own (``further`` -1)."""
+    depth = further
+    while taken:
+        depth += 1
+        taken = next((s.of for s in plan.streams if any(q.name == taken for q in s.plan.queries)), "")
+    return ("state", "queries") if depth == 0 else (f"state {depth + 1}", f"queries {depth + 1}")

@@ -29,7 +29,7 @@ with extra("report", "a report"):
     from markupsafe import Markup
 
 QUERIES: Final = 20
-"""The most queries that get a section, in the order of the spec."""
+"""The most queries that get a section, in the order of the spec; those over results come last."""
 
 _HERE: Final = Path(__file__).parent
 _FIRST: Final = b"<!doctype html>"
@@ -43,10 +43,11 @@ def report(plan: Plan, now: datetime) -> str:
     SkybandError SKY-E400 if a table does not exist.
     """
     statements = Statements(plan)
-    shown = plan.queries[:QUERIES]
+    every = plan.every_query
+    shown = every[:QUERIES]
     sections = [QueryFigures(plan, q, statements).section() for q in shown]
-    if len(shown) < len(plan.queries):
-        left = f"The report has the first {len(shown)} of {counted(len(plan.queries), 'query', 'queries')}; the others are left out."
+    if len(shown) < len(every):
+        left = f"The report has the first {len(shown)} of {counted(len(every), 'query', 'queries')}; the others are left out."
         sections.append(Section("Left out", left))
     sections += [job_figures.runs(statements), job_figures.quality(statements), job_figures.plan_section(plan)]
     complete = statements.ask("select max(frontier) as at from runs")["at"][0].as_py()

@@ -29,19 +29,21 @@ _ALL: Final = "#all"
 
 
 class QueryFigures:
-    """The figures of ``query``. If the job has keys, charts show the key with the most stays."""
+    """The figures of ``query`` of the job ``plan``. If the job has keys, charts show the key with the most stays."""
 
     def __init__(self, plan: Plan, query: QueryNode, statements: Statements) -> None:
-        self.plan, self.query = plan, query
+        self.plan, self.query = plan.of(query.name), query
         self.ask = statements.ask
         self.streams = stream_columns(plan, query)
         self.made = {v.name for v in views(plan)}
+        self.type = query.type + _taken(plan, query)
 
     def section(self) -> Section:
         """Return all figures of the query."""
         if not self.query.item.lasting:
-            return Section(self.query.name, "Reports every item once, at the arrival that brings it.", [self._newest_reports()])
-        return Section(self.query.name, f"Results of query {self.query.name} ({self.query.type}).", [self._now(), *self._over_time()])
+            said = f"Reports every item once, at the arrival that brings it ({self.type})."
+            return Section(self.query.name, said, [self._newest_reports()])
+        return Section(self.query.name, f"Results of query {self.query.name} ({self.type}).", [self._now(), *self._over_time()])
 
     def _over_time(self) -> Iterator[Figure]:
         whose = self._whose()
@@ -165,6 +167,12 @@ class QueryFigures:
         chart = charts.steps(values, f"score at rank {k}") if rows else None
         left = few_of(len(rows), total, "spans, the newest")
         return Figure(f"Score of the {k}th" if k > 3 else f"Score at rank {k}", said, ("from", "to", "score", "item"), table, chart, left)
+
+
+def _taken(plan: Plan, query: QueryNode) -> str:
+    """Return which result the query takes, in words; "" if it takes the source's rows."""
+    found = next((s for s in plan.streams if any(q.name == query.name for q in s.plan.queries)), None)
+    return "" if found is None else f" {'from' if found.takes == 'entries' else 'of'} {found.of}"
 
 
 def _part_label(row: dict[str, Any], columns: Sequence[ItemColumn]) -> str:

@@ -171,7 +171,7 @@ def final_schema(plan: Plan, query: QueryNode) -> pa.Schema:
 
 def skyband_schema(plan: Plan, operator: OperatorNode) -> pa.Schema:
     """Return the columns of ``<operator>_skyband``: its items carry what any of the operator's queries carries."""
-    plan = plan.of(operator.name)
+    plan = next(one for one in plan.plans if any(o.name == operator.name for o in one.operators))
     queries = [q for q in plan.queries if plan.operators[q.operator].name == operator.name]
     queries.sort(key=lambda q: q.index)
     return _schema(plan, SKYBAND, queries[0], dict.fromkeys(c for q in queries for c in q.carry))

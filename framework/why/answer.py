@@ -63,6 +63,11 @@ class MadeOf:
 class Answers:
     """The accepted rows of the keys of an item, and the item's state by the definition."""
 
+    absent = "no row of this name has been accepted: it never arrived, or `transform` drops it"
+    """What is said of an item without a row."""
+    ended = "its row was deleted"
+    """What is said of an item whose row was deleted."""
+
     def __init__(self, plan: Plan, query: QueryNode, rows: pa.Table, rejected: pa.Table, until: Mapping[Key, int]) -> None:
         self.plan = plan
         self.query = query
@@ -120,7 +125,7 @@ class Answers:
         question = Question(self.plan, self.query, data, at, logical)
         window = logical.window if logical is not None else self.query.window
         if self.query.item.rows:
-            absence = _absence(question, window, mine, [int(p) for p in parts])
+            absence = _absence(question, window, mine, [int(p) for p in parts], self.ended)
             if absence is not None:
                 return Verdict(at, absence)
         kind = query_type(self.query.type)
@@ -194,7 +199,7 @@ class Answers:
         yield mine.time[seq]
         until = self.until[key]
         question = Question(self.plan, self.query, data, until)
-        if _absence(question, self.query.window, mine, [seq]) is None:
+        if _absence(question, self.query.window, mine, [seq], self.ended) is None:
             yield until
 
 
@@ -206,8 +211,8 @@ def _position(found: Found, parts: Sequence[Any]) -> int | None:
     return next((n for n, (item, _) in enumerate(found) if set(parts) <= set(item)), None)
 
 
-def _absence(question: Question, window: Any, mine: Accepted, seqs: Sequence[int]) -> str | None:
-    """Return why one of the rows is not in the window; None if all are."""
+def _absence(question: Question, window: Any, mine: Accepted, seqs: Sequence[int], ended: str) -> str | None:
+    """Return why one of the rows is not in the window; None if all are. ``ended``: what is said of one that was deleted."""
     first, end, at = window_of(question.query, window, question.data, question.at)
     boundary = f" (as of the last boundary, {instant(at)})" if at != question.at else ""
     for seq in sorted(seqs):
@@ -215,8 +220,8 @@ def _absence(question: Question, window: Any, mine: Accepted, seqs: Sequence[int
         if seq >= end:
             return f"its row is of {instant(arrived)}, so it had not arrived yet{boundary}"
         if question.data.deleted[seq] <= at and question.data.deleted[seq] < NEVER:
-            how = "replaced" if _replaced(question, mine, seq) else "deleted"
-            return f"its row was {how} at {instant(int(question.data.deleted[seq]))}{boundary}"
+            how = "its row was replaced" if _replaced(question, mine, seq) else ended
+            return f"{how} at {instant(int(question.data.deleted[seq]))}{boundary}"
         if seq < first:
             ends = []
             if window.micros:

@@ -2,50 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+import pyarrow as pa
 
 from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.schemas import stream_columns
+from skyband.framework.verify.brute_force.stream_rows import StreamRows
 from skyband.framework.verify.differences import instant
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Key, Stored
 from skyband.framework.why.answer import Answers
+from skyband.framework.why.chain import Chain
 from skyband.framework.why.item import Item
 from skyband.framework.why.source import taken_rows
-from skyband.framework.why.stays import stays
+from skyband.framework.why.stays import Stay, stays
+from skyband.framework.why.stream_answers import StreamAnswers
 from skyband.framework.why.wording import MOST, Moment, in_order, of_rejected, of_stay, of_verdict
 
 
-def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: Layout, job: JobFile, member: str | None) -> Iterator[str]:
-    """Yield the lines. ``at``: only the state at that instant (microseconds). ``member``: the query in a table of queries.
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history of an item: its ``lines``, and of every change of a query over a result what caused it (``because``), for JSON."""
+
+    lines: list[str]
+    because: list[dict[str, Any]]
+
+
+def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: Layout, job: JobFile, member: str | None) -> History:
+    """Return the history. ``at``: only the state at that instant (microseconds). ``member``: the query in a table of queries.
 
     Raises SkybandError as ``Stored``; SKY-E201 for an instant that is not complete yet.
     """
-    stored = Stored(plan)
-    moments = [*_from_tables(stored, query, item, member), *of_rejected(plan, stored.table("rejected"), item)]
+    whole = Stored(plan)
+    stored = whole.part(plan.of(query.name))
+    node = next((s for s in plan.streams if s.plan is stored.plan), None)
+    source, missing = _source(plan, layout, job)
+    chain = Chain(whole, source) if node is not None else None
+    found = [s for s in stays(stored.plan, stream_of(stored, query), item) if member is None or s.stream[0] == member]
+    moments = [*_from_tables(stored, query, found, chain), *of_rejected(stored.plan, stored.table("rejected"), item)]
     unknown: list[str] = []
+    if node is not None:
+        moments += definition(StreamAnswers(stored, query, StreamRows(stored, node)), item, at, member)
+        unknown += [f"the source's rows are not named: {missing}"] if missing is not None else []
+    elif source is not None:
+        moments += definition(Answers(plan, query, source, stored.table("rejected"), stored.until), item, at, member)
+    else:
+        unknown.append(f"its scores cannot be recomputed: {missing}")
+    return History([*in_order(moments), *unknown], list(_because(stored, query, found, chain)))
+
+
+def _source(plan: Plan, layout: Layout, job: JobFile) -> tuple[pa.Table | None, str | None]:
+    """Return the rows of the source, or why they cannot be read."""
     try:
-        answers = Answers(plan, query, taken_rows(plan, layout, job), stored.table("rejected"), stored.until)
-        moments += definition(answers, item, at, member)
+        return taken_rows(plan, layout, job), None
     except SkybandError as e:
         if e.code != "SKY-E301":
             raise
-        unknown.append(f"its scores cannot be recomputed: {e.message}")
-    yield from (*in_order(moments), *unknown)
+        return None, e.message
 
 
-def _from_tables(stored: Stored, query: QueryNode, item: Item, member: str | None) -> Iterator[Moment]:
+def _because(stored: Stored, query: QueryNode, found: Sequence[Stay], chain: Chain | None) -> Iterator[dict[str, Any]]:
     stream = stream_of(stored, query)
-    found = [s for s in stays(stored.plan, stream, item) if member is None or s.stream[0] == member]
+    for stay in found[:MOST] if chain is not None else ():
+        for i in (stay.enters, stay.leaves):
+            if chain is not None and i is not None:
+                causes = [c.plain() for c in chain.causes(query.name, i)]
+                yield {"at": instant(stream.at[i]), "change": stream.change[i], "cause": stream.cause[i], "because": causes}
+
+
+def _from_tables(stored: Stored, query: QueryNode, found: Sequence[Stay], chain: Chain | None) -> Iterator[Moment]:
+    stream = stream_of(stored, query)
     if not found:
         yield Moment(None, ("never in the result" if query.item.lasting else "never reported",))
     for stay in islice(found, MOST):
-        yield from of_stay(stream, stay)
+        yield from of_stay(stream, stay, chain)
     if len(found) > MOST:
         yield Moment(stream.at[found[MOST].enters], (f"and {counted(len(found) - MOST, 'more time')}",))
 
@@ -60,7 +97,7 @@ def definition(answers: Answers, item: Item, at: int | None, member: str | None)
     logical = _logical(query, member)
     found = answers.rows(item)
     if not found:
-        yield Moment(None, ("no row of this name has been accepted: it never arrived, or `transform` drops it",))
+        yield Moment(None, (answers.absent,))
     for key, seqs in found:
         if at is not None and at > answers.until[key]:
             yield Moment(at, (f"results are complete up to {instant(answers.until[key])} only{_of(query, plan, key)}",))

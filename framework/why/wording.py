@@ -18,6 +18,7 @@ from skyband.framework.tables.render import cell_text
 from skyband.framework.verify.differences import instant
 from skyband.framework.verify.replay.replay import Stream
 from skyband.framework.why.answer import MadeOf, Verdict
+from skyband.framework.why.chain import Chain
 from skyband.framework.why.item import Item
 from skyband.framework.why.stays import Stay
 
@@ -40,8 +41,8 @@ def in_order(moments: Iterable[Moment]) -> Iterator[str]:
         yield from moment.lines
 
 
-def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
-    """Yield when an item entered, its ranks, when it left, and what replaced it."""
+def of_stay(stream: Stream, stay: Stay, chain: Chain | None = None) -> Iterator[Moment]:
+    """Yield when an item entered, its ranks, when it left, and what replaced it. ``chain``: names what caused that in other results."""
     plan, query = stream.stored.plan, stream.query
     row = stream.rows.slice(stay.enters, 1).to_pylist()[0]
     key = "".join(f" of {n} {cell_text(v)}" for n, v in zip(stream.names, stay.stream, strict=True))
@@ -49,10 +50,11 @@ def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
     names = _named(plan, query, row)
     entered = stream.at[stay.enters]
     if not query.item.lasting:
-        yield Moment(entered, (f"{instant(entered)}  reported{key}: {names}; {values}",))
+        yield Moment(entered, (f"{instant(entered)}  reported{key}: {names}; {values}", *_causes(chain, stream, stay.enters)))
         return
     at_rank = f" at rank {stay.first:,}" if stay.first is not None else ""
     lines = [f"{instant(entered)}  entered{at_rank} ({stream.cause[stay.enters]}){key}: {names}" + (f"; {values}" if values else "")]
+    lines += _causes(chain, stream, stay.enters)
     if stay.best is not None and stay.last is not None:
         until = "before it left" if stay.leaves is not None else "now"
         lines.append(f"    best rank {stay.best:,}, {until} {stay.last:,}")
@@ -66,7 +68,18 @@ def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
         other = stream.rows.slice(i, 1).to_pylist()[0]
         values = _values(query, other)
         lines.append(f"    replaced by: {_named(plan, query, other)}" + (f"; {values}" if values else ""))
-    yield Moment(left, tuple(lines))
+    yield Moment(left, (*lines, *_causes(chain, stream, stay.leaves)))
+
+
+def _causes(chain: Chain | None, stream: Stream, i: int) -> Iterator[str]:
+    """Yield what caused row ``i`` of the changes in the result that the query takes."""
+    if chain is None:
+        return
+    for cause in chain.causes(stream.query.name, i):
+        yield from cause.lines(stream.at[i], "    ")
+    replaced = chain.replaced(stream.query.name, i)
+    if replaced is not None:
+        yield f"    {replaced}"
 
 
 def of_verdict(plan: Plan, query: QueryNode, verdict: Verdict) -> Moment:

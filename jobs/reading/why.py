@@ -22,7 +22,8 @@ def add_parser(subparsers: Any) -> None:
             "Show when an item entered and left a query's result, its ranks, and what replaced it; or, by brute force over the source, why "
             "it was not in the result. An item is named by its id: values separated by commas in the order of source.id, or "
             "column=value,...; a pair by two of them (by one: all of its pairs); an object of a loyalty query by the columns of `object`, "
-            "a group by those of `group`.",
+            "a group by those of `group`. Of a query over a result, it names the changes of that result that caused each entering and "
+            "leaving.",
             "skyband why job.yaml best 4711",
             "skyband why job.yaml parted 2013-01-01,UA,1545,EWR 2013-01-01,AA,1141,JFK --at 2013-01-02T12:00",
         ),
@@ -41,9 +42,9 @@ def run(args: argparse.Namespace) -> Answer:
     choose_spark(args)
     plan = load_plan(args.spec)
     entry, _, member = args.query.partition("/")
-    query = next((q for q in plan.queries if q.name == entry), None)
+    query = next((q for q in plan.every_query if q.name == entry), None)
     if query is None:
-        names = [q.name for q in plan.queries]
+        names = [q.name for q in plan.every_query]
         raise SkybandError("SKY-E201", f"no query {entry!r} in this spec", hint=did_you_mean(entry, names) or f"queries: {one_of(names)}")
     if query.members and member not in query.members:
         raise SkybandError("SKY-E201", f"{entry} is a table of queries", hint=f"write {entry}/NAME: {one_of(query.members)}")
@@ -52,12 +53,12 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.why.item import item_of
     from skyband.jobs.spec import last_run
 
-    item = item_of(plan, query, args.item)
+    item = item_of(plan.of(query.name), query, args.item)
     left = last_run(plan)
     micros = None if at is None else int(at.timestamp()) * 1_000_000 + at.microsecond
     if hasattr(args, "lines"):
         args.lines.doing = "reading the tables and the source's rows, and computing results by their definition"
     with tables_of(plan):
-        lines = list(history(plan, query, item, micros, left.layout, left.job, member or None))
-    text = "\n".join([f"{args.query}: {item.text()}", *(f"  {line}" for line in lines)])
-    return Answer({"query": args.query, "item": item.text(), "history": lines}, text)
+        found = history(plan, query, item, micros, left.layout, left.job, member or None)
+    text = "\n".join([f"{args.query}: {item.text()}", *(f"  {line}" for line in found.lines)])
+    return Answer({"query": args.query, "item": item.text(), "history": found.lines, "because": found.because}, text)

@@ -42,7 +42,7 @@ def _compared(
     plan: Plan, directory: Path, left_alone: Path, same_cuts: bool, same_files: bool
 ) -> Iterator[tuple[str, list[object], list[object]]]:
     both = (directory, left_alone)
-    queries = {changes_name(q.name): q for q in plan.queries}
+    queries = {changes_name(q.name): q for q in plan.every_query}
     for spec in tables(plan):
         if spec.name in queries:
             query = queries[spec.name]

@@ -64,6 +64,7 @@ def score(changes: consistent.Changes) -> None:
 def dropped_stay(changes: consistent.Changes) -> None:
     enters, leaves = next(stay for stay in changes.stays() if stay[1] is not None)
     changes.rows.remove(enters)
+    assert leaves is not None
     changes.rows.remove(leaves)
 
 
