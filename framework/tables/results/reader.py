@@ -166,7 +166,7 @@ class Reader:
         if window is not None and any(a.window != window for a in logical):
             hint = "add a query with that window"
             raise SkybandError("SKY-E201", f"query {query.name!r} keeps no skyband: its tables answer only its own window", hint=hint)
-        least = min((a.k for a in logical if a.k is not None), default=None)
+        least = min((a.k for a in logical if a.k is not None), default=query.k)
         if k is not None and (k < 1 or (least is not None and k > least)):
             whose = "" if least is None else f" to {least:,}, the " + ("least" if len(logical) > 1 else "k") + " it asks for"
             raise SkybandError("SKY-E201", f"k must be from 1{whose}")

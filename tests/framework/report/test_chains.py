@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.report import page
 from skyband.framework.report.job_figures import plan_section
@@ -52,4 +53,8 @@ def test_views_and_results_of_chained_queries_agree(plan: Plan) -> None:
             assert ask(f'select * from "{query.name}_history"').num_rows == ask(f'select * from "{query.name}"').num_rows > 0
         now = ask(f'select * from "{query.name}_now"').num_rows
         assert reader.as_of(query.name, None).rows.num_rows == now
+    assert reader.snapshot("worst", 1).rows.num_rows == reader.as_of("worst", None).rows.num_rows
+    for name in ("worst", "pairs", "two"):
+        with pytest.raises(SkybandError, match="k must be from 1 to 1, the k it asks for"):
+            reader.snapshot(name, 2)
     assert {f"{q}_{view}" for q in ("worst", "third", "pairs") for view in ("history", "ranks", "summary")} <= made
