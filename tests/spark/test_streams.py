@@ -15,20 +15,21 @@ from tests.spark.jobs import table
 pytestmark = pytest.mark.spark
 
 QUERIES = """\
-  best: {type: topk, scoring: s, k: 4, carry: [side]}
-  steady: {type: topk_loyalty, of: best, object: side, k: 1, window: {time: 6 hours}}
-  often: {type: topk_groups, from: steady, group: side, score: count(), k: 1}
-  busy: {type: topk_groups, group: side, score: sum(y), k: 2}
+  best: {type: topk, scoring: s, k: 2, carry: [who], window: {time: 1 hour}}
+  steady: {type: topk_loyalty, of: best, object: who, k: 2, window: {time: 2 hours}}
+  often: {type: topk_groups, from: steady, group: who, score: count(), k: 1}
+  busy: {type: topk_groups, group: who, score: sum(x), k: 3, window: {time: 1 hour}}
   close: {type: topk_pairs, from: busy, scoring: gap, k: 1}
 """
 SCORING = """\
   s: {expression: x}
   gap: {expression: "abs(a.busy_score - b.busy_score)", direction: min}
 """
+DERIVED = 'transform:\n  - derive: {who: "concat(side, cast(y as int))"}'
 
 
 def test_cuts_leave_no_trace_in_chains_and_everything_is_proven(spark, tmp_path):
-    how = {"window": "{time: 5 hours}", "queries": QUERIES, "scoring": SCORING}
+    how = {"window": "{time: 5 hours}", "queries": QUERIES, "scoring": SCORING, "deletes": DERIVED}
     whole, parts = whole_and_in_parts(spark, tmp_path, stream(11, 200), keyed=True, **how)
     assert_equal_tables(parts, whole, same_cuts=False, same_files=False)
     assert all(table(whole, f"{name}_changes").num_rows > 10 for name in ("best", "steady", "often", "busy", "close"))
