@@ -55,7 +55,7 @@ def most_entries(plan: Plan, stream: StreamNode) -> str:
     query = next(q for q in plan.every_query if q.name == stream.of)
     if query.k is None or not query.item.lasting:
         return ""
-    return f"; k = {query.k:,} items{per_key(plan)} at a time"
+    return f"; {counted(query.k, 'item')}{per_key(plan)} at a time"
 
 
 def format_calendar(calendar: Calendar) -> str:

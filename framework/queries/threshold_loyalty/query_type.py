@@ -31,7 +31,7 @@ class ThresholdLoyaltyType(LoyaltyType):
                 said = "how long an object must satisfy the criterion is exactly one of 'at_least' and 'share'"
                 doc.add("SKY-E111", said, where, "such as at_least: 6 hours, or share: 80%")
             return
-        if query.share is not None:
+        if query.at_least is None:
             if query.share == 0 and not doc.bad(share):
                 doc.add("SKY-E114", "'share' must be more than 0%", doc.where_value(share), "such as 80%")
             return

@@ -124,8 +124,8 @@ def test_explain_shows_what_each_query_takes() -> None:
         "best_cause string, best_at timestamp"
     )
     for part in (
-        f"result   best: entries as rows, for worst, high\n         columns {columns}\n         window while in best; k = 3 items per key",
-        "window 3 minutes, and while in best; k = 3 items per key at a time\n  state late: topk, K = 2, N = 3 minutes",
+        f"result   best: entries as rows, for worst, high\n         columns {columns}\n         window while in best; 3 items per key",
+        "window 3 minutes, and while in best; 3 items per key at a time\n  state late: topk, K = 2, N = 3 minutes",
         "state worst: topk, K = 1, while in best",
         "answers   worst: k = 1, while in best, changes after every event",
         "result   busy: members as reports on user, for steady\n         columns grp string, user string, in_busy boolean, busy_at",

@@ -11,6 +11,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.growth import Additions
+from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job import edits
 from skyband.framework.streaming.job.accepting_rules import rules_of
 from skyband.framework.streaming.job.edits import SAYS, addable, edited
@@ -20,6 +21,7 @@ from skyband.jobs.spec import load_plan
 from tests.framework.verify import small
 from tests.spark.cuts import stream
 from tests.spark.jobs import write_spec
+from tests.specs import plan_of_text
 
 NEAR = "  near: {type: topk_pairs, scoring: near, k: 3, carry: [x]}\n"
 FAR = "  far: {type: topk_pairs, scoring: far, k: 2}\n"
@@ -138,3 +140,44 @@ def test_before_the_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     bad.write_text(bad.read_text().replace("k: 5", "k: 0"))
     with pytest.raises(SpecErrors):
         load_plan(str(bad))
+
+
+CHAINED = """\
+job: chained
+source: {{format: csv, path: {path}/in, schema: {{id: bigint, ts: timestamp, x: double}}, id: [id], event_time: {{column: ts}}}}
+window: {{time: 1 day}}
+scoring: {{x: {{expression: x}}}}
+queries:
+  best: {{type: topk, scoring: x, k: 3}}
+{more}sink: {{path: {path}/out}}
+"""
+
+
+def test_queries_over_results_are_not_made_alone(tmp_path: Path) -> None:
+    from skyband.framework.plan.fingerprint import concealed, fingerprint
+
+    def plan_of(*more: str) -> Plan:
+        return plan_of_text(CHAINED.format(path=tmp_path, more="".join(f"  {line}\n" for line in more)))
+
+    durable, high = (
+        "durable: {type: threshold_loyalty, of: best, object: id, share: 80%}",
+        "high: {type: threshold, scoring: x, at_least: 1}",
+    )
+    for before, after, added in (
+        ([], [durable], ["durable"]),
+        ([durable], [durable, high], ["high"]),
+    ):
+        was, now = plan_of(*before), plan_of(*after)
+        layout = Layout(was.sink)
+        layout.save(JobFile(was.job, "g", concealed(fingerprint(was), was, "s"), 2, None, salt="s", rules=rules_of(was, "s"), escape='"'))
+        found = edited(now)
+        assert (found.verdict, found.added) == ("added", added) and not found.fits
+        said = "the job has queries over the results of others (durable), whose states are made with all others: skyband rebuild does that"
+        assert found.stands_in_the_way == said
+        job = layout.load()
+        assert job is not None
+        with pytest.raises(SkybandError, match="cannot be made alone: the job has queries over the results of others") as refused:
+            addable(now, layout, job)
+        assert refused.value.code == "SKY-E580"
+    gone = edited(plan_of(high))
+    assert (gone.verdict, gone.added, gone.removed) == ("queries", ["high"], ["durable"])
