@@ -3,6 +3,10 @@
 An object is in the K-skyband of a window iff fewer than K objects alive in the window dominate it. Dominance is strict (<= in every
 dimension, < in one), so equal objects coexist; with ``distinct`` a newer equal object counts as one dominator of the older. Objects
 with a null or NaN in a dimension, and objects the predicate ``where`` does not hold for, occupy the window and do nothing else.
+
+With ``levels`` the ordered dimensions have priorities: the first level in which two objects differ decides, and there one dominates the
+other by that level's dimensions (the prioritised composition of Pareto preferences: Kiessling, VLDB 2002, section 3). It is transitive and
+irreflexive as dominance is, which is all that the operators rely on.
 """
 
 from __future__ import annotations
@@ -11,12 +15,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from skyband.operators.base import Column, Window
 from skyband.operators.expressions import Node, read_columns
 from skyband.operators.state_keys import Group, Started, StateKeys
 from skyband.operators.windows import check_window
 
 MAX_BAND: int = 4096
+
+MAX_PRIORITIES: int = 62
+"""The most ordered dimensions of a skyline with levels: kernels know where levels end by the bits of an integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,8 @@ class SkylineConfiguration:
 
     ``window`` is the largest window N; a query's window has ends of the same kinds or fewer, and those it lacks are the state's. Raises
     ValueError for no ordered dimension, an ordered text dimension, a column used twice, K < 1, or a window larger than N.
+
+    ``levels``: how many of the ordered dimensions, in their order, belong to each level, the first decides first; None for one level.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -51,6 +62,7 @@ class SkylineConfiguration:
     distinct: bool = False
     where: Node | None = None
     texts: tuple[str, ...] = ()
+    levels: tuple[int, ...] | None = None
 
     state_format: ClassVar[str] = "Skyline"
     query_types: ClassVar[frozenset[str]] = frozenset({"skyline"})
@@ -81,6 +93,22 @@ class SkylineConfiguration:
                 raise ValueError(f"{d.column.name}: direction is {d.direction!r}, not 'min', 'max' or 'equal'")
             if d.column.kind == "text" and d.direction != "equal":
                 raise ValueError(f"{d.column.name}: text has no order here; use direction 'equal'")
+        if self.levels is not None:
+            if len(self.levels) < 2 or min(self.levels) < 1 or sum(self.levels) != self.ordered:
+                raise ValueError(f"levels {self.levels} do not divide {self.ordered} ordered dimensions")
+            if self.ordered > MAX_PRIORITIES:
+                raise ValueError(f"levels take at most {MAX_PRIORITIES} ordered dimensions, not {self.ordered}")
+
+    @property
+    def ordered(self) -> int:
+        """Return how many dimensions have an order."""
+        return sum(d.direction != "equal" for d in self.dimensions)
+
+    @property
+    def level_ends(self) -> int:
+        """Return an integer with bit j set if ordered dimension j is the last of its level; 0 without levels."""
+        ends = np.cumsum(self.levels or ()) - 1
+        return sum(1 << int(end) for end in ends)
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ class KeyedSkylineLogic(ABC, Generic[KeyedTable]):
     def __init__(self, op: SkylineConfiguration, windows: Sequence[Window]) -> None:
         self.op = op
         self._dimensions = sorted(op.dimensions, key=lambda d: d.direction == "equal")
-        self._ordered = sum(d.direction != "equal" for d in op.dimensions)
+        self._ordered = op.ordered
+        self._first_level = op.ordered if op.levels is None else op.levels[0]
         self._fresh = np.zeros((len(windows), 8), np.int64)
         self._fresh[:, COUNT] = [count_of(w) for w in windows]
         self._fresh[:, MICROS] = [micros_of(w) for w in windows]
@@ -51,6 +52,7 @@ class KeyedSkylineLogic(ABC, Generic[KeyedTable]):
         self._rows_in = self._unusable = self._matching = 0
         self.until: Instant = NULL
         self._table: KeyedTable = self._no_keys()
+        self._places: tuple[I64, I64] | None = None
 
     @abstractmethod
     def _no_keys(self) -> KeyedTable:
@@ -130,6 +132,16 @@ class KeyedSkylineLogic(ABC, Generic[KeyedTable]):
         """Restore the shown results."""
         shown = np.array(arrays["shown"], np.int64).reshape(-1, self._table.shown.shape[1])
         self._table = self._table._replace(shown_start=np.array(arrays["shown_start"], np.int64), shown=shown)
+
+    def row_places(self) -> tuple[I64, I64]:
+        """Return where each key's object rows start, int64 (keys + 1,), and the seqs of all of them, by key and in seq order.
+
+        The arrays are the same objects as before if no rows have changed since.
+        """
+        table = self._table
+        if self._places is None or self._places[0] is not table.start:
+            self._places = (table.start, np.ascontiguousarray(table.rows[:, SEQ]))
+        return self._places
 
     def _row_keys(self) -> I64:
         """Return the key of every object row."""

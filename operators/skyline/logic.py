@@ -46,8 +46,8 @@ class SkylineLogic(KeyedSkylineLogic[Table]):
         self._sign = np.array([-1 if d.direction == "max" else 1 for d in self._dimensions], np.int64)
         self._d = len(self._names)
         self._first = DOMINATORS + op.band
-        self._layout = layout(self._ordered, self._d - self._ordered)
-        self._low, self._scale = np.zeros(self._ordered), np.ones(self._ordered)
+        self._layout = layout(self._first_level, self._d - self._ordered)
+        self._low, self._scale = np.zeros(self._first_level), np.ones(self._first_level)
         self._to_refit = self._seen = 0
         self._settings = Settings(
             band=op.band,
@@ -58,7 +58,8 @@ class SkylineLogic(KeyedSkylineLogic[Table]):
             least_count=min(count_of(w) for w in windows),
             least_micros=min(micros_of(w) for w in windows),
             timed=self._timed,
-            skips=op.band == 1 and self._d == self._ordered == len(self._layout.shifts),
+            skips=op.band == 1 and op.levels is None and self._d == self._ordered == len(self._layout.shifts),
+            level_ends=op.level_ends,
         )
         if state is not None:
             self._restore(state)
@@ -90,10 +91,12 @@ class SkylineLogic(KeyedSkylineLogic[Table]):
     def _refit(self, arrivals: Arrivals) -> None:
         """Fit the words' rounding to a sample of the retained and arriving objects; rewrite the retained words."""
         keys = np.ascontiguousarray(self._table.rows[:, self._first :].T)
-        retained = minimised(keys, self._is_float, self._sign, self._ordered)
+        if self._first_level < self._ordered:
+            keys = np.concatenate([keys[: self._first_level], keys[self._ordered :]])
+        retained = minimised(keys, self._is_float, self._sign, self._first_level)
         every = max(1, len(arrivals) // SAMPLE)
-        fresh = np.empty((self._ordered, len(arrivals.seq[::every])))
-        for j in range(self._ordered):
+        fresh = np.empty((self._first_level, len(arrivals.seq[::every])))
+        for j in range(self._first_level):
             values = np.asarray(arrivals.columns[self._names[j]])[::every]
             fresh[j] = values if self._is_float[j] else np.where(values == NULL, np.nan, values)
             fresh[j] *= self._sign[j]
@@ -105,7 +108,10 @@ class SkylineLogic(KeyedSkylineLogic[Table]):
         self._to_refit = max(4 * len(self._table.rows), min(max(self._seen, 256), REFIT))
 
     def _keys_and_words(self, arrivals: Arrivals) -> tuple[I64, I64, AnyArray]:
-        """Return keys (D, n), words (n,), usable (n,) of the arrivals. O(n D)."""
+        """Return keys (D, n), words (n,), usable (n,) of the arrivals. O(n D).
+
+        Only dimensions of the first level have fields: an object that dominates another is as good in each of these.
+        """
         n = len(arrivals)
         usable = self._passes(arrivals)
         matching = int(np.count_nonzero(usable))
@@ -114,7 +120,7 @@ class SkylineLogic(KeyedSkylineLogic[Table]):
         self._to_refit -= n
         keys = np.empty((self._d, n), np.int64)
         shifts, top = self._layout.shifts, self._layout.top
-        used = used_fields(self._ordered, self._d, shifts)
+        used = used_fields(self._first_level, self._first_level + self._d - self._ordered, shifts)
         words = np.full(n, empty_word(used, self._d == self._ordered, shifts), np.int64)
         for j, name in enumerate(self._names):
             flip = -1 if self._sign[j] < 0 else 0

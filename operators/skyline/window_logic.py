@@ -31,7 +31,9 @@ class SkylineDeletesLogic(KeyedSkylineLogic[WindowTable]):
         if op.window not in windows:
             windows.append(op.window)
         super().__init__(op, windows)
-        self._settings = WindowSettings(op.band, self._ordered, op.distinct, len(op.queries), windows.index(op.window), self._timed)
+        self._settings = WindowSettings(
+            op.band, self._ordered, op.distinct, len(op.queries), windows.index(op.window), self._timed, self._first_level, op.level_ends
+        )
         self._tombs = Tombstones.empty()
         if state is not None:
             self._restore(state)

@@ -24,6 +24,7 @@ from skyband.operators.side_by_side import SideBySide
 from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineDeletes, SkylineQuery
+from skyband.operators.skyline.ranked import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
 from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
@@ -63,6 +64,13 @@ def skyline(window: Window, *dims: tuple[str, str], band: int = 1, distinct: boo
     queries = (SkylineQuery("all", window), SkylineQuery("less", smaller), SkylineQuery("now and then", window, 6))
     made: Any = tuple(Dimension(Column(name, SCHEMA[name]), direction) for name, direction in dims)  # type: ignore[arg-type]
     return kind(made, queries, window, band, distinct, where, ("a",))
+
+
+def ranked(op: Any, scoring: Any, direction: str) -> Any:
+    """The two best of a skyline, and the three best with boundaries."""
+    queries = tuple(RankedSkylineQuery(q.name, q.window, q.every_micros, 3 if q.every_micros else 2) for q in op.queries)
+    kind: Any = RankedSkylineDeletes if isinstance(op, SkylineDeletes) else RankedSkyline
+    return kind(op.dimensions, queries, op.window, op.band, op.distinct, op.where, ("a", "b"), scoring=scoring, direction=direction)
 
 
 def pairs(window: Window, scoring: str, where: str | None = None, between: Between | None = None, **bounds: float) -> TopKPairs:
@@ -166,6 +174,12 @@ OPERATORS: dict[str, Any] = {
     "skyline deletes, count": skyline(COUNT, ("x", "min"), ("n", "max"), ("t", "equal"), kind=SkylineDeletes),
     "skyline deletes, time, band": skyline(TIME, ("x", "max"), ("ts", "min"), band=3, where=row("t <> 'a'"), kind=SkylineDeletes),
     "skyline deletes, both, distinct": skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True, kind=SkylineDeletes),
+    "ranked skyline, count": ranked(skyline(COUNT, ("x", "min"), ("n", "max"), ("t", "equal")), row("where(t = 'b', y, n)"), "max"),
+    "ranked skyline, time, band": ranked(skyline(TIME, ("x", "max"), ("ts", "min"), band=3, where=row("t <> 'a'")), LINEAR, "min"),
+    "ranked skyline deletes, both": ranked(
+        skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True, kind=SkylineDeletes), LINEAR, "min"
+    ),
+    "ranked skyline deletes, time": ranked(skyline(TIME, ("x", "max"), ("n", "min"), band=2, kind=SkylineDeletes), row("x * y"), "max"),
     "pairs, count": pairs(COUNT, "abs(a.x - b.x) + a.n", "a.t <> b.t"),
     "capped pairs": capped_pairs(BOTH, 2),
     "pairs, both, deletes": replace(pairs(BOTH, "abs(a.x - b.x) + a.n", "a.t <> b.t"), deletes=True),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skyband.operators.base import NULL, Arrivals, Changes, Column, Window
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
 from tests.operators import host
-from tests.oracles.skyline import LogicalQuery, dominance, members, stream
+from tests.oracles.skyline import LogicalQuery, dominance, members, prioritised, stream
 from tests.seeds import cases, seeds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +58,9 @@ class Case:
             Dimension(Column(f"c{j}", k), q)  # type: ignore[arg-type]
             for j, (k, q) in enumerate(zip(kinds, self.directions, strict=True))
         )
-        self.op = Skyline(dims, tuple(queries), big, self.band, self.distinct)
+        ordered = sum(q != "equal" for q in self.directions)
+        self.levels = self.some_levels(ordered, rng) if fixed.get("levels") and ordered > 1 else None
+        self.op = Skyline(dims, tuple(queries), big, self.band, self.distinct, levels=self.levels)
         self.key = np.sort(rng.integers(0, self.keys, n))
         self.seq, self.time = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.columns: dict[str, Any] = {}
@@ -94,9 +96,16 @@ class Case:
         for at in self.rows:
             self.seq[at] = np.arange(len(at))
             self.time[at] = -20 + np.cumsum(rng.integers(0, gap + 1, len(at)) * (rng.random(len(at)) < 0.6))
-            self.dom.append(dominance(exact[at], self.directions, self.usable[at], self.distinct))
+            given = (exact[at], self.directions, self.usable[at], self.distinct)
+            self.dom.append(dominance(*given) if self.levels is None else prioritised(*given, self.levels))
         self.end = int(self.time.max(initial=0)) + int(rng.integers(1, 60))
         self.rng = rng
+
+    def some_levels(self, ordered: int, rng: np.random.Generator) -> tuple[int, ...]:
+        """At least two levels of ``ordered`` dimensions."""
+        ends = np.flatnonzero(rng.random(ordered - 1) < 0.5) + 1
+        ends = ends if len(ends) else rng.integers(1, ordered, 1)
+        return tuple(np.diff([0, *ends.tolist(), ordered]).tolist())
 
     def expected(self) -> list[tuple[int, ...]]:
         out = []
@@ -150,6 +159,13 @@ def check(seed: int, **fixed: Any) -> None:
 def test_random_streams_equal_the_definition_at_every_event(part: int) -> None:
     for seed in seeds(part * 100, part * 100 + 100):
         check(seed)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_levels_of_dimensions_equal_their_definition(part: int) -> None:
+    for seed in seeds(part * 60, part * 60 + 60):
+        check(seed, levels=True)
+    check(part, levels=True, d=3, values=3, shape="anti", n=60, equal=1.0)
 
 
 @pytest.mark.slow
@@ -403,6 +419,8 @@ def test_unusable_objects_occupy_the_window_and_are_counted() -> None:
         ({"dimensions": (Dimension(Column("a", "int"), "min"),) * 2}, "two dimensions"),
         ({"dimensions": (Dimension(Column("a", "int"), "up"),)}, "direction"),  # type: ignore[arg-type]
         ({"band": 0}, "band"),
+        ({"levels": (1,)}, "levels"),
+        ({"levels": (1, 1)}, "levels"),
         ({"queries": ()}, "at least one query"),
         ({"queries": (SkylineQuery("q", Window(11)),)}, "larger"),
         ({"queries": (SkylineQuery("q", Window(None, 5)),)}, "time"),

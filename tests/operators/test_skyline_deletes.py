@@ -51,7 +51,7 @@ class Case(Stream):
     def __init__(self, seed: int, share: float = 0.3, **fixed: Any) -> None:
         super().__init__(seed, **fixed)
         op = self.op
-        self.op: Any = SkylineDeletes(op.dimensions, op.queries, op.window, op.band, op.distinct)
+        self.op: Any = SkylineDeletes(op.dimensions, op.queries, op.window, op.band, op.distinct, levels=op.levels)
         self.of_key: list[list[int]] = []
         self.at: list[list[int]] = []
         for at in self.rows:
@@ -117,6 +117,11 @@ def check(seed: int, **fixed: Any) -> None:
 def test_random_streams_equal_the_definition_at_every_event(part: int) -> None:
     for seed in seeds(part * 60, part * 60 + 60):
         check(seed)
+
+
+def test_levels_of_dimensions_equal_their_definition() -> None:
+    for seed in seeds(0, 100):
+        check(seed, levels=True)
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from tests.operators import (
     test_contract,
     test_deleted_sets,
     test_groups,
+    test_ranked_skyline,
     test_scored_partners,
     test_shards_sets,
     test_skyline,
@@ -88,6 +89,12 @@ def skyline_deletes(seed: int) -> Iterable[Any]:
     case = test_skyline_deletes.Case(seed, n=40)
     blocks, logic = test_skyline_deletes.play(case, case.cuts(3))
     yield test_skyline.tuples(blocks), {name: array.tobytes() for name, array in logic.checkpoint().items()}
+
+
+def ranked_skyline(seed: int) -> Iterable[Any]:
+    case = test_ranked_skyline.Case(seed, seed % 2 == 1, n=40)
+    blocks, logic = test_ranked_skyline.play(case, case.stream.cuts(3))
+    yield test_ranked_skyline.tuples(blocks), {name: array.tobytes() for name, array in logic.checkpoint().items()}
 
 
 def skyline(seed: int) -> Iterable[Any]:
@@ -200,6 +207,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "threshold_many": (threshold_many, 0, 60),
     "skyline": (skyline, 0, 40),
     "skyline deletes": (skyline_deletes, 0, 30),
+    "ranked skyline": (ranked_skyline, 0, 20),
     "topk_pairs": (topk_pairs, 500, 580),
     "capped_pairs": (capped_pairs, 500, 560),
     "deleted_pairs": (deleted_pairs, 500, 560),

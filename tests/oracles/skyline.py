@@ -42,6 +42,27 @@ def dominance(values: AnyArray, directions: Sequence[str], usable: AnyArray, dis
     return dom & usable[:, None] & usable[None, :]
 
 
+def prioritised(values: AnyArray, directions: Sequence[str], usable: AnyArray, distinct: bool, levels: Sequence[int]) -> AnyArray:
+    """``dominance`` with levels: of the ordered dimensions, in order, so many each; dominance in the first level in which rows differ."""
+    every, ordered = list(directions), [j for j, d in enumerate(directions) if d != "equal"]
+    same = [j for j, d in enumerate(every) if d == "equal"]
+    n = len(values)
+    everywhere = np.ones(n, bool)
+    dom, equal = np.zeros((n, n), bool), np.ones((n, n), bool)
+    for j in same:
+        equal &= (values[:, j][:, None] == values[:, j][None, :]).astype(bool)
+    at = 0
+    for size in levels:
+        mine = ordered[at : at + size]
+        at += size
+        dom |= equal & dominance(values[:, mine], [every[j] for j in mine], everywhere, False)
+        for j in mine:
+            equal &= (values[:, j][:, None] == values[:, j][None, :]).astype(bool)
+    if distinct:
+        dom |= equal & (np.arange(n)[:, None] > np.arange(n)[None, :])
+    return dom & usable[:, None] & usable[None, :]
+
+
 def members(dom: AnyArray, usable: AnyArray, alive: AnyArray, band: int) -> set[int]:
     """Usable alive objects with fewer than ``band`` alive dominators."""
     return set(np.flatnonzero(alive & usable & (dom[alive].sum(0) < band)).tolist())

@@ -30,11 +30,15 @@ class WordTest(NamedTuple):
 
 
 @jit
-def compare(rows: AnyArray, left: int, right: int, first: int, ordered: int) -> int:
+def compare(rows: AnyArray, left: int, right: int, first: int, settings: Settings) -> int:
     """Return 1 if slot ``left`` is <= slot ``right`` in every dimension, 2 if >=, 3 if equal, 0 if neither or not comparable.
 
     ``rows`` (c, 3 + K + D) have keys from column ``first`` on, the first ``ordered`` of them with an order. Branch free in the dimensions.
+    With levels, the first level in which the slots differ decides.
     """
+    ordered = settings.ordered
+    if settings.level_ends != 0:
+        return compare_levels(rows, left, right, first, settings)
     no_greater: Any = np.int64(1)
     no_smaller: Any = np.int64(2)
     left_row = np.uint64(left)
@@ -49,6 +53,25 @@ def compare(rows: AnyArray, left: int, right: int, first: int, ordered: int) -> 
             return 0
     both: int = no_greater + no_smaller
     return both
+
+
+@jit
+def compare_levels(rows: AnyArray, left: int, right: int, first: int, settings: Settings) -> int:
+    """See ``compare``."""
+    ordered = settings.ordered
+    for j in range(first + ordered, rows.shape[1]):
+        if rows[left, j] != rows[right, j]:
+            return 0
+    found = 3
+    for j in range(ordered):
+        left_key, right_key = rows[left, first + j], rows[right, first + j]
+        if left_key > right_key:
+            found &= 2
+        if left_key < right_key:
+            found &= 1
+        if found == 0 or (found != 3 and (settings.level_ends >> j) & 1):
+            break
+    return found
 
 
 @jit
@@ -98,7 +121,7 @@ def take_dominators(candidates: int, position: int, fresh: int, found: int, sett
         bit = highest(candidates)
         slot = slots[position + bit]
         tests += 1
-        if compare(rows, slot, fresh, first, settings.ordered) == 1:
+        if compare(rows, slot, fresh, first, settings) == 1:
             rows[fresh, DOMINATORS + found] = rows[slot, SEQ]
             retained.dominators[fresh, found] = slot
             found += 1
@@ -122,7 +145,7 @@ def take_dominated(candidates: int, position: int, fresh: int, count: int, setti
         bit = highest(candidates)
         slot = slots[position + bit]
         tests += 1
-        order = compare(rows, slot, fresh, first, settings.ordered)
+        order = compare(rows, slot, fresh, first, settings)
         if order == 2 or (order == 3 and settings.distinct):
             dominated[count, 0] = slot
             dominated[count, 1] = position + bit

@@ -61,7 +61,9 @@ class Settings(NamedTuple):
     timed: bool
     """Whether something can happen without an arrival: an end in time or a boundary."""
     skips: bool
-    """Whether words alone can prove dominance: K = 1, and every dimension is ordered and has a field of its own."""
+    """Whether words alone can prove dominance: K = 1, one level, and every dimension is ordered and has a field of its own."""
+    level_ends: int
+    """Bit j is set if ordered dimension j is the last of its level; 0 for one level."""
 
 
 class Block(NamedTuple):

@@ -150,7 +150,7 @@ def find_dominated(fresh: int, settings: WindowSettings, objects: WindowObjects)
     count, marks = 0, objects.marks
     for first in range(0, marks[TRACKED], CHUNK):
         end = min(first + CHUNK, marks[TRACKED])
-        if compare_chunk(objects.tracked_columns, objects.rows[fresh], first, end, settings.ordered, False, objects.hits):
+        if compare_chunk(objects.tracked_columns, objects.rows[fresh], first, end, settings, False, objects.hits):
             for place in range(first, end):
                 if objects.hits[place - first] and dominates(objects.rows, fresh, objects.tracked[place], settings):
                     objects.dominated[count] = objects.tracked[place]

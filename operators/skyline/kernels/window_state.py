@@ -48,6 +48,10 @@ class WindowSettings(NamedTuple):
     """Which window is the state's: it contains all others."""
     timed: bool
     """Whether something can happen without an arrival: an end in time or a boundary."""
+    first_level: int
+    """How many of the dimensions with an order are in the first level; the same as ``ordered`` for one level."""
+    level_ends: int
+    """Bit j is set if ordered dimension j is the last of its level; 0 for one level."""
 
 
 class WindowBlock(NamedTuple):

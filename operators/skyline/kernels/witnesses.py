@@ -24,11 +24,14 @@ from skyband.operators.skyline.kernels.window_state import (
 @inner
 def dominates(rows: AnyArray, left: int, right: int, settings: WindowSettings) -> bool:
     """Return True if position ``left`` dominates ``right``; ``rows`` (c, 2 + D). O(D)."""
-    better = settings.distinct and left > right
-    for j in range(KEYS, KEYS + settings.ordered):
-        if rows[left, j] > rows[right, j]:
+    better = False
+    for j in range(settings.ordered):
+        if rows[left, KEYS + j] > rows[right, KEYS + j]:
             return False
-        better |= rows[left, j] < rows[right, j]
+        better |= rows[left, KEYS + j] < rows[right, KEYS + j]
+        if better and (settings.level_ends >> j) & 1:
+            break
+    better |= settings.distinct and left > right
     for j in range(KEYS + settings.ordered, rows.shape[1]):
         if rows[left, j] != rows[right, j]:
             return False
@@ -36,16 +39,21 @@ def dominates(rows: AnyArray, left: int, right: int, settings: WindowSettings) -
 
 
 @inner
-def compare_chunk(columns: AnyArray, row: AnyArray, first: int, end: int, ordered: int, better: bool, hits: AnyArray) -> bool:
+def compare_chunk(
+    columns: AnyArray, row: AnyArray, first: int, end: int, settings: WindowSettings, better: bool, hits: AnyArray
+) -> bool:  # fmt: skip
     """Set which of the objects [first, end) are in every dimension as good as ``row`` (2 + D,) or better; or worse if not ``better``.
 
+    Of dimensions with an order only those of the first level are compared: objects that dominate others are as good in each of these.
     Return True if there is one. ``columns`` (D, c), ``hits`` (64,). O(D), branch free in the objects.
     """
     for i in range(end - first):
         hits[i] = 1
     for j in range(columns.shape[0]):
         column, value = columns[j, first:end], row[KEYS + j]
-        if j >= ordered:
+        if settings.first_level <= j < settings.ordered:
+            continue
+        if j >= settings.ordered:
             for i in range(len(column)):
                 hits[i] &= np.int64(column[i] == value)
         elif better:
@@ -111,7 +119,7 @@ def find_witnesses(objects: WindowObjects, position: int, settings: WindowSettin
     while end > marks[FIRST] and node < last_node:
         first = max(marks[FIRST], end - CHUNK)
         marks[TESTS] += end - first
-        if compare_chunk(objects.columns, objects.rows[position], first, end, settings.ordered, True, hits):
+        if compare_chunk(objects.columns, objects.rows[position], first, end, settings, True, hits):
             for other in range(end - 1, first - 1, -1):
                 if hits[other - first] and node < last_node and not dead[other] and dominates(objects.rows, other, position, settings):
                     link(objects, node, other)
