@@ -128,6 +128,11 @@ class ItemShape:
         return any(v.name == SCORE for v in self.values)
 
     @property
+    def any_k(self) -> bool:
+        """Return True if the state's table has every item that nothing hides, with its score, and so answers any k."""
+        return self.hidden_by is not None and self.scored
+
+    @property
     def rows(self) -> tuple[Part, ...]:
         """Return the parts that are rows."""
         return tuple(p for p in self.parts if p.is_row)

@@ -217,8 +217,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
     if isinstance(shared, dict):
         if not query_type(q.type).states_deletions and shared.get("deletes") is False:
             left_out.add("deletes")
-        if shared.get("held") is None:  # former versions of loyalty did not know it
-            left_out.add("held")
+        left_out |= {name for name in ("held", "levels") if shared.get(name) is None}  # former versions did not know them
         own |= {k: v for k, v in shared.items() if k not in left_out and k not in own}
         # What a query has of its own beyond the plan's node (its bounds, for instance).
         every = shared.get("queries")

@@ -12,13 +12,15 @@ from skyband.framework.spec.models.scoring import GlobalScoring, LinearScoring
 from skyband.framework.spec.parsing.document import Path
 
 
-def uses_scoring(s: Scope, path: Path, query: QueryModel, scoring: str | None, sides: tuple[str, ...]) -> None:
-    """Check that the scoring function ``scoring`` exists and scores what the type scores: rows or pairs."""
-    if scoring is None or s.doc.bad((*path, "scoring")) or s.doc.bad(("scoring",)):
+def uses_scoring(
+    s: Scope, path: Path, query: QueryModel, scoring: str | None, sides: tuple[str, ...], field: str = "scoring"
+) -> None:  # fmt: skip
+    """Check that the scoring function ``scoring``, given in ``field``, exists and scores what the type scores: rows or pairs."""
+    if scoring is None or s.doc.bad((*path, field)) or s.doc.bad(("scoring",)):
         return
     named: Any = s.doc.data.get("scoring")
     known = list(named) if isinstance(named, dict) else list(s.job.scoring)
-    where = s.doc.where_value((*path, "scoring"))
+    where = s.doc.where_value((*path, field))
     if scoring not in known:
         hint = did_you_mean(scoring, known) or (f"scoring functions: {one_of(known)}" if known else "add it under 'scoring:'")
         s.doc.add("SKY-E121", f"unknown scoring function '{scoring}'", where, hint)

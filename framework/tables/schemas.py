@@ -245,7 +245,8 @@ def batch_tables(plan: Plan) -> list[TableSpec]:
     made += [*_trajectories(plan, history), *_finals(plan, history)]
     for o in (o for one in plan.plans for o in one.operators):
         if o.skyband:
-            upto = f"any k up to {o.k} and " if any(q.name in o.queries and q.k is not None for q in plan.every_query) else ""
+            ranked = [q for q in plan.every_query if q.name in o.queries and q.k is not None]
+            upto = "" if not ranked else "any k and " if ranked[0].item.any_k else f"any k up to {o.k} and "
             comment = f"Everything that can be in a result of {', '.join(o.queries)} for {upto}any window the state holds."
             made.append(TableSpec(skyband_name(o.name), skyband_schema(plan, o), comment, ("bucket",), "book"))
     made += [

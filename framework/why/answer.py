@@ -153,15 +153,13 @@ class Answers:
             return Verdict(at, f"in the result, at rank {position + 1:,} of {len(result):,}{score_text}", inside=True)
         no_part = _NO_PART if self.query.item.rows or self.query.item.moves else _NO_SCORE
         every = kind.ranked(question)
-        if every is None:
+        found = None if every is None else _position(every, parts)
+        if every is None or found is None:
             beating = kind.beating(question, tuple(parts))
             if beating is None:
                 return Verdict(at, no_part)
             beside = tuple(self._beside(question, None, b) for b in beating[:SHOWN])
             return Verdict(at, f"{len(beating):,} alive in the window {agree(len(beating), 'beats', 'beat')} it", beside=beside)
-        found = _position(every, parts)
-        if found is None:
-            return Verdict(at, no_part)
         score = every[found][1]
         for _, least, greatest in kind.limits(self.plan, self.query, logical).bounds if self.query.item.scored else ():
             if (least is not None and score < least) or (greatest is not None and score > greatest):

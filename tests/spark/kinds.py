@@ -25,6 +25,9 @@ SKYLINES = """\
   hourly: {type: skyline, dimensions: {x: min, y: max}, every: 1 hour}
   band: {type: skyline, dimensions: {x: max, id: min, side: equal}, band: 3, where: "y > 0"}
   once: {type: skyline, dimensions: {x: min, y: min}, distinct: true, window: {time: 2 hours}}
+  first: {type: skyline, dimensions: {x: min, y: max}, top: 2, by: plain, carry: [x]}
+  tops: {type: skyline, dimensions: {x: max, id: min, side: equal}, prefer: [id], band: 2, top: 3, by: high, every: 20 minutes}
+  prior: {type: skyline, dimensions: {x: min, y: max, id: min}, prefer: [y], window: {count: 20}}
 """
 KEYED = """\
   far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}
@@ -95,6 +98,7 @@ DELETED = """\
   spread: {type: topk_groups, group: who, score: stddev(x) + var_pop(price), k: 2, window: {count: 20}}
   odd: {type: topk, scoring: odd, k: 3, where: "usual.stddev > 0.5", carry: [usual_max]}
   peaks: {type: skyline, dimensions: {x: min, y: max}, carry: [x]}
+  crest: {type: skyline, dimensions: {x: min, id: max, y: max}, prefer: [[y, x]], top: 2, by: high, window: {count: 20}}
   layers: {type: skyline, dimensions: {x: max, id: min, side: equal}, band: 2, window: {count: 20}, every: 20 minutes}
 """
 FEED = "op: {column: side, insert: [a], update: [b], delete: [d]}"

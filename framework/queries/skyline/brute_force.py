@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import Any
 
@@ -9,18 +10,20 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.single_rows.brute_force import row_scores
 from skyband.framework.verify.brute_force.expressions import holds
 from skyband.framework.verify.brute_force.objects import SLOW, Found, Work, window_of
 
-Point = tuple[tuple[Any, ...], int]
-"""(values of the ordered dimensions, smaller is better, and the seq as a negative number)."""
+Point = tuple[tuple[tuple[Any, ...], ...], int]
+"""(values of the ordered dimensions by levels, smaller is better, and the seq as a negative number)."""
 
 
 def unbeaten(question: Question) -> Found | None:
     """Return the objects with fewer dominators in the window than the band, newest first, as (items, 0.0). None if that is too much work.
 
-    a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer). An
-    object's dominators come before it in the order of the values, then of age. An object with as many dominators as the band is not
+    a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer). With
+    levels the first level in which they differ decides. A query with a score has the first ``k`` of those with a score, as (items, score).
+    An object's dominators come before it in the order of the values, then of age. An object with as many dominators as the band is not
     compared again: each object that it dominates has as many among the others. O(window * band's objects).
     """
     query, data = question.query, question.data
@@ -37,15 +40,42 @@ def unbeaten(question: Question) -> Found | None:
     groups: dict[tuple[Any, ...], SortedList] = defaultdict(SortedList)
     for i, seq in enumerate((first + seqs).tolist()):
         same = tuple(c[i] for c, direction in columns if direction == "equal")
-        worth = tuple(-c[i] if direction == "max" else c[i] for c, direction in columns if direction != "equal")
-        groups[same].add((worth, -seq))
+        worth = [-c[i] if direction == "max" else c[i] for c, direction in columns if direction != "equal"]
+        groups[same].add((_by_levels(worth, op.levels), -seq))
     found: list[int] = []
     for points in groups.values():
         kept = _band(points, op.band, op.distinct, question.work)
         if kept is None:
             return None
         found += [-age for _, age in kept]
-    return [((seq,), 0.0) for seq in sorted(found, reverse=True)]
+    members: Found = [((seq,), 0.0) for seq in sorted(found, reverse=True)]
+    return members if question.logical_query is None else _first(question, members)
+
+
+def _by_levels(values: list[Any], levels: tuple[int, ...] | None) -> tuple[tuple[Any, ...], ...]:
+    """Return the values of the ordered dimensions as a tuple per level."""
+    if levels is None:
+        return (tuple(values),)
+    ends = np.cumsum(levels).tolist()
+    return tuple(tuple(values[end - size : end]) for size, end in zip(levels, ends, strict=True))
+
+
+def _first(question: Question, members: Found) -> Found:
+    """Return the first ``k`` of the members by their score, of equal scores the newest first."""
+    asked = question.logical_query
+    assert asked is not None
+    scores = row_scores(question, [item for item, _ in members], (None, None, None, None)) if members else []
+    scored = [(item, score) for (item, _), score in zip(members, scores, strict=True) if not math.isnan(score)]
+    turn = -1.0 if asked.direction == "max" else 1.0
+    return sorted(scored, key=lambda found: (turn * found[1], -found[0][0]))[: asked.k]
+
+
+def _no_worse(other: tuple[tuple[Any, ...], ...], worth: tuple[tuple[Any, ...], ...]) -> bool:
+    """Return True if ``other`` equals ``worth``, or is no worse in each dimension of the first level in which they differ."""
+    for mine, yours in zip(other, worth, strict=True):
+        if mine != yours:
+            return all(x <= y for x, y in zip(mine, yours, strict=True))
+    return True
 
 
 def _band(points: SortedList, band: int, distinct: bool, work: Work) -> list[Point] | None:
@@ -56,8 +86,7 @@ def _band(points: SortedList, band: int, distinct: bool, work: Work) -> list[Poi
             return None
         dominators = 0
         for other, other_age in kept:
-            no_worse = all(x <= y for x, y in zip(other, worth, strict=True))
-            dominators += no_worse and (other != worth or (distinct and other_age < age))
+            dominators += _no_worse(other, worth) and (other != worth or (distinct and other_age < age))
             if dominators == band:
                 break
         else:
@@ -77,10 +106,16 @@ def beating(question: Question, seq: int) -> Found | None:
     if not first <= seq < end or not beats[seq - first]:
         return None
     better = np.zeros(end - first, bool)
+    ordered = [d for d in op.dimensions if d.direction != "equal"]
     for d in op.dimensions:
-        value = rows[d.column.name].value
-        mine = value[seq - first]
-        beats &= value == mine if d.direction == "equal" else value >= mine if d.direction == "max" else value <= mine
-        better |= value != mine
+        if d.direction == "equal":
+            beats &= rows[d.column.name].value == rows[d.column.name].value[seq - first]
+    for level in _by_levels(ordered, op.levels):
+        undecided = ~better
+        for d in level:
+            value = rows[d.column.name].value
+            mine = value[seq - first]
+            beats &= ~undecided | (value >= mine if d.direction == "max" else value <= mine)
+            better |= undecided & (value != mine)
     beats &= better | (op.distinct & (np.arange(first, end) > seq))
     return [((int(i),), 0.0) for i in first + np.nonzero(beats)[0][::-1]]

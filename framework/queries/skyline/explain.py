@@ -11,10 +11,29 @@ from skyband.framework.plan.model import OperatorNode, Plan
 
 
 def facts(node: OperatorNode) -> list[tuple[str, str]]:
-    """Return the condition and the dimensions."""
+    """Return the condition, the dimensions, their levels and the score."""
     op: Any = node.operator
     found = [("where", canonical_text(op.where))] if op.where is not None else []
-    return [*found, ("compares", _dimensions(op))]
+    found.append(("compares", _dimensions(op)))
+    if op.levels is not None:
+        found.append(("prefers", _levels(op)))
+    scoring = getattr(op, "scoring", None)
+    if scoring is not None:
+        found.append(("ranks", f"the rows of the result by {_score(scoring)} ({node.direction} first)"))
+    return found
+
+
+def _levels(op: Any) -> str:
+    names, levels = [d.column.name for d in op.dimensions], []
+    for size in op.levels:
+        levels.append(", ".join(names[:size]))
+        names = names[size:]
+    return f"{'; then '.join(levels)}: the first of these in which two rows differ decides"
+
+
+def _score(scoring: Any) -> str:
+    weights = getattr(scoring, "weights", None)
+    return canonical_text(scoring) if weights is None else " + ".join(f"{w:g} * {c}" for c, w in weights)
 
 
 def _dimensions(op: Any) -> str:
@@ -47,10 +66,10 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     op: Any = node.operator
     if not node.skyband:
         return _with_deletions(plan, node, rate)
-    d = sum(x.direction != "equal" for x in op.dimensions)
+    d = op.ordered if op.levels is None else op.levels[0]
     known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
     kept = skyline_size(node.k, n, d)
-    bytes_ = kept * 8 * (4 + node.k + len(op.dimensions))
+    bytes_ = kept * 8 * (4 + node.k + len(op.dimensions) + _columns_of_scores(op))
     power = "ln(N)" if node.k == 1 else "ln(N / K)"
     factorial = f"^{d} / {d}!" if d > 1 else ""
     formula = f"rows, leading term {'' if node.k == 1 else 'K '}{power}{factorial}"
@@ -66,11 +85,16 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     ]
 
 
+def _columns_of_scores(op: Any) -> int:
+    """Return how many numbers a row takes besides for its score: seq and score, and the same again as a member."""
+    return 4 if hasattr(op, "scoring") else 0
+
+
 def _with_deletions(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """Return the lines about the price of deletions: which rows are kept, and which work is done (figures in docs/algorithms D4)."""
     op: Any = node.operator
     known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
-    bytes_ = n * 8 * (3 + node.k + len(op.dimensions))
+    bytes_ = n * 8 * (3 + node.k + len(op.dimensions) + _columns_of_scores(op))
     rows = f"{counted(round(n), 'row')}{per_key(plan)}{assuming(node.window, rate)}"
     at = f"depends on the rate; at N = {rows}" if known is None else f"N = {rows}"
     beating = "a row that beats it" if node.k == 1 else f"up to {counted(node.k, 'row')} that beat it"

@@ -125,16 +125,16 @@ class Reader:
             said = f"query {name!r} reports every arrival once: it keeps no result for another k or window"
             raise SkybandError("SKY-E201", said, hint="omit --k and --window; --at T --limit N shows the newest N reported by T")
         operator = self.plan.of(name).operators[query.operator]
-        own_k = query_type(query.type).own_k
+        own_k = query_type(query.type).own_k if query.k is None else None
+        if not operator.skyband:
+            return self._own(query, query.k if k is None else k, window, key)
         if k is None:
             k = query.k if own_k is None else operator.k
-        if not operator.skyband:
-            return self._own(query, k, window, key)
         window = query.window if window is None else window
         if own_k is not None and k != operator.k:
             said = f"the tables answer {name!r} for any window, but only for its own {own_k} ({operator.k})"
             raise SkybandError("SKY-E201", said, hint=f"omit --k, or add a query with {own_k}: {k}")
-        if k is None or k < 1 or k > operator.k:
+        if k is None or k < 1 or (k > operator.k and not query.item.any_k):
             raise SkybandError(
                 "SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later"
             )

@@ -42,11 +42,12 @@ QUERIES = [
             "seen",
             "peaks",
             "layers",
+            "crest",
             "far5",
             "parted",
             "spaced",
         ),
-        "skylines": ("hourly", "band"),
+        "skylines": ("hourly", "band", "first", "tops", "prior"),
         "sets": ("twins", "angles", "alike", "seen", "close", "apart", "next"),
         "loyalty": ("loyal", "fresh", "steady", "slowly"),
         "switched": ("loyal", "fresh", "steady"),
@@ -99,7 +100,15 @@ def test_everything_of_a_good_job_is_proven(jobs: Jobs, tmp_path: Path, kind: st
 MOVING = [(kind, name) for kind, name in QUERIES if kind in ("loyalty", "switched")]
 DELETED = [("deletions", name) for name in ("totals", "ends", "busy", "varied", "cents", "paid", "spread")]
 GROUPS = [*DELETED, *(("groups", name) for kind, name in QUERIES if kind == "groups")]
-UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band"), ("deletions", "peaks"), ("deletions", "layers")]
+UNSCORED = [
+    *MOVING,
+    ("keyed", "sky"),
+    ("skylines", "hourly"),
+    ("skylines", "band"),
+    ("skylines", "prior"),
+    ("deletions", "peaks"),
+    ("deletions", "layers"),
+]
 CARRYING = [
     ("deletions", "hot"),
     ("corrections", "best20"),

@@ -1,0 +1,133 @@
+"""Entries of skylines with a score and with priorities: checks, states, explain, and the tables they answer from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.plan.explain import explain
+from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.spec.load import validate_text
+from skyband.framework.tables.results.reader import Reader
+from skyband.operators.base import Window
+from tests.framework.plan.test_compile_rows import with_queries
+from tests.framework.spec.examples import other
+from tests.framework.verify import small
+from tests.spark.cuts import stream
+from tests.spark.jobs import table, write_spec
+from tests.spark.ranked import SCORING
+
+BASE = "type: skyline, dimensions: {price: min, volume: max, sector: equal}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "marked", "said"),
+    [
+        ("top: 3", "SKY-E111", "top", "needs the field 'by'"),
+        ("by: heat", "SKY-E111", "by", "needs the field 'top'"),
+        ("top: 0, by: heat", "SKY-E114", "0", ""),
+        ("top: 3, by: heet", "SKY-E121", "heet", "unknown scoring function 'heet'"),
+        ("top: 3, by: value", "SKY-E130", "", ""),
+        ("prefer: price", "SKY-E112", "price", ""),
+        ("prefer: [prise]", "SKY-E120", "prise", "is no dimension of the skyline"),
+        ("prefer: [[volume, prise]]", "SKY-E120", "prise", "is no dimension of the skyline"),
+        ("prefer: [rain]", "SKY-E120", "rain", "is no dimension of the skyline"),
+        ("prefer: [sector]", "SKY-E117", "sector", "direction equal"),
+        ("prefer: [price, [volume, price]]", "SKY-E125", "price", "listed twice in prefer"),
+        ("prefer: [[]]", "SKY-E114", "[]", ""),
+    ],
+)
+def test_a_mistake_is_reported_at_its_place(fields: str, code: str, marked: str, said: str) -> None:
+    text = other("skyline").replace(BASE, f"{BASE}, {fields}")
+    assert fields in text
+    job, errors = validate_text(text, {})
+    assert job is None and {e.code for e in errors} == {code}, [e.render() for e in errors]
+    error = errors[0]
+    assert error.where is not None and said in error.message
+    line = text.splitlines()[error.where.line - 1]
+    found = line[error.where.col - 1 :][: error.where.length]
+    assert found == marked or code == "SKY-E130"
+
+
+def test_states_are_shared_by_levels_and_score() -> None:
+    plan = with_queries(
+        "skyline",
+        f"a: {{{BASE}}}",
+        f"b: {{{BASE}, top: 3, by: heat}}",
+        f"c: {{{BASE}, top: 5, by: heat, window: {{time: 1 hour}}}}",
+        f"d: {{{BASE}, top: 5, by: steady}}",
+        f"e: {{{BASE}, prefer: [volume]}}",
+        f"f: {{{BASE}, prefer: [volume, price], window: {{time: 1 hour}}}}",
+        f"g: {{{BASE}, prefer: [[volume, price]]}}",
+    )
+    assert [(o.queries, o.k, type(o.operator).__name__) for o in plan.operators] == [
+        (("a",), 1, "Skyline"),
+        (("b", "c"), 1, "RankedSkyline"),
+        (("d",), 1, "RankedSkyline"),
+        (("e", "f"), 1, "Skyline"),
+        (("g",), 1, "Skyline"),
+    ]
+    assert [(q.k, q.item.scored) for q in plan.queries][:3] == [(None, False), (3, True), (5, True)]
+    text = explain(plan)
+    assert "prefers   volume; then price: the first of these in which two rows differ decides" in text
+    assert "ranks     the rows of the result by" in text and "answers   b: k = 3, window" in text
+
+
+def test_a_level_of_all_dimensions_is_the_plain_skyline() -> None:
+    plain, level = (with_queries("skyline", f"a: {{{BASE}{more}}}") for more in ("", ", prefer: [[price, volume]]"))
+    assert plain.operators[0].operator == level.operators[0].operator
+
+
+def test_fingerprints_name_what_has_changed_and_those_of_plain_skylines_stay() -> None:
+    plain, first, more, prior = (
+        fingerprint(with_queries("skyline", f"a: {{{BASE}{fields}}}"))
+        for fields in ("", ", top: 3, by: heat", ", top: 4, by: heat", ", prefer: [volume]")
+    )
+    assert "levels" not in plain["queries"]["a"] and "scoring" not in plain["queries"]["a"]
+    assert compare(first, more) == ["queries.a.k was 3, now 4"]
+    assert any("levels" in line for line in compare(plain, prior))
+    assert compare(plain, first) != []
+
+
+def test_the_tables_of_a_ranked_skyline_answer_any_k_and_smaller_windows(tmp_path: Path) -> None:
+    queries = "  first: {type: skyline, dimensions: {x: min, y: max}, band: 4, top: 2, by: plain, carry: [x, y]}\n"
+    spec = write_spec(tmp_path, "{count: 40, time: 3 hours}", queries, "10 minutes", False, scoring=SCORING)
+    plan = small.make(spec, stream(5, n=200))
+    reader = Reader(plan)
+    own = reader.as_of("first").rows
+    assert own.num_rows == 2 and own["rank"].to_pylist() == [1, 2]
+    assert reader.snapshot("first").rows.to_pylist() == own.to_pylist()
+    sql = duckdb.connect()
+    sql.execute("set timezone = 'UTC'")
+    for name in ("heads", "first_skyband"):
+        sql.register(name, table(tmp_path, name))
+    sizes = set()
+    for k, window in ((1, None), (7, None), (3, Window(9, None)), (50, Window(None, 3_600_000_000))):
+        answer = reader.snapshot("first", k, window)
+        scores = answer.rows["score"].to_pylist()
+        assert answer.rows.num_rows <= k and scores == sorted(scores)
+        assert all(r["score"] == r["x"] - 2 * r["y"] for r in answer.rows.to_pylist())
+        found = sql.sql(answer.sql).to_arrow_table().select(answer.rows.column_names)
+        assert found.to_pylist() == answer.rows.to_pylist()
+        sizes.add(answer.rows.num_rows)
+    assert max(sizes) > 2
+    with pytest.raises(SkybandError, match="k must be"):
+        reader.snapshot("first", 0)
+
+
+def test_without_a_skyband_the_own_result_is_whole(tmp_path: Path) -> None:
+    queries = (
+        "  first: {type: skyline, dimensions: {x: min, y: max}, top: 3, by: plain}\n  all: {type: skyline, dimensions: {x: min, y: max}}\n"
+    )
+    spec = write_spec(tmp_path, "{count: 40}", queries, "10 minutes", False, scoring=SCORING, deletes="deletes: side = 'd'")
+    plan = small.make(spec, stream(5, n=200))
+    reader = Reader(plan)
+    for name in ("first", "all"):
+        own = reader.as_of(name).rows.to_pylist()
+        assert len(own) > 1 and reader.snapshot(name, window=plan.window).rows.to_pylist() == own
+    assert reader.snapshot("first", 1).rows.num_rows == 1
+    with pytest.raises(SkybandError, match="k must be from 1 to 3"):
+        reader.snapshot("first", 4)
