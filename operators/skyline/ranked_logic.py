@@ -12,7 +12,7 @@ from skyband.operators.single_rows.arrays import changes_of_rows, external, wide
 from skyband.operators.single_rows.scores import scorer
 from skyband.operators.skyline.kernels.ranking import Ranking, Scores, rank_changes, scores_of_changes, scores_of_rows
 from skyband.operators.skyline.operator import Skyline, SkylineDeletes
-from skyband.operators.skyline.ranked import RankedConfiguration
+from skyband.operators.skyline.ranked_configuration import RankedConfiguration
 
 _NONE: Final[I64] = np.empty(0, np.int64)
 _NO_SCORES: Final = Scores(np.zeros(1, np.int64), _NONE, np.empty(0, np.float64))

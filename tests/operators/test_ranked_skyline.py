@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.operators.base import CAUSES, Arrivals, Changes, Column, Window
+from skyband.operators.base import CAUSES, Arrivals, Changes, Column, State, Window
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.skyline.operator import Dimension, SkylineQuery
 from skyband.operators.skyline.ranked import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
@@ -206,6 +207,25 @@ def test_snapshots_of_any_k_and_window(deletes: bool) -> None:
                 assert found.score.tolist() == own[found.items[:, 0]].tolist()
         with pytest.raises(ValueError, match="k is 0"):
             logic.snapshot(0, 0, window)
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_the_state_of_one_key_goes_on_alone(deletes: bool) -> None:
+    for seed in seeds(0, 15):
+        case = Case(seed + 900, deletes, n=40, keys=3)
+        until = int(case.stream.rng.integers(-10, case.end + 1))
+        logic, keeper = case.op.build(None), host.Keeper(case.op, _Stream(case.stream))
+        before, rest = case.stream.block(-1000, until), case.stream.block(until, case.end)
+        logic.advance(before, until)
+        rows = keeper(logic, before, until)
+        arrays = {n: a.copy() for n, a in logic.checkpoint().items()}
+        whole = tuples([logic.advance(rest, case.end)])
+        for key in range(len(arrays["last"])):
+            mine, following = host.pick(rows, rows.key == key), host.pick(rest, rest.key == key)
+            picked = case.op.state_keys.picked(arrays, np.array([key]))
+            alone = case.op.build(State(picked, replace(mine, key=np.zeros(len(mine), np.int64))))
+            found = alone.advance(replace(following, key=np.zeros(len(following), np.int64)), case.end)
+            assert tuples([found]) == [(q, 0, *r) for q, k, *r in whole if k == key]
 
 
 def test_rows_without_a_score_keep_others_out_and_are_counted() -> None:

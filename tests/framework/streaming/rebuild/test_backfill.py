@@ -57,6 +57,14 @@ queries:
   odd: {type: topk, scoring: odd, k: 2, carry: [usual_max]}
   often: {type: threshold, scoring: odd, at_least: -9, where: "usual.count > of_key.sum / 9 or of_key.stddev > 1"}
 """
+RANKED_SKYLINES = """\
+scoring:
+  high: {expression: "x + id / 4", direction: max}
+queries:
+  crest: {type: skyline, dimensions: {x: min, id: max}, top: 2, by: high, carry: [x]}
+  crest_slowly: {type: skyline, dimensions: {x: min, id: max}, top: 1, by: high, every: 4 minutes}
+  prior: {type: skyline, dimensions: {x: min, id: max, ts: max}, prefer: [x], band: 2}
+"""
 MIXED = test_bucket_loyalty.SPEC.replace("queries:\n", f"tokens:\n  words: {{column: side}}\n{PAIRS}queries:\n{EVERY_TYPE}").replace(
     "window: {time: 9 minutes}\n", "window: {time: 9 minutes, count: 9}\n"
 )
@@ -67,7 +75,8 @@ def specs() -> dict[str, str]:
     small = {"window": "{count: 5, time: 6 minutes}", "small": "{count: 3}"}
     return {
         "pairs": test_bucket.SPEC.format(window="{count: 4}", small="{count: 2}", delay=0),
-        "skylines": test_bucket_skyline.SPEC.substitute(small),
+        "skylines": _skylines(small, ""),
+        "deleted skylines": _skylines(small, "deletes: side = 'd'\n"),
         "ranked": test_bucket_topk.SPEC.format(window="{count: 4}", small="{count: 2}", deletes=""),
         "deletes": test_bucket_topk.SPEC.format(**small, deletes="deletes: side = 'd'"),
         "replaced": test_bucket_topk.SPEC.format(**small, deletes="  on_duplicate: replace\ndeletes: side = 'd'"),
@@ -79,6 +88,10 @@ def specs() -> dict[str, str]:
         "statistics": test_bucket_topk.SPEC.format(**small, deletes="deletes: side = 'd'").replace("queries:\n", STATISTICS),
         "assumed": MIXED.replace("  id: [id]\n", "  id: [id]\n  unique: assumed\n"),
     }
+
+
+def _skylines(windows: dict[str, str], deletes: str) -> str:
+    return test_bucket_skyline.SPEC.substitute(windows).replace("queries:\n", deletes + RANKED_SKYLINES)
 
 
 def _of_groups(windows: dict[str, str], deletes: str) -> str:
