@@ -12,6 +12,7 @@ from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.results.reader import Reader
+from skyband.jobs import cli
 from skyband.operators.base import Window
 from tests.framework.plan.test_compile_rows import with_queries
 from tests.framework.spec.examples import other
@@ -131,3 +132,45 @@ def test_without_a_skyband_the_own_result_is_whole(tmp_path: Path) -> None:
     assert reader.snapshot("first", 1).rows.num_rows == 1
     with pytest.raises(SkybandError, match="k must be from 1 to 3"):
         reader.snapshot("first", 4)
+
+
+OFFERS = """\
+job: offers
+source:
+  format: csv
+  path: landing
+  schema: {id: bigint, ts: timestamp, price: double, distance: double}
+  id: [id]
+  event_time: {column: ts}
+window: {time: 10 minutes}
+scoring:
+  sum: {expression: price + distance, direction: min}
+queries:
+  first: {type: skyline, dimensions: {price: min, distance: min}, top: 1, by: sum}
+  cheap: {type: skyline, dimensions: {price: min, distance: min}, prefer: [price]}
+sink: {path: tables}
+tests:
+  - name: the next best of the skyline comes up
+    rows:
+      - {id: 1, ts: 2024-01-01 08:00, price: 2, distance: 2}
+      - {id: 2, ts: 2024-01-01 08:01, price: 1, distance: 5}
+      - {id: 3, ts: 2024-01-01 08:02, price: 2, distance: 3}
+      - {id: 4, ts: 2024-01-01 08:11, price: 9, distance: 9}
+    expect:
+      first_changes:
+        - {changed_at: 2024-01-01 08:00, step: 1, change: "+", id: 1, score: 4, cause: arrival}
+        - {changed_at: 2024-01-01 08:10, step: 2, change: "-", id: 1, score: 4, cause: expiry}
+        - {changed_at: 2024-01-01 08:10, step: 2, change: "+", id: 3, score: 5, cause: promoted}
+      cheap_changes:
+        - {changed_at: 2024-01-01 08:00, step: 1, change: "+", id: 1, cause: arrival}
+        - {changed_at: 2024-01-01 08:01, step: 2, change: "-", id: 1, cause: displaced}
+        - {changed_at: 2024-01-01 08:01, step: 2, change: "+", id: 2, cause: arrival}
+        - {changed_at: 2024-01-01 08:11, step: 3, change: "-", id: 2, cause: expiry}
+        - {changed_at: 2024-01-01 08:11, step: 3, change: "+", id: 3, cause: promoted}
+"""
+
+
+def test_a_test_of_a_spec_shows_who_comes_up(tmp_path: Path) -> None:
+    path = tmp_path / "offers.yaml"
+    path.write_text(OFFERS, encoding="utf-8")
+    assert cli.main(["test", str(path)]) == 0
