@@ -29,7 +29,8 @@ COMMANDS = {
     "render": "authoring", "explain": "authoring", "graph": "authoring", "plan": "running", "run": "running", "submit": "running",
     "status": "reading", "history": "reading", "query": "reading", "sql": "reading", "views": "reading", "report": "reading",
     "serve": "reading", "quality": "reading", "rejected": "reading", "replay_rejected": "running", "verify": "reading",
-    "why": "reading", "whatif": "reading", "edge": "reading", "maintain": "running", "rebuild": "running", "reset": "running",
+    "why": "reading", "whatif": "reading", "edge": "reading", "maintain": "running", "rebuild": "running", "queries": "running",
+    "reset": "running",
     "airflow": "setup", "warm": "setup", "completion": "setup", "demo": "authoring",
 }  # fmt: skip
 """Each command, in the order of ``skyband --help``, and the package with its module."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.plan.live import NO_LIVE, Live
+from skyband.framework.spec.parsing.live_parts import LivePart, LiveParts
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
     from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models.job import Job
     from skyband.framework.spec.parsing.settings import Setting
+    from skyband.framework.storage.job_file_header import JobFileHeader
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.tables.writing.sink import Sink
 
@@ -41,10 +46,11 @@ def validated(path: str, env: Mapping[str, str] | None = None) -> Validated:
 def load_plan(path: str, env: Mapping[str, str] | None = None, rebuild: bool = False) -> Plan:
     """Return the compiled plan of the spec at ``path``. Raises SpecErrors with all of its mistakes.
 
-    Only reads: it takes no lock and completes no interrupted swap of generations. Of source and sink it reads only the job file: a job
-    that a former version made keeps its rules (``plan.former``), unless the caller makes a ``rebuild``.
+    Only reads: it takes no lock and completes no interrupted swap of generations. Of source and sink it reads only the job file: the live
+    queries in it are part of the plan, and a job that a former version made keeps its rules (``plan.former``), unless the caller makes a
+    ``rebuild``.
     """
-    return _plan_of(validated(path, env), rebuild)
+    return SpecText(path, env).plan(rebuild)
 
 
 def load_edited(path: str, settings: Sequence[Setting], env: Mapping[str, str] | None = None) -> tuple[Plan, Plan]:
@@ -52,24 +58,66 @@ def load_edited(path: str, settings: Sequence[Setting], env: Mapping[str, str] |
 
     Raises SpecErrors with all mistakes of either.
     """
-    from skyband.framework.spec.load import validated_file
-
-    raw = sys.stdin.buffer.read() if path == STDIN else None
-    env = os.environ if env is None else env
-    found = validated_file(path, env, raw)
-    plan = _plan_of(found)
-    if not settings:
-        return plan, plan
-    return plan, _plan_of(validated_file(path, env, raw, settings))
+    spec = SpecText(path, env)
+    plan = spec.plan()
+    return plan, spec.plan(settings=settings) if settings else plan
 
 
-def _plan_of(found: Validated, rebuild: bool = False) -> Plan:
-    from skyband.framework.plan.compile import compile_job
+class SpecText:
+    """The text of a spec as it was when it was read, which plans are made of: with whatever live queries there are."""
 
-    if found.errors or found.job is None:
-        raise SpecErrors(found.errors)
-    plan = compile_job(found.job)
-    return plan if rebuild else _as_made(plan, found.job)
+    def __init__(self, path: str, env: Mapping[str, str] | None = None) -> None:
+        self.path, self.env = path, env
+        self._raw: bytes | None = sys.stdin.buffer.read() if path == STDIN else None
+        if self._raw is None:
+            # What is wrong with the file is reported with all other mistakes.
+            with suppress(OSError, ValueError):
+                self._raw = Path(path).read_bytes()
+
+    def validated(self, live: Live = NO_LIVE, more: LivePart | None = None, settings: Sequence[Setting] = ()) -> Validated:
+        """Return the spec with ``settings``, the ``live`` queries and those of ``more``, as a document with its job and its mistakes."""
+        from skyband.framework.spec.load import validated_file
+
+        parts = [LivePart(f"live query {q.name}", q.text) for q in live.queries]
+        both = LiveParts((*parts, *((more,) if more is not None else ())), live.removed)
+        return validated_file(self.path, os.environ if self.env is None else self.env, self._raw, settings, both)
+
+    def plan(self, rebuild: bool = False, settings: Sequence[Setting] = ()) -> Plan:
+        """Return the plan with ``settings`` and the live queries that the job has. Raises SpecErrors. ``rebuild``: see ``load_plan``."""
+        found = self.validated(settings=settings)
+        if found.job is None:
+            raise SpecErrors(found.errors)
+        live = self.live(found.job)
+        return self.with_live(live.rebuilt() if rebuild else live, rebuild, found, settings)
+
+    def live(self, job: Job) -> Live:
+        """Return the live queries of the job in the sink of ``job``, the spec without them."""
+        kept = _job_file_header(job.sink.path)
+        return NO_LIVE if kept is None else kept.live.with_spec(job.queries)
+
+    def with_live(self, live: Live, rebuild: bool = False, spec: Validated | None = None, settings: Sequence[Setting] = ()) -> Plan:
+        """Return the plan with the queries ``live``. Raises SpecErrors, or SkybandError SKY-E142 and SKY-E151.
+
+        ``spec``: the spec without them, if it has been validated already.
+        """
+        from skyband.framework.plan.compile import compile_job
+
+        found = self.validated(live, settings=settings) if spec is None or live.queries or live.removed else spec
+        if found.job is None:
+            raise SpecErrors(found.errors)
+        plan = compile_job(found.job, live)
+        return plan if rebuild else _as_made(plan, found.job)
+
+
+def _job_file_header(sink: str) -> JobFileHeader | None:
+    """Return the header of the job file in ``sink``; None if it cannot be read: the command that needs it reports what is wrong."""
+    from skyband.framework.storage.job_file_header import read_job_file_header
+    from skyband.framework.storage.locations import location
+
+    try:
+        return read_job_file_header(location(sink) / "_skyband")
+    except (SkybandError, OSError):
+        return None
 
 
 def _as_made(plan: Plan, job: Job) -> Plan:
@@ -84,13 +132,8 @@ def _as_made(plan: Plan, job: Job) -> Plan:
     if format_.options_of_job(plan.source, given, "\\") == plan.source and not plan.intake.tokens:
         return plan
     from skyband.framework.plan.former import as_made
-    from skyband.framework.storage.job_file_header import read_job_file_header
-    from skyband.framework.storage.locations import location
 
-    try:
-        kept = read_job_file_header(location(plan.sink) / "_skyband")
-    except SkybandError:
-        return plan  # the command that needs the sink reports what is wrong with it
+    kept = _job_file_header(plan.sink)
     if kept is None:
         return plan
     plan = replace(plan, source=format_.options_of_job(plan.source, given, kept.escape))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import append_only
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
+from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import (
     KEEP,
@@ -54,16 +56,16 @@ from skyband.operators.expressions.canonical import attributes
 DEFAULT_BUCKETS = 16
 
 
-def compile_job(job: Job) -> Plan:
-    """The plan of a checked job.
+def compile_job(job: Job, live: Live = NO_LIVE) -> Plan:
+    """The plan of a checked job. ``live``: which of its queries are live ones, and so have states of their own.
 
     Raises SkybandError SKY-E142 for a query type this version cannot run and SKY-E151 if an operator refuses its configuration.
     """
     division = divided(job)
     if not division.streams:
-        return _compile(job)
+        return _compile(job, live)
     streams = tuple(_stream(job, one, division) for one in division.streams)
-    return replace(_compile(division.job), streams=streams, kafka=_kafka(job))
+    return replace(_compile(division.job, live), streams=streams, kafka=_kafka(job))
 
 
 def _stream(job: Job, one: StreamJob, division: Division) -> StreamNode:
@@ -75,17 +77,17 @@ def _stream(job: Job, one: StreamJob, division: Division) -> StreamNode:
     return StreamNode(stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), plan, stream.renewed)
 
 
-def _compile(job: Job) -> Plan:
+def _compile(job: Job, live: Live = NO_LIVE) -> Plan:
     fields = _fields(job)
     window = job_window(job.window)
     statistics = _statistics(job, window)
     kinds: dict[str, Kind] = {f.name: f.kind for f in fields}
     context = Context(job, fields, {**kinds, **token_kinds(job.tokens), **statistic_kinds(statistics)})
     members = [QueryEntry(i, name, of_source(q), query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
-    drafts = _drafts(context, members)
+    drafts = _drafts(context, members, live.names)
     deletes = predicate(context, job.deletes)
     # Sorted: queries may change places in the spec.
-    texts = tuple(sorted({*(t for d in drafts for t in d.texts), *texts_of(deletes)}))
+    texts = tuple(sorted({*(t for d in drafts for t in d.texts), *texts_of(deletes), *live.texts}))
     operators: list[OperatorNode] = []
     queries: dict[int, QueryNode] = {}
     for number, draft in enumerate(drafts):
@@ -137,6 +139,7 @@ def _compile(job: Job) -> Plan:
         kafka=_kafka(job),
         lookups=tuple(_lookup_source(lookup) for lookup in job.lookups.values()),
         statistics=statistics,
+        live=live,
     )
 
 
@@ -144,15 +147,18 @@ def _statistics(job: Job, window: Window) -> tuple[StatisticsNode, ...]:
     return tuple(StatisticsNode(name, s.functions, s.by, job_window(s.bounds).within(window), s.at_least) for name, s in job.stats.items())
 
 
-def _drafts(context: Context, members: list[QueryEntry]) -> list[OperatorDraft]:
+def _drafts(context: Context, members: list[QueryEntry], apart: Collection[str] = ()) -> list[OperatorDraft]:
+    alone = [_drafts(context, [m]) for m in members if m.name in apart]
     by_type: dict[str, list[QueryEntry]] = {}
     families: dict[str, str] = {}
     for m in members:
+        if m.name in apart:
+            continue
         # Types of one family may share states: the first that the spec has compiles the entries of all of them.
         family = query_type(m.query.type).family
         named = families.setdefault(family, m.query.type) if family is not None else m.query.type
         by_type.setdefault(named, []).append(m)
-    drafts: list[OperatorDraft] = []
+    drafts: list[OperatorDraft] = [d for some in alone for d in some]
     for name, group in by_type.items():
         try:
             drafts += query_type(name).compile(context, group)

@@ -68,13 +68,15 @@ class Additions:
     """``queries``: those that have come, as the spec orders them. ``states``: what has to be made, by name.
 
     ``again``: queries of before whose state is among those, since they share it with a new one. ``gone``: states that others take the
-    place of.
+    place of, or nothing. ``fresh``: new states that begin empty, with the first row that comes. ``removed``: queries that have gone.
     """
 
     queries: tuple[str, ...]
     states: tuple[str, ...]
     again: tuple[str, ...]
     gone: tuple[str, ...]
+    fresh: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 def additions(old: Mapping[str, Any], plan: Plan, salt: str) -> Additions | None:
@@ -104,6 +106,29 @@ def additions(old: Mapping[str, Any], plan: Plan, salt: str) -> Additions | None
     made = tuple(o.name for o in operators if o.name not in kept)
     again = tuple(n for o in operators if o.name in made for n in o.queries if n in before)
     return Additions(new, made, again, tuple(n for n in states if n not in now["states"]))
+
+
+def live_changes(old: Plan, new: Plan) -> Additions:
+    """What ``new`` has more or less than ``old``, which differs in its live queries only.
+
+    A new query that begins from now on has a state that begins empty. All other states that are new, or that are shared by other queries
+    now, are made from the source.
+    """
+    was, now = fingerprint(old), fingerprint(new)
+    texts = old.texts == new.texts
+    kept = {o.name for o in new.operators if was["states"].get(o.name) == now["states"][o.name] and (texts or not holds_codes(o))}
+    before = {q.name for q in old.queries}
+    added = tuple(q.name for q in new.queries if q.name not in before)
+    empty = {q.name for q in new.live.queries if q.start == "from_now" and q.name in added}
+    made = [o for o in new.operators if o.name not in kept]
+    return Additions(
+        queries=added,
+        states=tuple(o.name for o in made if not empty.issuperset(o.queries)),
+        again=tuple(n for o in made for n in o.queries if n in before),
+        gone=tuple(n for n in was["states"] if n not in now["states"]),
+        fresh=tuple(o.name for o in made if empty.issuperset(o.queries)),
+        removed=tuple(n for n in was["queries"] if n not in now["queries"]),
+    )
 
 
 def holds_codes(node: OperatorNode) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.base.items import ItemShape
+from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.output_nodes import Check, KafkaNode, RunRule
 from skyband.framework.plan.source_nodes import SourceClock
@@ -213,9 +214,8 @@ class LogicalQuery:
 class QueryNode:
     """One entry of the spec, answered by the plan's operator number ``operator`` as its query ``index``.
 
-    ``item`` says what its results are made of.
-    ``members`` are the names of a table of queries: then all of the operator's queries are the entry's, in this order. ``asked`` has what
-    each of them asks (empty for the types that need no such thing). ``written``: those of
+    ``item`` says what its results are made of. ``members`` are the names of a table of queries: then all of the operator's queries are the
+    entry's, in this order. ``asked`` has what each of them asks (empty for the types that need no such thing). ``written``: those of
     ``carry`` that the spec names (None: all): the others are columns that the operator needs, and that are kept for it.
     """
 
@@ -336,6 +336,7 @@ class Plan:
     kafka: KafkaNode | None = None
     lookups: tuple[SourceNode, ...] = ()
     statistics: tuple[StatisticsNode, ...] = ()
+    live: Live = NO_LIVE
     streams: tuple[StreamNode, ...] = ()
 
     @property

@@ -15,6 +15,7 @@ from skyband.framework.spec.models.errors import read_job
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.parsing.assemble import read_text
 from skyband.framework.spec.parsing.document import Document
+from skyband.framework.spec.parsing.live_parts import NO_PARTS, LiveParts
 from skyband.framework.spec.parsing.positions import SourceText
 from skyband.framework.spec.parsing.settings import Setting
 from skyband.framework.spec.paths import register_paths, resolve_paths
@@ -54,11 +55,15 @@ def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = 
 
 
 def validated_file(
-    path: str | os.PathLike[str], env: Mapping[str, str] | None = None, raw: bytes | None = None, settings: Sequence[Setting] = ()
+    path: str | os.PathLike[str],
+    env: Mapping[str, str] | None = None,
+    raw: bytes | None = None,
+    settings: Sequence[Setting] = (),
+    live: LiveParts = NO_PARTS,
 ) -> Validated:
     """Validate a file and also return its text and data. ``raw``: the content of the file, if known.
 
-    ``settings`` replace values of it.
+    ``settings`` replace values of it; ``live``: what is put into it.
     """
     name = os.fspath(path)
     try:
@@ -75,12 +80,14 @@ def validated_file(
         before = raw[: e.start].decode("utf-8", "replace")
         where = Where(name, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
         return Validated(None, [SkybandError("SKY-E100", "the file is not UTF-8 text", "save it as UTF-8", where)])
-    return _validated(text, env, name, settings)
+    return _validated(text, env, name, settings, live)
 
 
-def _validated(text: str, env: Mapping[str, str] | None, file: str, settings: Sequence[Setting] = ()) -> Validated:
+def _validated(
+    text: str, env: Mapping[str, str] | None, file: str, settings: Sequence[Setting] = (), live: LiveParts = NO_PARTS
+) -> Validated:
     with bounded(_COMPARISONS):
-        doc = read_text(file, text, os.environ if env is None else env, settings)
+        doc = read_text(file, text, os.environ if env is None else env, settings, live)
         job = read_job(doc)
         if job is not None:
             job = resolved(resolve_paths(doc, job, str(Path(file).parent), os.environ if env is None else env))

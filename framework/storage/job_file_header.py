@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict, TypeAdapter
 
+from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.storage.records import TOLERANT, InvalidRecord, Name, read_record
 
 
@@ -22,12 +23,14 @@ class JobFileHeader:
     """The header of a job file. ``header``: the columns of CSV files in the first run; ``escape``: the escape character for quotes.
 
     A job file from before RFC 4180 became the default does not state ``escape``: a backslash. ``fingerprint``: of it the sets of tokens.
+    ``live``: the job's live queries.
     """
 
     generation: Name
     header: list[str] | None = None
     escape: str = "\\"
     fingerprint: _Shape = field(default_factory=_Shape)
+    live: Live = NO_LIVE
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 

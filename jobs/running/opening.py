@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.console.notify import Receivers
 from skyband.jobs.options import choose_spark
-from skyband.jobs.spec import load_plan
+from skyband.jobs.spec import SpecText
 
 if TYPE_CHECKING:
     from skyband.framework.console.lines import Lines
@@ -33,7 +33,8 @@ def open_job(args: argparse.Namespace, rebuild: bool = False) -> tuple[Plan, Lay
 
     ``rebuild``: see ``load_plan``.
     """
-    plan = getattr(args, "plan", None) or load_plan(args.spec, rebuild=rebuild)
+    args.text = getattr(args, "text", None) or SpecText(args.spec)
+    plan = getattr(args, "plan", None) or args.text.plan(rebuild)
     from skyband.framework.row_rules.rules import demoted
     from skyband.framework.streaming.job.generations import own_sink
     from skyband.framework.streaming.job.layout import Layout

@@ -113,7 +113,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     watch_tables(outcome, plan, layout)
     swapped = False
     try:
-        code = StreamJob(args, new, built, layout.home, began, is_quick(waiting(new.source, built))).run()
+        code = StreamJob(args, new, built, layout.home, began, is_quick(waiting(new.source, built)), takes_requests=False).run()
         if code == 0 or (code in (1, 4) and args.anyway):
             swap(layout)
             swapped = True

@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.streaming.job.idle import at_rest, waiting
     from skyband.framework.streaming.job.layout import fitting_job, reshaped
+    from skyband.framework.streaming.job.live.requests import any_waiting
     from skyband.framework.streaming.job.locks import one_run
     from skyband.framework.streaming.job.sent import all_sent
     from skyband.jobs.running.recorded import recorded
@@ -114,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             unread = waiting(plan.source, layout) if once else None
             changes = reshaped(plan, job) if job is not None else []
-            idle = unread == [] and not (changes or args.rebuild_results)
+            idle = unread == [] and not (changes or args.rebuild_results or any_waiting(layout))
             if job is not None and idle and at_rest(layout, job, args.finish) and all_sent(plan, layout, job):
                 code = streaming.RunIdle(args, plan, layout, job, began).run()
             else:

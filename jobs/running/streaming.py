@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from skyband.framework.console.lines import Lines
     from skyband.framework.console.outcome import Outcome
+    from skyband.framework.plan.live import Live
     from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.job.consistency import Found
     from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -97,7 +98,8 @@ class RunIdle:
 class StreamJob:
     """Stream ``plan`` into the tables of ``layout`` and pass them through the gate. Only for a caller that holds the job's lock.
 
-    ``home``: the directory of Spark's log. ``began``: when the command started. ``quick``: see ``is_quick``.
+    ``home``: the directory of Spark's log. ``began``: when the command started. ``quick``: see ``is_quick``. ``takes_requests``: whether it
+    takes requests for live queries.
     """
 
     args: argparse.Namespace
@@ -106,6 +108,7 @@ class StreamJob:
     home: Path
     began: float
     quick: bool
+    takes_requests: bool = True
 
     def run(self) -> int:
         """Return the exit code."""
@@ -147,7 +150,7 @@ class StreamJob:
         from skyband.framework.quality import unusable
         from skyband.framework.quality.gate import Gate
         from skyband.framework.quality.rejections import report
-        from skyband.framework.row_rules.rules import report_warned
+        from skyband.framework.row_rules.rules import demoted, report_warned
         from skyband.framework.sources.files.progress import FileProgress
         from skyband.framework.streaming.run.fork_ahead import fork_ahead
         from skyband.framework.streaming.run.runner import Runner
@@ -167,14 +170,25 @@ class StreamJob:
         def gate_between_batches(sink: Sink) -> None:
             # The run goes on whatever the gate finds, but receivers of failures hear of it now.
             before = gate.code
+            gate.plan = sink.plan
             if gate.look(sink, progress.run_rows()) != before:
                 outcome.look(lambda: newest_checks(layout.root))
                 lines.errors(outcome.notify(None, tuple(lines.failures)))
 
+        def replan(live: Live) -> Plan:
+            return demoted(args.text.with_live(live), args.demote)
+
+        def tell(text: str) -> None:
+            lines.tell("info", "queries", text)
+
         writer = writer_for(plan.sink, spark)
-        runner = Runner(spark, plan, writer, report_batch, warn=warn, phase=progress.phase, gate=gate_between_batches)
+        runner = Runner(
+            spark, plan, writer, report_batch, warn=warn, phase=progress.phase, gate=gate_between_batches, tell=tell,
+            replan=replan if self.takes_requests else None,
+        )  # fmt: skip
         finished = runner.run(once=runs_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(tables), None))
         progress.close()
+        plan = gate.plan = finished.sink.plan
         report_warned(plan, progress.warned, progress.rows, lines)
         ran = progress.run_rows()
         too_many = report(plan, finished.sink, ran, finished.header, lines)

@@ -91,17 +91,17 @@ class Windows:
     def append(self, rows: Arrivals, until: Instant, anywhere: bool = False) -> tuple[I64, I64]:
         """Put rows into the arena, everything before ``until`` being done; return their keys and the seq of each key's first row.
 
-        The key table holds the keys. ``anywhere``: keys start at the seqs of their first rows. Raises ValueError if a key's rows do not
-        follow the present ones.
+        The key table holds the keys. ``anywhere``: keys start at the seqs of their first rows, as a key does that has had none. Raises
+        ValueError if a key's rows do not follow the present ones.
         """
         key = np.asarray(rows.key, np.int64)
         start = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         stop = np.concatenate([start[1:], [len(key)]])
         which = key[start]
         seq = np.asarray(rows.seq, np.int64)
-        if anywhere:
-            for column in (FIRST_STORED, NEXT_SEQ, FIRST_ALIVE):
-                self.keys[which, column] = seq[start]
+        unseen = np.flatnonzero((self.keys[which, NEXT_SEQ] == 0) | anywhere)
+        for column in (FIRST_STORED, NEXT_SEQ, FIRST_ALIVE):
+            self.keys[which[unseen], column] = seq[start[unseen]]
         if not np.array_equal(self.keys[which, NEXT_SEQ], seq[start]):
             raise ValueError("arrivals do not continue the seqs of their keys")
         columns = {**rows.columns, **self.pool.append(rows, self.keys, self.objects)}

@@ -15,6 +15,7 @@ import yaml
 from skyband.framework.base.errors import Where, did_you_mean, one_of
 from skyband.framework.spec.parsing.document import PROFILES, TOO_MUCH, Builder, Document, TooMuch
 from skyband.framework.spec.parsing.includes import INCLUDE, included
+from skyband.framework.spec.parsing.live_parts import NO_PARTS, LiveParts, texts_of, with_parts
 from skyband.framework.spec.parsing.overlay import Overlay, Pair, taken
 from skyband.framework.spec.parsing.parameters import NAME, Filling, names, scalars
 from skyband.framework.spec.parsing.recovery import Composed, compose
@@ -28,21 +29,22 @@ _NAMED: Final = "use letters, digits and _, not a digit first"
 """Fields of a spec that are resolved first, so that a job has none of them."""
 
 
-def read_text(file: str, text: str, env: Mapping[str, str], settings: Sequence[Setting] = ()) -> Document:
-    """Return the document of ``text``. Errors are collected in it, never raised. ``file`` is the name in messages.
+def read_text(file: str, text: str, env: Mapping[str, str], settings: Sequence[Setting] = (), live: LiveParts = NO_PARTS) -> Document:
+    """Return the document of ``text``. Errors are collected in it, never raised. ``file`` is the name in messages; ``live``: see there.
 
     Fragments are looked for below the directory of ``file``; ``env`` has the profile's name and the values of ``${NAME}``. ``settings``
     replace values of the whole.
     """
     main = compose(file, text)
-    return _Assembly(main, env, settings).document(len(text.encode("utf-8", "replace")))
+    return _Assembly(main, env, settings, live).document(len(text.encode("utf-8", "replace")))
 
 
 class _Assembly:
     """Assembles the parts of one spec. Use it once."""
 
-    def __init__(self, main: Composed, env: Mapping[str, str], settings: Sequence[Setting] = ()) -> None:
+    def __init__(self, main: Composed, env: Mapping[str, str], settings: Sequence[Setting], live: LiveParts) -> None:
         self.main = main
+        self.live = live
         self.env = env
         self.settings = settings
         self.parts = [main]
@@ -87,6 +89,11 @@ class _Assembly:
             rest, found[PARAMETERS] = self._with_profile(rest, found)
         if found[PARAMETERS]:
             self._fill(rest, found[PARAMETERS][0], {name for _, value in found[PROFILES] for name in names(value)})
+        rest, parts = with_parts(rest, self.live)
+        self.builder.texts |= texts_of(parts)
+        self.parts += parts
+        if any(part.errors for part in parts):
+            self.doc.poisoned.add(())
         assert isinstance(self.main.root, yaml.MappingNode)
         rest.start_mark, rest.end_mark = self.main.root.start_mark, self.main.root.end_mark
         return rest

@@ -33,6 +33,9 @@ I64 = npt.NDArray[np.int64]
 CHUNK, SEEN = "chunk", "seen"
 """Names of state values that are written once: rows, and the hashes of their ids."""
 
+FIRST: Final = "first"
+"""Name of the state value with the seqs, by key, before which an operator takes no row: it began when the bucket had these rows."""
+
 _NONE = np.empty(0, np.int64)
 NO_PAIRS: Final[Mapping[str, FoundPairs]] = {}
 _OF_QUERIES = {"unusable:": unusable_count, "asked:": requested_count}
@@ -73,6 +76,8 @@ class OperatorHost:
         self.needed: list[I64] = []
         """The objects that each operator needed at the last check."""
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
+        self.first: list[I64] = [_NONE for _ in config.operators]
+        """For each operator that began after the bucket, the seq of every key's first row that it may take; else empty."""
         self._deferred: set[int] = set()
         """Operators whose skyband may have changed since it was last sent."""
         self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
@@ -191,6 +196,8 @@ class OperatorHost:
             # By name: queries may change places in the spec.
             values[f"retained/{node.name}"] = self.retained[i].tobytes()
             values[f"operator/{node.name}"] = blocks.arrays_bytes(self.logics[i].checkpoint())
+            if len(self.first[i]):
+                values[f"{FIRST}/{node.name}"] = self.first[i].tobytes()
         for named, numbers in self.objects.items():
             values[objects_value(named)] = blocks.table_bytes(numbers.saved())
         coded = self.coded()
@@ -206,6 +213,7 @@ class OperatorHost:
         texts = read("texts")
         host = cls(config, TextCodes(config.texts, blocks.bytes_table(texts) if texts else None))
         host.retained = [np.frombuffer(read(f"retained/{node.name}") or b"", np.int64).copy() for node in config.operators]
+        host.first = [np.frombuffer(read(f"{FIRST}/{node.name}") or b"", np.int64) for node in config.operators]
         host._pin()
         for name, store in host._stores():
             store.next_chunk = core[f"next_{name}"]
@@ -216,7 +224,11 @@ class OperatorHost:
         held = host.store.alive(config.window, next_seq, until)
         for i, node in enumerate(config.operators):
             arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
-            kept = {"window": held, "retained": host.store.named(host.retained[i]), "none": host.store.named(held.at[:0])}
+            kept = {
+                "window": held.since(host.first[i]),
+                "retained": host.store.named(host.retained[i]),
+                "none": host.store.named(held.at[:0]),
+            }
             host.logics.append(host._build(node, State(arrays, host._arrivals(node, kept[node.operator.keeps]))))
         host.needed = host._needed()
         return host

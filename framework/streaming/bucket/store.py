@@ -100,6 +100,14 @@ class Segment:
         places[places == len(self.at)] = 0
         return places
 
+    def since(self, first: I64) -> Segment:
+        """Return the rows from each key's seq ``first[key]`` on, all of a key that is not in it. O(rows), O(1) if it is empty."""
+        if not len(first):
+            return self
+        key, seq = split_address(self.at)
+        known = key < len(first)
+        return _select(self, np.flatnonzero(~known | (seq >= first[np.where(known, key, 0)])))
+
 
 @dataclass(slots=True)
 class Chunk:

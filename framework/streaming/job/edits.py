@@ -100,7 +100,7 @@ def edited(plan: Plan) -> Edit:
     found = additions(job.fingerprint, plan, job.salt)
     if found is not None:
         states, again = list(found.states), list(found.again)
-        return Edit(plan.job, "added", differences, added, [], _cost(layout), states, again, _obstacle(plan, layout))
+        return Edit(plan.job, "added", differences, added, [], _cost(layout), states, again, unreadable(plan, layout))
     only = bool(named) and all(d.startswith(named) for d in differences)
     return Edit(plan.job, "queries" if only else "state", differences, added, removed, _cost(layout))
 
@@ -121,7 +121,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
         raise SpecErrors(
             [SkybandError("SKY-E580", f"not only queries have come: {d}", hint) for d in differences if not d.startswith(named)]
         )
-    obstacle = _obstacle(plan, layout)
+    obstacle = unreadable(plan, layout)
     if obstacle is not None:
         raise SkybandError("SKY-E580", f"the new queries cannot be made alone: {obstacle}")
     whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
@@ -130,7 +130,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
     return found
 
 
-def _obstacle(plan: Plan, layout: Layout) -> str | None:
+def unreadable(plan: Plan, layout: Layout) -> str | None:
     """Return why the queries cannot be backfilled alone, and what to do."""
     if plan.streams:
         taken = ", ".join(q.name for s in plan.streams for q in s.plan.queries)

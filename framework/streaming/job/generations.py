@@ -37,7 +37,7 @@ from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, N
 from skyband.framework.storage.sinks import HOME, SWAP_JOURNAL, entries_below, half_swapped, reject_links
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.consistency import check
-from skyband.framework.streaming.job.layout import ADDED, NEXT, RUNNING, Layout, check_sink_location, fitting_job
+from skyband.framework.streaming.job.layout import ADDED, NEXT, REQUESTS, RUNNING, Layout, check_sink_location, fitting_job
 from skyband.framework.tables.delta.ownership import OWNER, Owner
 
 OLD: Final = "old"
@@ -46,7 +46,9 @@ BACK: Final = "back"
 """That directory while it is on its way back."""
 GONE: Final = "gone"
 """Directory of ``_skyband`` for what an addition has taken the place of, until it is removed."""
-STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", OWNER, RUNNING, NEXT, ADDED, OLD, BACK, GONE, SWAP_JOURNAL})
+STAYING: Final = frozenset(
+    {"lock", "engine.lock", "logs", "replayed", OWNER, RUNNING, REQUESTS, NEXT, ADDED, OLD, BACK, GONE, SWAP_JOURNAL}
+)
 """What in ``_skyband`` is the job's, whatever its generation."""
 Moves = tuple[list[Name], list[Name]]
 """Names of tables, and of what is in ``_skyband``."""

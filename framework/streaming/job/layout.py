@@ -17,6 +17,7 @@ from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint
 from skyband.framework.plan.growth import Growth, growth
+from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.sharding import shards_of
 from skyband.framework.settings.spark import requested_tasks
@@ -38,8 +39,8 @@ RUNNING = "run.json"
 """File of ``_skyband`` about the active run (``run_records``)."""
 NEXT: Final = "next"
 """Directory of ``_skyband`` in which a new generation of the job is built: a sink of its own, until it is swapped in (``generations``)."""
-
-
+REQUESTS: Final = "queries"
+"""Directory of ``_skyband`` with requests for live queries (``live.requests``)."""
 ADDED: Final = "added"
 """Directory of ``_skyband`` in which tables and states of added queries are made, until they are swapped in (``generations``)."""
 
@@ -103,6 +104,7 @@ class JobFile:
     token_key: Annotated[str, Field(pattern="^([0-9a-f]{16})?$")] = ""
     shards: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = None
     resharding: bool = False
+    live: Live = NO_LIVE
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     @property
@@ -138,6 +140,7 @@ class Layout:
         self.added = self.home / ADDED
         self.filling = self.home / "filling"
         self.lookups = self.home / "lookups"
+        self.requests = self.home / REQUESTS
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
@@ -364,7 +367,7 @@ def _current(job: JobFile, plan: Plan) -> JobFile:
     """``job`` as it is written for ``plan``."""
     return replace(
         job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt), stopping=stopping_rules(plan),
-        escape=folded(plan.source.options).get("escape", "\\"),
+        escape=folded(plan.source.options).get("escape", "\\"), live=plan.live,
     )  # fmt: skip
 
 

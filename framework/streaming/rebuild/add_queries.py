@@ -10,7 +10,7 @@ import json
 import secrets
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -35,8 +35,9 @@ from skyband.framework.streaming.bucket.fill_files import read_state, write_stat
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
 from skyband.framework.streaming.job.taken_rows import taken_rows
-from skyband.framework.streaming.rebuild.backfill import Backfill
+from skyband.framework.streaming.rebuild.backfill import Backfill, only
 from skyband.framework.streaming.rebuild.stored_states import stored_states
+from skyband.framework.streaming.rebuild.transition import changed
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig
 from skyband.framework.streaming.rows.outbox import Block
@@ -67,14 +68,32 @@ def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Ad
     Raises SkybandError SKY-E301 if the source cannot be read again, SKY-E581 if it lacks rows that the job has accepted.
     O(rows of the source).
     """
+    return put_in(spark, plan, layout, job, found, copied_states(spark, layout, job))
+
+
+def copied_states(spark: SparkSession, layout: Layout, job: JobFile) -> list[int]:
+    """Copy the states of all buckets to the directory in which those after an edit are made, and return the buckets."""
     shutil.rmtree(layout.added, ignore_errors=True)
+    return stored_states(spark, layout, job, layout.added / "_skyband" / "was")
+
+
+def put_in(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Additions, buckets: Sequence[int]) -> int:
+    """Do as ``found`` says with the states of ``buckets`` (``copied_states``), and swap the result in; see ``add``.
+
+    The source is not read if no state is made from it.
+    """
     made = Layout(str(layout.added))
     writer = writer_for(plan.sink, spark)
-    buckets = stored_states(spark, layout, job, made.home / "was")
-    fill = Fill(_config(plan, layout, job), found, made.home, _left_out(Sink(plan, writer, job.generation)))
+    config = _config(plan, layout, job)
+    if found.fresh or found.removed or not found.states:
+        rest = only(config, {o.name for o in plan.operators} - set(found.states))
+        for bucket in buckets:
+            state = changed(rest, read_state(made.home / "was", bucket), found.fresh)
+            write_state(made.home / "was" if found.states else made.filling, bucket, state)
+    fill = Fill(config, found, made.home, _left_out(Sink(plan, writer, job.generation)))
     tables = _Tables(spark, plan, job, made, found)
-    done = set()
-    for bucket, kind, data in _run(spark, plan, layout, job, fill):
+    done = set() if found.states else set(buckets)
+    for bucket, kind, data in _run(spark, plan, layout, job, fill) if found.states else ():
         if kind == _FAILED:
             raise SkybandError(*json.loads(data))
         if kind == _DONE:
@@ -88,7 +107,7 @@ def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Ad
     rows = tables.end(Sink(plan, writer, job.generation))
     failpoint("added.made")
     made.save(replace(layout.renewed(plan, job), filling=Waiting(secrets.token_hex(8), sorted(buckets))))
-    leaving = [skyband_name(n) for n in (*found.states, *found.gone)]
+    leaving = [skyband_name(n) for n in (*found.states, *found.gone)] + [t for q in found.removed for t in every_table(q)]
     swap_in(layout, tables.names, [n for n in leaving if (layout.root / n).exists()])
     return rows
 
@@ -155,7 +174,7 @@ class _Tables:
         self.sink = Sink(plan, writer_for(str(made.root), spark), job.generation)
         self.queries = tuple(q for q in plan.queries if q.name in found.queries)
         named = [n for q in self.queries for n in every_table(q.name)]
-        named += [skyband_name(n) for n in found.states]
+        named += [skyband_name(n) for n in (*found.states, *found.fresh)]
         self.names = [n for n in self.sink.specs if n in named]
         # The other tables are needed to derive results.
         self.sink.specs = {n: s for n, s in self.sink.specs.items() if n in (*self.names, "heads", "runs", "checks")}

@@ -21,7 +21,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import Changes, FinalResults, Skyband, Trajectory, parse_kind
 from skyband.framework.plan.growth import holds_codes
-from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost, Others, objects_value
+from skyband.framework.streaming.bucket.operator_host import CHUNK, FIRST, SEEN, OperatorHost, Others, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys
 from skyband.framework.streaming.bucket.sequencer import Sequencer
 from skyband.framework.streaming.bucket.statistics import RowStatistics
@@ -58,7 +58,7 @@ class Backfill:
         self.former_texts = self._texts()
         codes = TextCodes(config.texts, self.former_texts)
         whole = OperatorHost(config, codes)
-        self.host = OperatorHost(_only(config, states), codes)
+        self.host = OperatorHost(only(config, states), codes)
         # The rows are shared by all operators of the bucket.
         self.host.store, self.host.seen, self.host.hashes = whole.store, whole.seen, whole.hashes
         self.host.others = self._others()
@@ -136,7 +136,7 @@ class Backfill:
     def _stays(self, name: str) -> bool:
         """Return whether a value of the state stays unchanged."""
         what, _, of = name.partition("/")
-        return name in _SEQUENCER or (what in ("operator", "retained") and of in [n.name for n in self.kept]) or what == "objects"
+        return name in _SEQUENCER or (what in ("operator", "retained", FIRST) and of in [n.name for n in self.kept]) or what == "objects"
 
     def _texts(self) -> pa.Table | None:
         """Return the texts whose codes the remaining operators may have stored."""
@@ -166,6 +166,8 @@ class Backfill:
 
     def _has(self, rows: pa.Table) -> bool:
         """Return whether the rows of the state's window that are still needed were read again."""
+        # A row from before a query began from now on may lack columns (``transition``), ids too.
+        rows = rows.filter(pc.is_valid(rows[self.config.intake.id[0]]))
         store, at = self.host.store, rows["__at"].to_numpy()
         found = store.has(*split_address(at))
         mine = rows.filter(pa.array(found))
@@ -184,7 +186,7 @@ def _sequencer(config: HostConfig, was: Mapping[str, bytes]) -> Sequencer:
     return sequencer
 
 
-def _only(config: HostConfig, states: Collection[str]) -> HostConfig:
+def only(config: HostConfig, states: Collection[str]) -> HostConfig:
     """Return ``config`` with only the operators ``states``."""
     mine = [i for i, node in enumerate(config.operators) if node.name in states]
     queries = tuple(replace(q, operator=mine.index(q.operator)) for q in config.queries if q.operator in mine)

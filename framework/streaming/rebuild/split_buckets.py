@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.streaming.bucket.fill_files import FILLED
 from skyband.framework.streaming.bucket.objects import OBJECT_KEY
-from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN
+from skyband.framework.streaming.bucket.operator_host import CHUNK, FIRST, SEEN
 from skyband.framework.streaming.bucket.store import address, split_address
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig
@@ -63,6 +63,9 @@ class Division:
                 values[name] = blocks.arrays_bytes(divisible.picked(value, keys))
             elif what == "retained":
                 values[name] = _renumbered(value, keys)[0].tobytes()
+            elif what == FIRST:
+                mine = np.append(value, np.zeros(max(0, len(self.bucket_of) - len(value)), np.int64))
+                values[name] = mine[keys].tobytes()
             elif what == "objects":
                 mine = pc.or_(pc.is_in(value[OBJECT_KEY], pa.array(keys)), pc.is_null(value[OBJECT_KEY]))
                 values[name] = blocks.table_bytes(_with_keys(value.filter(mine), keys))
@@ -84,7 +87,7 @@ def _read(name: str, value: bytes) -> Any:
         return blocks.bytes_arrays(value)
     if what in (CHUNK, SEEN, "objects", "pending"):
         return blocks.bytes_table(value)
-    if what == "retained":
+    if what in ("retained", FIRST):
         return np.frombuffer(value, np.int64)
     if what != "texts":
         raise ValueError(f"unknown value of a state: {name}")

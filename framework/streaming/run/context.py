@@ -27,7 +27,8 @@ class RunContext:
     ``report`` is called after every batch, ``warn`` with warnings for the user, ``phase`` with a few words about the current work.
     ``gate`` gets the tables every ``plan.check_every`` batches of a continuous run, with results up to date. ``derive_seconds`` is the
     interval at which a continuous run derives results. ``clock``: for tests, the clock of all batches in microseconds; None: each has
-    that at which it was planned.
+    that at which it was planned. ``tell`` is called with news that are no warnings. ``boundary``: whether a continuous query is to stop
+    after its batch, for what is done between two batches.
     """
 
     spark: SparkSession
@@ -39,6 +40,8 @@ class RunContext:
     phase: Warn
     gate: Callable[[Sink], object]
     clock: int | None = None
+    tell: Warn = lambda _: None
+    boundary: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)

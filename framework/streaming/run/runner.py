@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -16,6 +18,7 @@ from skyband.framework.streaming.job.locks import jvm_lock, one_run
 from skyband.framework.streaming.run.batch import Report
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import RunContext
+from skyband.framework.streaming.run.live_queries import LiveQueries, Replan
 from skyband.framework.streaming.run.results import GateSchedule, Results
 from skyband.framework.streaming.run.stages import (
     READING,
@@ -43,7 +46,7 @@ class Finished(NamedTuple):
 
 
 class Runner:
-    """Runs ``plan``. For the callbacks see ``RunContext``."""
+    """Runs ``plan``. For the callbacks see ``RunContext``. ``replan``: see ``LiveQueries``."""
 
     def __init__(
         self,
@@ -56,9 +59,11 @@ class Runner:
         phase: Warn = lambda _: None,
         gate: Callable[[Sink], object] = lambda _: None,
         clock: int | None = None,
+        tell: Warn = lambda _: None,
+        replan: Replan | None = None,
     ) -> None:
-        self.plan = plan
-        self.context = RunContext(spark, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate, clock)
+        self.plan, self.replan = plan, replan
+        self.context = RunContext(spark, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate, clock, tell)
 
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None) -> Finished:
         """Stream over the present input (``once``) or until a signal; ``finish`` then declares the input complete.
@@ -75,18 +80,33 @@ class Runner:
         check_sink_location(self.plan, layout)
         hand_off = hand_off_during(context.spark, str(layout.checkpoint))
         with one_run(layout, self.plan.job), jvm_lock(context.spark, layout), hand_off:
-            opened = OpenJob(context, self.plan, rebuild, found).run()
-            totals = Resume(opened).run()
-            source = OpenSource(context, opened).run()
-            results = Results(context, opened, totals)
-            if rebuild:
+            live, plan = LiveQueries(context, self.replan), self.plan
+            while True:
+                opened = OpenJob(context, plan, rebuild, found).run()
+                totals = Resume(opened).run()
+                if (changing := live.due(totals)) and live.ready():
+                    plan, found = live.take(opened), None
+                    continue
+                source = OpenSource(context, opened).run()
+                results = Results(context, opened, totals)
+                if rebuild:
+                    results.derive()
+                kafka = SendBacklog(context, opened, totals.last_batch).run()
+                commit = CommitBatch(context, opened, source, totals, results, kafka)
+                gate = GateSchedule(context, opened, results, None if once else opened.plan.check_every, totals.last_batch)
+                stream = Stream(replace(context, boundary=partial(live.due, totals)), opened, source, commit, gate)
+                # Requests wait for the end of an unfinished batch.
+                completed = stream.run(once or changing, READING if once else WAITING)
+                CompleteFilling(context, opened).run()
+                if not completed or (once and not changing) or not live.due(totals):
+                    break
+                if not live.ready():
+                    completed = stream.run(once=True, phase=READING) and Flush(context, totals, stream).run()
+                    CompleteFilling(context, opened).run()
+                    if not completed:
+                        break
                 results.derive()
-            kafka = SendBacklog(context, opened, totals.last_batch).run()
-            commit = CommitBatch(context, opened, source, totals, results, kafka)
-            gate = GateSchedule(context, opened, results, None if once else opened.plan.check_every, totals.last_batch)
-            stream = Stream(context, opened, source, commit, gate)
-            completed = stream.run(once, READING if once else WAITING)
-            CompleteFilling(context, opened).run()
+                rebuild, found = False, None
             if completed and finish:
                 completed = Finish(context, opened, totals, stream).run()
             if completed:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
+from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.checkpoint import failure as lost_part
 from skyband.framework.streaming.rows.arrow_intake import unsupported_file
@@ -24,6 +29,19 @@ from skyband.framework.streaming.spark.jvm import worker_failed
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.streaming.spark.state_stores import closed_after
 from skyband.framework.streaming.spark.stop_signal import STOP
+
+_PATIENCE: Final = 30.0
+"""Seconds to wait for the end of a batch before it is interrupted, and repeated."""
+
+
+def stop_between_batches(query: StreamingQuery, checkpoint: Path) -> None:
+    """Stop the query when no batch runs. A batch that takes long, or begins in that moment, is interrupted: it is repeated."""
+    until = time.monotonic() + _PATIENCE
+    while query.isActive and time.monotonic() < until:
+        if last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits"):
+            break
+        time.sleep(0.02)
+    query.stop()
 
 
 class Stream:
@@ -42,7 +60,7 @@ class Stream:
         """Why Spark reads the rest of this run's files instead of Arrow."""
 
     def run(self, once: bool, phase: str) -> bool:
-        """Run the query over the present input (``once``) or until a signal stops it. Return False if a signal stopped it.
+        """Run the query over the present input (``once``), or until a signal or a ``boundary``. Return False if a signal stopped it.
 
         A backlog that needs caps is read first, by a query of its own. ``phase`` describes the work for progress lines.
         """
@@ -80,6 +98,9 @@ class Stream:
                 while not query.awaitTermination(1):
                     if STOP.signal is not None:
                         query.stop()
+                        break
+                    if not once and self._context.boundary():
+                        stop_between_batches(query, checkpoint)
                         break
                     executors.look()
             except SkybandError:

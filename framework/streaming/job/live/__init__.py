@@ -1,0 +1,1 @@
+"""Live queries: requests that wait in the sink."""
