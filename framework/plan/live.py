@@ -59,13 +59,15 @@ class LiveQuery:
 class Live:
     """``removed``: queries of the spec that have been removed. ``texts``: text constants whose codes stand in states.
 
-    ``taken``: the number of the last request that is in it.
+    ``taken``: the number of the last request that is in it. ``removed_at``: the last batch after which a query was removed, -1 if none was:
+    up to it table ``runs`` has also counted changes of queries that are gone.
     """
 
     queries: tuple[LiveQuery, ...] = ()
     removed: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     taken: int = 0
+    removed_at: int = -1
     __pydantic_config__: ClassVar[Any] = STRICT
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class Live:
             need_name(name)
         for text in self.texts:
             need_size(text, MOST_TEXT)
-        if len(self.queries) > MOST or len(set(self.names)) < len(self.queries) or not 0 <= self.taken < 2**62:
+        if len(self.queries) > MOST or len(set(self.names)) < len(self.queries) or not 0 <= self.taken < 2**62 or not -1 <= self.removed_at < 2**62:
             raise ValueError("not the live queries of a job")
 
     @property

@@ -48,6 +48,7 @@ from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import skyband_name
 from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.published import PUBLISHED, withdraw
 from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink, table_of
 
 BUCKET: Final = "__bucket"
@@ -106,6 +107,10 @@ def put_in(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found:
             tables.add(kind, data)
     rows = tables.end(Sink(plan, writer, job.generation))
     failpoint("added.made")
+    if plan.live.taken:
+        named = [t for q in (*found.queries, *found.removed) for t in every_table(q)]
+        published = Sink(plan, writer, job.generation).app_id(PUBLISHED)
+        withdraw(writer, named, f"{published}/live", plan.live.taken)
     made.save(replace(layout.renewed(plan, job), filling=Waiting(secrets.token_hex(8), sorted(buckets))))
     leaving = [skyband_name(n) for n in (*found.states, *found.gone)] + [t for q in found.removed for t in every_table(q)]
     swap_in(layout, tables.names, [n for n in leaving if (layout.root / n).exists()])

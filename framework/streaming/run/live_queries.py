@@ -116,6 +116,9 @@ class LiveQueries:
         obstacle = unreadable(new, self.context.layout) if found.states else None
         if obstacle is not None:
             raise SkybandError("SKY-E591", f"the rows of the source are needed again: {obstacle}")
+        if found.removed:
+            batch = last_batch(self.context.layout.checkpoint / "commits")
+            new = replace(new, live=replace(new.live, removed_at=batch))
         return new, found
 
     def _refuse(self, request: Request, error: SkybandError) -> None:

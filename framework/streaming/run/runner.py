@@ -33,6 +33,7 @@ from skyband.framework.streaming.run.stages import (
     SendBacklog,
 )
 from skyband.framework.streaming.run.stream import Stream
+from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.writer import Writer
 
@@ -86,6 +87,8 @@ class Runner:
                 totals = Resume(opened).run()
                 if (changing := live.due(totals)) and live.ready():
                     plan, found = live.take(opened), None
+                    # Tables of the same names may be others now.
+                    context = replace(context, writer=writer_for(plan.sink, context.spark))
                     continue
                 source = OpenSource(context, opened).run()
                 results = Results(context, opened, totals)

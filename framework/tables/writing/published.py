@@ -5,13 +5,14 @@ A published version stays readable until the next one is published, and for ``GR
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -41,6 +42,14 @@ def publish(plan: Plan, writer: Writer, app_id: str, batch_id: int) -> bool:
     now = datetime.now(UTC)
     rows = [{"table_name": t, "version": writer.opened(t).version(), "published_at": now} for t in result_tables(plan)]
     return writer.overwrite(PUBLISHED, pa.Table.from_pylist(rows, fixed_schema("published")), app_id, batch_id)
+
+
+def withdraw(writer: Writer, tables: Collection[str], app_id: str, number: int) -> None:
+    """Publish no version of ``tables``, which are about to go or to be others, any more. Done once for a ``number`` of ``app_id``."""
+    rows = writer.read(PUBLISHED)
+    kept = rows.filter(pc.invert(pc.is_in(rows["table_name"], pa.array(tables, pa.string()))))
+    if kept.num_rows < rows.num_rows:
+        writer.overwrite(PUBLISHED, kept.select(fixed_schema(PUBLISHED).names).cast(fixed_schema(PUBLISHED)), app_id, number)
 
 
 def readable_versions(root: Path, table: str) -> list[int]:
