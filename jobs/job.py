@@ -12,7 +12,7 @@ from skyband.framework.base.errors import SkybandError, SpecErrors, did_you_mean
 from skyband.framework.console.lines import Lines
 from skyband.jobs.arguments import listed, path_of, positive, text, texts, whole_number
 from skyband.jobs.authoring.validate import checked
-from skyband.jobs.spec import load_plan
+from skyband.jobs.spec import SpecText
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skyband.framework.tables.results.reader import Answer
     from skyband.framework.tables.results.stays import Durable
     from skyband.framework.verify.verification import Verified
+    from skyband.jobs.live import KnownQuery
 
 
 def load(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:
@@ -30,9 +31,8 @@ def load(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> 
 
     Raises SpecErrors with all mistakes of the file at once. Reads the spec and its tables of queries, neither source nor sink.
     """
-    where = path_of(path)
-    env = _variables(env)
-    return Job(where, load_plan(where, env), env)
+    text = SpecText(path_of(path), _variables(env))
+    return Job(text, text.plan())
 
 
 def validate(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, data: bool = False) -> list[SkybandError]:
@@ -62,12 +62,18 @@ class RunResult:
 
 
 class Job:
-    """A job, with its spec as it was when it was loaded. Cheap; keeps nothing open."""
+    """A job, with its spec as it was when it was loaded, and the live queries that it has by now. Cheap; keeps nothing open."""
 
-    def __init__(self, path: str, plan: Plan, env: Mapping[str, str] | None = None) -> None:
-        self.path = path
-        self._plan = plan
-        self._env = env
+    def __init__(self, text: SpecText, plan: Plan) -> None:
+        self.path = text.path
+        self._text = text
+        self._loaded = plan
+
+    @property
+    def _plan(self) -> Plan:
+        """The plan of the spec with the live queries in the job file."""
+        self._loaded = self._text.current(self._loaded)
+        return self._loaded
 
     def __repr__(self) -> str:
         return f"<skyband.Job {self.name}: {', '.join(self.queries)}>"
@@ -132,7 +138,7 @@ class Job:
         switches = {"--once": True, "--finish": finish, "--rebuild-results": rebuild_results, "--quiet": log is None}
         words = [*(name for name, on in switches.items() if on), *(f"--demote={rule}" for rule in rules), "--", self.path]
         arguments = run.parse_arguments(words, Lines() if log is None else _LogLines(log), outcome)
-        arguments.plan = self._plan
+        arguments.plan, arguments.text = self._plan, self._text
         try:
             code = run.run(arguments)
         except Exception as e:
@@ -142,6 +148,29 @@ class Job:
             raise
         document = outcome.document(code, arguments.lines.failures)
         return RunResult(document["status"], code, document)
+
+    def add_query(self, name: str, entry: Mapping[str, Any], scoring: Mapping[str, Any] | None = None, from_now: bool = False) -> None:
+        """Request the query ``name`` with an ``entry`` as in a spec; ``scoring``: functions that the spec lacks, by name.
+
+        A continuous run takes the request between two batches, otherwise the next run does. The query begins with the job's first row, or
+        ``from_now`` with the rows after that moment. Raises SpecErrors for mistakes in the entry, SkybandError SKY-E590 and SKY-E591.
+        """
+        from skyband.jobs.live import LiveJob, part_from
+
+        part = part_from({text("name", name): entry}, scoring)
+        LiveJob(self._text, "add_query").add(part, "from_now" if from_now else "backfill")
+
+    def remove_query(self, name: str) -> None:
+        """Request that a query be removed, with its state and tables. Raises SkybandError SKY-E591 for one that the job does not have."""
+        from skyband.jobs.live import LiveJob
+
+        LiveJob(self._text, "remove_query").remove([text("name", name)])
+
+    def live_queries(self) -> list[KnownQuery]:
+        """Return the queries of the spec and the live ones, with requests that wait or were refused."""
+        from skyband.jobs.live import LiveJob
+
+        return LiveJob(self._text, "live_queries").known()
 
     def query(
         self,
@@ -287,7 +316,7 @@ class Job:
         ids = [text("without", i) for i in listed("without", without)]
         values = [f"{path}={value}" for path, value in texts("settings", settings or {}).items()]
         name = None if query is None else text("query", query)
-        found = ask(self.path, put_back, ids, values, begin, end, name, self._env, self._plan)
+        found = ask(self.path, put_back, ids, values, begin, end, name, self._text.env, self._plan)
         answer: dict[str, Any] = plain(document(found))
         return answer
 

@@ -95,6 +95,16 @@ class SpecText:
         kept = _job_file_header(job.sink.path)
         return NO_LIVE if kept is None else kept.live.with_spec(job.queries)
 
+    def current(self, plan: Plan) -> Plan:
+        """Return ``plan``, or the one with the live queries that the job has by now."""
+        kept = _job_file_header(plan.sink)
+        if kept is None:
+            return plan if plan.live == NO_LIVE else self.with_live(NO_LIVE)
+        if kept.live.taken == plan.live.taken:
+            return plan
+        found = self.validated()
+        return self.with_live(self.live(found.job), spec=found) if found.job is not None else plan
+
     def with_live(self, live: Live, rebuild: bool = False, spec: Validated | None = None, settings: Sequence[Setting] = ()) -> Plan:
         """Return the plan with the queries ``live``. Raises SpecErrors, or SkybandError SKY-E142 and SKY-E151.
 

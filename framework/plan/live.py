@@ -76,7 +76,12 @@ class Live:
             need_name(name)
         for text in self.texts:
             need_size(text, MOST_TEXT)
-        if len(self.queries) > MOST or len(set(self.names)) < len(self.queries) or not 0 <= self.taken < 2**62 or not -1 <= self.removed_at < 2**62:
+        if (
+            len(self.queries) > MOST
+            or len(set(self.names)) < len(self.queries)
+            or not 0 <= self.taken < 2**62
+            or not -1 <= self.removed_at < 2**62
+        ):
             raise ValueError("not the live queries of a job")
 
     @property
