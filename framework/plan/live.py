@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final, Literal
 
+from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.plain_json import loads
 
@@ -150,7 +151,7 @@ def need_name(name: str) -> None:
 def need_size(text: str, most: int) -> None:
     """Raise ValueError if ``text`` is longer than ``most`` characters."""
     if len(text) > most:
-        raise ValueError(f"a text of {len(text):,} characters")
+        raise ValueError(f"a text has {counted(len(text), 'character')}")
 
 
 def from_instant(text: str, name: str, column: str, sides: Iterable[str], micros: int) -> str:

@@ -18,7 +18,7 @@ _HINT: Final = "a file of live queries has the sections queries and, if they nee
 
 @dataclass(frozen=True, slots=True)
 class LivePart:
-    """``file`` names the ``text`` in messages. ``new``: a repeated name is a mistake; otherwise what is there already stays."""
+    """``file`` names the ``text`` in messages. ``new``: a repeated name is a mistake; otherwise the present entry stays."""
 
     file: str
     text: str

@@ -169,5 +169,5 @@ def _begun(plan: Plan, request: Request, begins: int) -> LiveQuery:
 
 def _boundary(layout: Layout, buckets: Sequence[int]) -> int:
     """Return the event time in microseconds before which every bucket has processed all events. O(states)."""
-    untils = [int(json.loads(read_state(layout.added / "_skyband" / "was", bucket)["core"])["until"]) for bucket in buckets]
-    return max([1000 * watermark(layout.checkpoint) or -NEVER, *untils])
+    ends = [int(json.loads(read_state(layout.added / "_skyband" / "was", bucket)["core"])["until"]) for bucket in buckets]
+    return max([1000 * watermark(layout.checkpoint) or -NEVER, *ends])
