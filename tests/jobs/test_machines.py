@@ -103,8 +103,9 @@ def test_the_document_of_a_command_has_the_fields_of_the_docs(
 def test_a_broken_spec_is_an_error_in_json(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = write_spec(tmp_path)
     bad.write_text(bad.read_text().replace("watermark", "watermerk"))
-    rest = {"query": ["near4"], "why": ["near4", "1"], "sql": ["select 1"], "replay-rejected": ["rows.csv"]}.get(command, [])
-    code, found = answer(capsys, command, str(bad), *rest)
+    rest = {"query": ["near4"], "why": ["near4", "1"], "sql": ["select 1"], "replay-rejected": ["rows.csv"]}
+    rest |= {"queries add": ["more.yaml"], "queries remove": ["near4"]}
+    code, found = answer(capsys, *command.split(), str(bad), *rest.get(command, []))
     (error,) = found["errors"]
     line = next(n for n, text in enumerate(bad.read_text().splitlines(), 1) if "watermerk" in text)
     assert code == 2 and error["code"] == "SKY-E110" and error["hint"] == "did you mean 'watermark'?"

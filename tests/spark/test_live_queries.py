@@ -84,10 +84,6 @@ class Jobs:
         parts = [name for name in ("added", "filling", "gone", "swap.json") if (home / name).exists()]
         return parts + [p.name for p in (home / "queries").glob("*.json")]
 
-    def states(self) -> set[str]:
-        """The names of the values in the states, as they are in the hand-over of a change."""
-        return {q for q in Layout(str(self.job / "out")).known().fingerprint["states"]}
-
 
 @pytest.fixture
 def jobs(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Jobs:
@@ -140,7 +136,8 @@ def test_queries_from_now_on_have_the_rows_from_the_boundary_on(jobs: Jobs) -> N
         entries |= json.loads(query.text)["queries"]
     text = jobs.fresh_spec.read_text()
     for name, entry in entries.items():
-        text = re.sub(rf"(?ms)^  {name}: .*?(?=^  [a-z]|^[a-z])", lambda _, n=name, e=entry: f"  {n}: {json.dumps(e)}\n", text)
+        line = f"  {name}: {json.dumps(entry)}\n".replace("\\", r"\\")
+        text = re.sub(rf"(?ms)^  {name}: .*?(?=^  [a-z]|^[a-z])", line, text)
     whole = jobs.fresh.parent / "whole"
     (whole / "in").parent.mkdir()
     for path in jobs.fresh.iterdir():
@@ -194,11 +191,6 @@ def test_requests_that_cannot_be_done_are_refused_and_the_job_goes_on(jobs: Jobs
     assert states[jobs.names[1]] == ("running", None)
     jobs.remove(jobs.names[0])
     assert jobs.leftovers() == []
-
-
-def batches(job: Path) -> int:
-    found = [p for p in (job / "out" / "_skyband" / "checkpoint" / "commits").glob("*") if p.name.isdigit()]
-    return len(found)
 
 
 def test_a_continuous_run_takes_requests_between_its_batches(spark: SparkSession, tmp_path: Path) -> None:
