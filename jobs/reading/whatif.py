@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError
 from skyband.jobs.answer import Answer
-from skyband.jobs.arguments import whole
+from skyband.jobs.arguments import parse_instant, whole
 from skyband.jobs.options import add_spark_options, choose_spark
 from skyband.jobs.parser import help_page
-from skyband.jobs.reading.query import parse_instant
 from skyband.jobs.spec import load_edited
 
 if TYPE_CHECKING:
