@@ -1,4 +1,4 @@
-"""The rows that a result makes up for further queries, by definition (docs/semantics 16): one change after another, in plain Python.
+"""The rows that a result makes up for further queries, by definition (docs/semantics 15): one change after another, in plain Python.
 
 They come from the tables of changes and trajectories of the query that is taken, which is compared with its own rows. Nothing of the
 run's streams is used.
