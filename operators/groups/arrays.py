@@ -58,10 +58,10 @@ def _empty_sums(slots: int, wide: int) -> Sums:
     return Sums(np.zeros((slots, 0), NARROW), endless, pool, NONE, np.zeros(2, np.int64), np.zeros(wide + EXTRA_DIGITS, np.int64))
 
 
-def empty_board(carried: int) -> Board:
-    """Return a result without groups and keys, whose changes carry so many values."""
-    sides = np.zeros((2, 0), np.int64)
-    return Board(np.empty(0, GROUP), sides, NONE, sides, NONE, NONE, NONE, NONE, np.zeros((carried, 0), np.int64))
+def empty_board(carried: int, traces: I64) -> Board:
+    """Return a result without groups and keys, whose changes carry so many values, and whose points follow ``traces``."""
+    sides, values, traced = (np.zeros((n, 0), np.int64) for n in (2, carried, len(traces)))
+    return Board(np.empty(0, GROUP), sides, NONE, sides, NONE, NONE, NONE, NONE, values, traces, traced)
 
 
 _TYPES: dict[str, type[np.generic]] = {"pos": np.int32, "sign": np.int8, "cause": np.int8}
@@ -69,11 +69,12 @@ _FINALS = ("final_key", "final_at", "final_group", "final_value", "final_carried
 _COLUMNS = tuple(name for name in Output._fields if name not in (*_FINALS, "members", "counts"))
 
 
-def empty_output(room: int, finals: int, carried: int, members: I64) -> Output:
-    """Return room for so many changes and points, and members of final results; each carries so many values."""
+def empty_output(room: int, finals: int, carried: int, members: I64, traced: bool) -> Output:
+    """Return room for so many changes and points, and members of final results; each carries so many values, points if ``traced``."""
 
     def column(name: str, size: int) -> AnyArray:
-        shape = (carried, size) if name.endswith("carried") else (size,)
+        rows = carried if traced or name != "point_carried" else 0
+        shape = (rows, size) if name.endswith("carried") else (size,)
         return np.empty(shape, _TYPES.get(name, np.float64 if name.endswith("value") else np.int64))
 
     columns = {name: column(name, room) for name in _COLUMNS} | {name: column(name, finals) for name in _FINALS}
@@ -142,7 +143,8 @@ def more_of_board(board: Board, size: int) -> Board:
     new["place"], new["dirty"] = NOWHERE, NOT_DIRTY
     groups = aligned(size, GROUP)
     groups[: len(board.groups)], groups[len(board.groups) :] = board.groups, new[0]
-    return board._replace(groups=groups, carried=lengthened(board.carried, size))
+    carried, traced = (lengthened(a, size) for a in (board.carried, board.traced_carried))
+    return board._replace(groups=groups, carried=carried, traced_carried=traced)
 
 
 def aligned(size: int, kind: np.dtype[np.void]) -> AnyArray:

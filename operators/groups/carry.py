@@ -1,4 +1,4 @@
-"""The aggregates that changes carry: from the records of events to columns of changes."""
+"""The aggregates that changes and points carry: from the records of events to columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from skyband.operators.base import I64, NULL, AnyArray
 from skyband.operators.expressions.aggregates import Aggregate
-from skyband.operators.groups.configuration import GroupsConfiguration, is_whole
+from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery, is_whole
 from skyband.operators.groups.kernels.tables import Events
 
 OF_ROWS: Final = frozenset({"first", "last", "min", "max"})
@@ -37,6 +37,11 @@ class Carry:
             else:
                 made[i] = events.values[place, :records].view(np.int64)
         return made
+
+    def traces(self, query: GroupsQuery) -> I64:
+        """Return (n, 2): the places of the values that the query's points follow, and 1 for those that are whole numbers."""
+        places = [self.names.index(name) for name in query.traces]
+        return np.array([(i, _is_cell(self._aggregates[i])) for i in places], np.int64).reshape(-1, 2)
 
     def columns(self, values: I64) -> dict[str, AnyArray]:
         """Return values (carried, changes) as columns, int64 or float64."""

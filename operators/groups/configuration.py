@@ -21,7 +21,8 @@ class GroupsQuery:
     """The first ``k`` groups, or all whose score is above ``above``: exactly one of the two. ``ties``: also all that equal the k-th.
 
     A group that is in the result because of ``above`` stays while its score is at least ``below``; without ``below``, while it is above
-    ``above``. ``every``: boundaries in microseconds, if not as of every event.
+    ``above``. ``every``: boundaries in microseconds, if not as of every event. ``traces``: names of carried aggregates that the points of
+    trajectories have besides the score: a member has a point wherever any of these values is another one.
     """
 
     k: int | None = None
@@ -29,6 +30,7 @@ class GroupsQuery:
     below: float | None = None
     every: int | None = None
     ties: bool = False
+    traces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,8 @@ class GroupsConfiguration:
     ``deletes``: rows may be deletions. ``carry``: names and aggregates of which every change has the value after its event.
 
     Raises ValueError for no ``group``, a window without bounds, no queries, a query with neither or both of ``k`` and ``above``, k < 1,
-    ``below`` without or greater than ``above``, ``ties`` without ``k``, ``every`` < 1, ``above`` with direction min, decimals in ``carry``.
+    ``below`` without or greater than ``above``, ``ties`` without ``k``, ``every`` < 1, ``above`` with direction min, decimals in ``carry``,
+    ``traces`` of what is not carried, or with ``every``.
     """
 
     group: tuple[str, ...]
@@ -86,6 +89,10 @@ class GroupsConfiguration:
                 raise ValueError(f"query {i}: below needs an above that is at least as large")
             if q.every is not None and q.every < 1:
                 raise ValueError(f"query {i}: every must be at least 1 microsecond")
+            if q.traces and q.every is not None:
+                raise ValueError(f"query {i}: traces with every")
+            if not set(q.traces) <= {name for name, _ in self.carry}:
+                raise ValueError(f"query {i}: traces of what is not carried")
         for name, aggregate in self.carry:
             if is_decimal(aggregate):
                 raise ValueError(f"{name}: decimals are not carried")

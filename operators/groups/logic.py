@@ -66,7 +66,7 @@ class GroupsLogic:
         self.state = arrays.empty_state(self.layout, self.window.session)
         self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
         self.number, self.key = NONE, NONE
-        self.boards = [arrays.empty_board(len(self.carry.names)) for _ in self.configuration.queries]
+        self.boards = [arrays.empty_board(len(self.carry.names), self.carry.traces(q)) for q in self.configuration.queries]
         self.heap_room, self.of_key, self.heap_end = NONE, NONE, 0
         self.members = NONE
 
@@ -190,7 +190,8 @@ class GroupsLogic:
         queries, records = self.configuration.queries, len(values.group)
         room = [4 * records + 1 + (self.n if q.every else 0) for q in queries]
         closing = len(queries) * records if self.window.tumbling is not None else 0
-        out, ends = arrays.empty_output(sum(room), closing, len(self.carry.names), self.members), []
+        traced = any(q.traces for q in queries)
+        out, ends = arrays.empty_output(sum(room), closing, len(self.carry.names), self.members, traced), []
         for needed, q, board in zip(room, queries, self.boards, strict=True):
             query = self._query(q)
             out.counts[[JOB, EVENT]] = 0

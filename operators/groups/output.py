@@ -34,13 +34,13 @@ class Columns:
         """
         (query, n), (point_query, m), (final_query, _) = (_queries([end[i] for end in ends]) for i in range(3))
         side, cause, value, group, carried = out.sign[:n], out.cause[:n], out.value[:n], out.group[:n], out.carried[:, :n]
-        point_group, point_value = out.point_group[:m], out.point_value[:m]
+        point_group, point_value, point_carried = out.point_group[:m], out.point_value[:m], out.point_carried[:, :m]
         if out.counts[UNSORTED]:
             order = np.lexsort((self.name[group], -value, side, out.step[:n], out.key[:n], query))
             side, cause, value, group, carried = side[order], cause[order], value[order], group[order], carried[:, order]
             order = np.lexsort((self.name[point_group], out.point_at[:m], out.point_key[:m], point_query))
-            point_group, point_value = point_group[order], point_value[order]
-        points = {VALUE: self.shown(point_value)}
+            point_group, point_value, point_carried = point_group[order], point_value[order], point_carried[:, order]
+        points = {VALUE: self.shown(point_value), **(self.carry.columns(point_carried) if len(point_carried) else {})}
         traces = Traces(point_query, out.point_key[:m], out.point_at[:m], self.number[point_group].reshape(-1, 1), points)
         return Changes(
             query=query, key=out.key[:n], at=out.at[:n], step=out.step[:n], pos=out.pos[:n], sign=side, cause=cause,

@@ -67,6 +67,13 @@ OPERATORS = {
     "expression": groups("sum(where(ok, x, -1)) / count(x)", GroupsQuery(k=2), having="count() >= 2", where="n >= 0"),
     "quantiles": groups("quantile(x, 0.5) - quantile(x, 0.1) + quantile(n, 0.9)", GroupsQuery(k=2)),
     "carry": groups("sum(x)", GroupsQuery(k=2), GroupsQuery(k=1, every=7), carry=CARRY[1:]),  # codes are not those of texts
+    "traced": groups(
+        "sum(x)",
+        GroupsQuery(k=2, traces=("distinct_s", "min_x")),
+        GroupsQuery(k=1, every=7),
+        GroupsQuery(k=3, ties=True, traces=("count",)),
+        carry=CARRY[1:],
+    ),
     "ties": groups("count()", GroupsQuery(k=1, ties=True), GroupsQuery(k=3, ties=True, every=7), GroupsQuery(k=2)),
     "tied sums": groups("sum(where(x > 0, 1, 0))", GroupsQuery(k=2, ties=True), direction="min", window=TIME),
     "variance": groups("var_samp(x) + stddev_pop(n)", GroupsQuery(k=2)),
@@ -184,8 +191,10 @@ class Expected:
     members: set[int] = field(default_factory=set)
     step: int = 0
     changes: list[Any] = field(default_factory=list)
-    points: dict[tuple[int, int], float] = field(default_factory=dict)
-    traced: dict[int, Score] = field(default_factory=dict)
+    points: dict[tuple[int, int], Any] = field(default_factory=dict)
+    traced: dict[int, Any] = field(default_factory=dict)
+    with_points: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """What points carry of the groups shown."""
     gone: set[int] = field(default_factory=set)
 
     def result(self, alive: list[Row]) -> dict[int, Score]:
@@ -225,6 +234,10 @@ class Expected:
         for g in [*left, *came]:
             self.traced.pop(g, None)
         self.shown = now
+        names = [name for name, _ in self.operator.carry]
+        places = [names.index(name) for name in self.query.traces]
+        every = {g: self.carried([r for r in alive if r[2] == g]) for g in now} if places else {}
+        self.with_points = {g: tuple(values[i] for i in places) for g, values in every.items()}
 
     def carried(self, rows: list[Row]) -> list[Any]:
         """What changes carry of a group: whole values as they are, others as text."""
@@ -238,8 +251,9 @@ class Expected:
     def instant(self, at: int) -> None:
         """After all events of an instant."""
         for g, s in self.shown.items():
-            if self.traced.get(g) != s:
-                self.traced[g], self.points[at, g] = s, nearest(s) + 0.0
+            more = self.with_points.get(g, ())
+            if self.traced.get(g) != (s, more):
+                self.traced[g], self.points[at, g] = (s, more), (nearest(s) + 0.0, *more)
 
 
 def expected(operator: Groups, q: int, score: Any, stream: list[Row], key: int, end: int) -> Expected:
@@ -266,6 +280,11 @@ def expected(operator: Groups, q: int, score: Any, stream: list[Row], key: int, 
     return found
 
 
+def carried_of(values: Mapping[str, Any], i: int) -> Iterator[Any]:
+    """Return carried values of row i as ``Expected.carried`` has them."""
+    return (float(v[i]).hex() if v.dtype == np.float64 else int(v[i]) for v in values.values())
+
+
 class Player:
     """Plays a stream through a logic in pieces, restoring it now and then, as the host does."""
 
@@ -273,7 +292,7 @@ class Player:
         self.operator, self.rng, self.logic = operator, rng, operator.build(None)
         self.numbers, self.seq, self.rows = Numbers(["$g"]), [0] * KEYS, list[tuple[int, int, Row]]()
         self.changes: dict[tuple[int, int], list[Any]] = {}
-        self.points: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
+        self.points: dict[tuple[int, int], dict[tuple[int, int], Any]] = {}
         self.made: list[Changes] = []
 
     def block(self, rows: list[tuple[int, int, Row]]) -> Arrivals:
@@ -314,15 +333,16 @@ class Player:
         for i in range(len(made)):
             row = (
                 int(made.at[i]), int(made.step[i]), int(made.sign[i]), CAUSES[made.cause[i]], value_of[made.items[i, 0]],
-                float(made.score[i]).hex(),
-                *(float(v[i]).hex() if v.dtype == np.float64 else int(v[i]) for v in made.values.values()),
+                float(made.score[i]).hex(), *carried_of(made.values, i),
             )  # fmt: skip
             self.changes.setdefault((int(made.query[i]), int(made.key[i])), []).append(row)
         assert made.traces is not None or not len(made)
         for i in range(len(made.traces) if made.traces is not None else 0):
             assert made.traces is not None
             points = self.points.setdefault((int(made.traces.query[i]), int(made.traces.key[i])), {})
-            points[int(made.traces.at[i]), value_of[made.traces.items[i, 0]]] = float(made.traces.values["score"][i])
+            wanted = {name: made.traces.values[name] for name in self.operator.queries[made.traces.query[i]].traces}
+            place = int(made.traces.at[i]), value_of[made.traces.items[i, 0]]
+            points[place] = float(made.traces.values["score"][i]), *carried_of(wanted, i)
         self.forget()
 
     def forget(self) -> None:
@@ -396,6 +416,36 @@ def test_changes_carry_aggregates_as_of_their_event(deletes: bool) -> None:
         stream = random_stream(np.random.default_rng(seed), 150, "small")
         operator = groups("sum(x)", *QUERIES, carry=CARRY, window=WINDOWS[seed % 3], deletes=deletes)
         assert check(operator, "sum(x)", stream, seed)
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_points_carry_aggregates_and_follow_them(deletes: bool) -> None:
+    """A query has points for what it traces, also where its score stays; others of the operator do not."""
+    names = [name for name, _ in CARRY]
+    queries = (
+        GroupsQuery(k=2, traces=("distinct_s",)), GroupsQuery(k=1, every=7), GroupsQuery(above=1.0, below=0.0, traces=tuple(names)),
+        GroupsQuery(k=2, ties=True, traces=("last_s", "first_n", "min_x")), GroupsQuery(k=9),
+    )  # fmt: skip
+    more = 0
+    for seed in seeds(0, 6):
+        stream = random_stream(np.random.default_rng(seed), 150, "small")
+        for direction in ("max", "min"):
+            mine = tuple(replace(q, above=None, below=None, k=q.k or 4) for q in queries) if direction == "min" else queries
+            given: dict[str, Any] = {"carry": CARRY, "window": WINDOWS[seed % 3], "deletes": deletes, "direction": direction}
+            assert check(groups("sum(x)", *mine, **given), "sum(x)", stream, seed)
+            player = Player(groups("sum(x)", *mine, **given), np.random.default_rng(seed))
+            player.play(stream, stream[-1][0] + 45, 0.0)
+            bare = Player(groups("sum(x)", *(replace(q, traces=()) for q in mine), **given), np.random.default_rng(seed))
+            bare.play(stream, stream[-1][0] + 45, 0.0)
+            assert player.changes == bare.changes
+            more += sum(len(points) - len(bare.points[where]) for where, points in player.points.items())
+    assert more > 0
+
+
+def test_what_points_carry_is_carried_and_as_of_every_event() -> None:
+    for query, said in ((GroupsQuery(k=1, traces=("sum_x",)), "not carried"), (GroupsQuery(k=1, every=5, traces=("count",)), "with every")):
+        with pytest.raises(ValueError, match=said):
+            groups("sum(x)", query, carry=CARRY[-1:])
 
 
 def test_smallest_first() -> None:

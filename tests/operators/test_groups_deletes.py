@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -159,6 +160,15 @@ def test_every_event_is_as_defined(score: str, events: list[tuple[Any, ...]], wi
     stream = stream_of(events)
     if stream:
         check(groups(score, *QUERIES, window=window, deletes=True), SCORES[score], stream, seed)
+
+
+@pytest.mark.parametrize("score", ["sum(x)", "count()", "max(x)", "last(x)"])
+@given(events=EVENTS, window=st.sampled_from([Window(count=4), Window(micros=8), Window(count=6, micros=9)]), seed=st.integers(0, 9))
+def test_points_follow_what_deletions_change(score: str, events: list[tuple[Any, ...]], window: Window, seed: int) -> None:
+    stream, names = stream_of(events), tuple(name for name, _ in CARRY)
+    if stream:
+        queries = [replace(q, traces=names[i % 3 :: 3]) for i, q in enumerate(QUERIES) if q.every is None]
+        check(groups(score, *queries, window=window, deletes=True, carry=CARRY), SCORES[score], stream, seed)
 
 
 @pytest.mark.parametrize("score", ["var_pop(x)", "variance(x)", "stddev(x)"])

@@ -13,7 +13,7 @@ from skyband.operators.base import NULL, Window
 from skyband.operators.contract import check_operator
 from skyband.operators.groups import Groups, GroupsQuery
 from skyband.operators.groups.sessions import in_session
-from tests.operators.test_groups import KEYS, MAGNITUDES, SCORES, Expected, Player, Row, groups, random_stream
+from tests.operators.test_groups import CARRY, KEYS, MAGNITUDES, SCORES, Expected, Player, Row, groups, random_stream
 from tests.seeds import seeds
 
 QUERIES = (GroupsQuery(k=2), GroupsQuery(k=1, every=7), GroupsQuery(above=1.0), GroupsQuery(above=2.0, below=0.0), GroupsQuery(k=9))
@@ -91,6 +91,15 @@ def test_every_event_is_as_defined(score: str) -> None:
         stream = random_stream(np.random.default_rng(seed), 100, magnitudes)
         total += check(groups(score, *QUERIES, window=WINDOWS[seed % 4]), score, stream, seed)
     assert total
+
+
+TRACED = (GroupsQuery(k=2, traces=("distinct_s", "sum_x")), GroupsQuery(above=1.0, below=0.0, traces=("last_s", "count")))
+
+
+def test_points_follow_what_sessions_carry() -> None:
+    for seed in seeds(0, 6):
+        stream = random_stream(np.random.default_rng(seed), 100, "small")
+        assert check(groups("max(x)", *TRACED, window=WINDOWS[seed % 4], carry=CARRY, deletes=bool(seed % 2)), "max(x)", stream, seed)
 
 
 GAPS = st.lists(st.sampled_from([0, 0, 1, 2, 4, 5, 6, 9, 20, 70]), min_size=1, max_size=25)

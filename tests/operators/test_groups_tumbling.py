@@ -32,6 +32,7 @@ QUERIES = (
     GroupsQuery(k=1, ties=True),
     GroupsQuery(k=2, ties=True, every=5),
 )
+TRACED = (*QUERIES, GroupsQuery(k=2, traces=("distinct_s", "min_x")), GroupsQuery(above=1.0, below=0.0, traces=("last_s", "count")))
 TEN = Calendar(10, offset=3)
 WINDOWS = (Window(micros=20, tumbling=TEN), Window(count=5, micros=20, tumbling=TEN), Window(count=7, micros=60, tumbling=Calendar(25)))
 
@@ -190,7 +191,7 @@ def test_rows_are_deleted_and_groups_carry_aggregates(score: str, events: list[t
     assert window.tumbling is not None
     stream = stream_of(events)
     if stream:
-        check(groups(score, *QUERIES, window=window, deletes=True, carry=CARRY), score, stream, seed, plain(window.tumbling), 30)
+        check(groups(score, *TRACED, window=window, deletes=True, carry=CARRY), score, stream, seed, plain(window.tumbling), 30)
 
 
 def test_a_window_whose_rows_are_all_deleted_has_no_final_result() -> None:

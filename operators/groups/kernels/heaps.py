@@ -39,7 +39,8 @@ class Board(NamedTuple):
 
     ``groups``: a ``GROUP`` for each; ``carried`` (carried, groups): what changes carry. Per key: ``start`` of its heaps, ``size`` (sides,
     keys), ``tied`` (see ``kernels.ties``), ``first_dirty`` (the first group that may differ), ``next`` (the boundary that
-    shows them, or ``NEVER``), ``step``.
+    shows them, or ``NEVER``), ``step``. ``traces`` (n, 2): which of the carried values points follow, and 1 for those that are whole
+    numbers; ``traced_carried`` (n, groups): these values of the last point.
     """
 
     groups: AnyArray
@@ -51,6 +52,8 @@ class Board(NamedTuple):
     step: I64
     tied: I64
     carried: I64
+    traces: I64
+    traced_carried: I64
 
 
 @inner

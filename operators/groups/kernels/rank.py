@@ -6,6 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED, AnyArray
+from skyband.operators.groups.kernels.carried import carries_another, note_traced
 from skyband.operators.groups.kernels.heaps import (
     LAST_DIRTY,
     MEMBERS,
@@ -70,10 +71,10 @@ class Values(NamedTuple):
 class Output(NamedTuple):
     """Columns of the changes and points of all queries, one query after the other; ``value`` is internal.
 
-    Changes: ``key`` to ``group``, and ``carried`` (carried, changes); points: ``point_key`` to ``point_value``; members as rows expire, in
-    no order: ``final_key`` to ``final_carried``. ``members``: room for all groups. ``counts``: changes, points and finals so far; 1 if a
-    step or an instant has more than ``SORTED`` rows, which are in no order; and where to continue: the job, the event, and where the
-    records and changes of its instant begin.
+    Changes: ``key`` to ``group``, and ``carried`` (carried, changes); points: ``point_key`` to ``point_carried`` (carried, points), which
+    has no rows if no query traces carried values; members as rows expire, in no order: ``final_key`` to ``final_carried``. ``members``:
+    room for all groups. ``counts``: changes, points and finals so far; 1 if a step or an instant has more than ``SORTED`` rows, which are
+    in no order; and where to continue: the job, the event, and where the records and changes of its instant begin.
     """
 
     key: I64
@@ -89,6 +90,7 @@ class Output(NamedTuple):
     point_at: I64
     point_group: I64
     point_value: F64
+    point_carried: I64
     final_key: I64
     final_at: I64
     final_group: I64
@@ -192,6 +194,7 @@ def place_all(board: Board, query: Query, key_of: I64) -> None:
         g = board.groups[group]
         g["dirty"] = NOT_DIRTY
         g["traced"] = g["shown_value"] if g["shown"] else math.nan
+        note_traced(board, group)
     for key in range(len(board.start)):
         board.first_dirty[key] = LAST_DIRTY
     for group in range(len(key_of)):
@@ -342,15 +345,16 @@ def goes_before(board: Board, out: Output, sign: int, value: float, name: int, i
 
 @inner_inlined
 def trace(board: Board, key: int, at: int, groups: I64, start: int, end: int, first: int, out: Output) -> None:
-    """Write a point of each of ``groups[start:end]`` that is shown with another value than that of its last point.
+    """Write a point of each of ``groups[start:end]`` that is shown with another value, or carried value, than its last point.
 
     They go among the points of the instant, which begin at ``first``, by name.
     """
     for i in range(start, end):
         group = groups[i]
         g = board.groups[group]
-        if g["shown"] != 0 and g["traced"] != g["shown_value"]:
+        if g["shown"] != 0 and (g["traced"] != g["shown_value"] or carries_another(board, group)):
             g["traced"] = g["shown_value"]
+            note_traced(board, group)
             n = out.counts[POINTS]
             out.counts[POINTS] = n + 1
             out.point_key[n], out.point_at[n] = key, at
@@ -359,5 +363,9 @@ def trace(board: Board, key: int, at: int, groups: I64, start: int, end: int, fi
             else:
                 while n > first and g["name"] < board.groups[out.point_group[n - 1]]["name"]:
                     out.point_group[n], out.point_value[n] = out.point_group[n - 1], out.point_value[n - 1]
+                    for c in range(len(out.point_carried)):
+                        out.point_carried[c, n] = out.point_carried[c, n - 1]
                     n -= 1
             out.point_group[n], out.point_value[n] = group, g["shown_value"]
+            for c in range(len(out.point_carried)):
+                out.point_carried[c, n] = board.carried[c, group]
