@@ -55,11 +55,13 @@ class TimeVarying:
 
     Without ``slope``, the value is any number, constant between the instants at which rows change it.
     ``all_items``: the table of trajectories covers all items. Otherwise it covers members of the result, with a point where one enters.
+    ``carries``: points have what changes carry (``ItemShape.carried``), too, and there is one wherever any of it is another value.
     """
 
     value: str
     slope: str | None
     all_items: bool = False
+    carries: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -121,6 +123,11 @@ class ItemShape:
     def moves(self) -> bool:
         """Return True if values change with time alone, so that a result changes without an event."""
         return self.time_varying is not None and self.time_varying.slope is not None
+
+    @property
+    def carried_by_points(self) -> tuple[ItemColumn, ...]:
+        """Return the columns of what changes carry that points of trajectories have, too."""
+        return self.carried if self.time_varying is not None and self.time_varying.carries else ()
 
     @property
     def scored(self) -> bool:

@@ -49,11 +49,15 @@ class OperatorDraft:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The job and its columns. ``kinds``: those of columns and, with their prefix, of sets of tokens."""
+    """The job and its columns. ``kinds``: those of columns and, with their prefix, of sets of tokens.
+
+    ``traced``: the queries whose trajectories have what their changes carry.
+    """
 
     job: Job
     fields: tuple[Field, ...]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    traced: frozenset[str] = frozenset()
 
     @property
     def pair_kinds(self) -> dict[str, AttributeKind]:

@@ -222,7 +222,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
         # What a query has of its own beyond the plan's node (its bounds, for instance).
         every = shared.get("queries")
         if isinstance(every, list) and q.index < len(every) and isinstance(every[q.index], dict):
-            own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"}}
+            own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"} and (v or k != "traces")}
     durations = query_type(q.type).durations
     return {k: _duration(v) if k in durations and isinstance(v, int) else v for k, v in own.items()}
 

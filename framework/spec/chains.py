@@ -140,12 +140,22 @@ def item_of(query: QueryModel) -> ItemShape:
     return query_type(query.type).item(query)
 
 
-def item_columns(of: str, query: QueryModel, home: Job) -> dict[str, str]:
-    """Return column of the changes of query ``of`` -> column of its stream, in order, of all that an entry has."""
+def traced(query: QueryModel) -> bool:
+    """Return True if the trajectories of the query's items can have what changes carry: it is known as of every event."""
+    shape = item_of(query)
+    return bool(shape.carried) and shape.varies and not shape.moves and query.every is None
+
+
+def item_columns(of: str, query: QueryModel, home: Job, takes: Takes) -> dict[str, str]:
+    """Return column of the changes of query ``of`` -> column of its stream, in order, of all that an entry has.
+
+    What the operator computes for changes is among them where it is known between changes, too.
+    """
     shape, source = item_of(query), home.source
+    left_out = () if takes == "entries" and traced(query) else shape.carried
     found = {c: c for c in source.partition_by}
     for c in shape.columns(source.id, carried(query, shape, source.id, source.partition_by), source.partition_by):
-        if c not in shape.carried:
+        if c not in left_out:
             found[c.name] = given_column(of, c.name, c.what not in ("seq", "time"))
     if not shape.moves:
         found |= {v.name: given_column(of, v.name, False) for v in shape.values}
@@ -235,7 +245,7 @@ def _longest_stay(job: Job, query: QueryModel, home: Job) -> int:
 
 def _stream_job(job: Job, stream: Stream, home: Job, types: Mapping[str, str | None]) -> StreamJob:
     of, source = job.queries[stream.of], home.source
-    columns = _entry_types(stream.of, of, home, types) if stream.takes == "entries" else _member_types(stream, of, home, types)
+    columns = _entry_types(stream, of, home, types) if stream.takes == "entries" else _member_types(stream, of, home, types)
     columns |= {instant(stream.of): "timestamp"}
     lasting = item_of(of).lasting
     made = Source.model_validate(
@@ -267,11 +277,11 @@ def _of_stream(stream: Stream, query: QueryModel) -> QueryModel:
     return query.model_copy(update={**otherwise, "updates": membership(stream.of)})
 
 
-def _entry_types(of: str, query: QueryModel, home: Job, types: Mapping[str, str | None]) -> dict[str, str | None]:
-    shape, source = item_of(query), home.source
+def _entry_types(stream: Stream, query: QueryModel, home: Job, types: Mapping[str, str | None]) -> dict[str, str | None]:
+    of, shape, source = stream.of, item_of(query), home.source
     found: dict[str, str | None] = {c: types.get(c) for c in source.partition_by}
     values = {v.name: v.type for v in shape.values}
-    names = item_columns(of, query, home)
+    names = item_columns(of, query, home, stream.takes)
     for c in shape.columns(source.id, carried(query, shape, source.id, source.partition_by), source.partition_by):
         if c.name in names:
             found[names[c.name]] = "bigint" if c.what == "seq" else "timestamp" if c.what == "time" else c.type or types.get(c.source)
@@ -280,6 +290,6 @@ def _entry_types(of: str, query: QueryModel, home: Job, types: Mapping[str, str 
 
 
 def _member_types(stream: Stream, query: QueryModel, home: Job, types: Mapping[str, str | None]) -> dict[str, str | None]:
-    entries = _entry_types(stream.of, query, home, types)
+    entries = _entry_types(stream, query, home, types)
     found = {c: types.get(c) for c in home.source.partition_by}
     return {**found, **{c: entries.get(c) for c in stream.objects}, membership(stream.of): "boolean"}

@@ -62,7 +62,8 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
 
         def asked(m: QueryEntry) -> GroupsQuery:
             k, above, below = (getattr(m.query, name, None) for name in ("k", "above", "below"))
-            return GroupsQuery(k, above, below, m.query.every, getattr(m.query, "ties", "name") == "include")
+            traces = tuple(c.name for text in m.query.carry if (c := carried(text)) is not None) if m.name in context.traced else ()
+            return GroupsQuery(k, above, below, m.query.every, getattr(m.query, "ties", "name") == "include", tuple(dict.fromkeys(traces)))
 
         made = Groups(
             group=first.groups, score=score, having=having, direction=_direction(first), where=where, window=group[0].window,

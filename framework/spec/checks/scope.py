@@ -40,6 +40,8 @@ class Scope:
         """The scopes of queries over results, once they are known (``checks.chains``)."""
         self.taken: str | None = None
         """The query whose result is taken; None for the source's rows."""
+        self.left_out: Mapping[str, str] = {}
+        """Columns that one might expect -> what to do to have them."""
         self._kinds: dict[str, Kind] = {}
         self._unknown_types: list[str] = []
 
@@ -49,10 +51,13 @@ class Scope:
         made.types, made.columns_known, made.statistics = self.types, self.columns_known, self.statistics
         return made
 
-    def of_stream(self, job: Job, types: Mapping[str, str | None], known: bool, of: str) -> Scope:
-        """Return a scope for the ``job`` of what query ``of`` results in, with columns of ``types``; ``known``: whether these are all."""
+    def of_stream(self, job: Job, types: Mapping[str, str | None], known: bool, of: str, left_out: Mapping[str, str]) -> Scope:
+        """Return a scope for the ``job`` of what query ``of`` results in, with columns of ``types``; ``known``: whether these are all.
+
+        ``left_out``: columns of the result that the stream does not have -> what to do to have them.
+        """
         made = Scope(self.doc, job)
-        made.taken = of
+        made.taken, made.left_out = of, left_out
         made.types, made.columns_known = Columns(types), known and self.columns_known
         self.streams.append(made)
         return made
@@ -85,7 +90,8 @@ class Scope:
                 hint: str | None = f"did you mean '{spelled}'? Spell names as in the schema"
             else:
                 whose = f" of the result of '{self.taken}'" if self.taken is not None else ""
-                hint = did_you_mean(name, self.types) or f"columns{whose}: {one_of(list(self.types), 20)}"
+                columns = f"columns{whose}: {one_of(list(self.types), 20)}"
+                hint = self.left_out.get(name) or did_you_mean(name, self.types) or columns
             self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_value(path), hint)
         return False
 
@@ -95,7 +101,8 @@ class Scope:
             return lists or not self._is_list(name, self.doc.where_key(path))
         if self.doc.bad(path) or not self.columns_known:
             return name in self.types
-        self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_key(path), did_you_mean(name, self.types))
+        hint = self.left_out.get(name) or did_you_mean(name, self.types)
+        self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_key(path), hint)
         return False
 
     def _is_list(self, name: str, where: Where | None) -> bool:
@@ -164,7 +171,8 @@ class Scope:
             return False
         for m in mistakes:
             where = self.doc.where_key(at) if at is not None else self.doc.where_inside(path, m.start, m.end)
-            self.doc.add("SKY-E130", m.message, where, m.hint or self._hint_of(m.message))
+            hint = self.left_out.get(text[m.start : m.end]) or m.hint or self._hint_of(m.message)
+            self.doc.add("SKY-E130", m.message, where, hint)
         return not mistakes
 
     def _hint_of(self, message: str) -> str | None:

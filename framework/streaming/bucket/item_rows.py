@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.framework.base.columns import BATCH, Column, Group, Values, changes_layout
-from skyband.framework.base.items import SCORE
+from skyband.framework.base.items import SCORE, ItemColumn
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import QueryNode
@@ -82,7 +82,7 @@ class ItemRows:
                     columns += self._key_columns(keys, key)
                 elif part is Group.ITEM:
                     columns += self._items(q, key, changes.items[mine], store)
-                    columns += self._carried_values(q, changes.values, mine)
+                    columns += self._carried_values(q.item.carried, changes.values, mine)
                 elif isinstance(part, Values):
                     columns += _values(q, changes.score, changes.values, mine)
                 elif isinstance(part, Column) and part.name != BATCH:
@@ -98,6 +98,7 @@ class ItemRows:
             key = traces.key[mine]
             columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = list(self._key_columns(keys, key))
             columns += self._items(q, key, traces.items[mine], store)
+            columns += self._carried_values(q.item.carried_by_points, traces.values, mine)
             columns.append(("valid_from", pa.array(traces.at[mine]).cast(_STAMP)))
             columns += _values(q, traces.values.get(SCORE, np.empty(0)), traces.values, mine)
             yield q.name, _table(columns)
@@ -129,7 +130,7 @@ class ItemRows:
                 ("rank", pa.array(finals.rank[mine].astype(np.int32))),
             ]
             columns += self._items(q, key, finals.items[mine], store)
-            columns += self._carried_values(q, finals.values, mine)
+            columns += self._carried_values(q.item.carried, finals.values, mine)
             columns += _values(q, finals.values.get(SCORE, np.empty(0)), finals.values, mine)
             yield q.name, _table(columns)
 
@@ -176,8 +177,10 @@ class ItemRows:
                 columns.append((c.name, (named[c.part] if c.what == "object" else rows[c.part][0])[c.source]))
         return columns
 
-    def _carried_values(self, q: QueryNode, values: Mapping[str, AnyArray], mine: I64) -> Iterator[tuple[str, pa.Array]]:
-        for c in q.item.carried:
+    def _carried_values(
+        self, carried: Iterable[ItemColumn], values: Mapping[str, AnyArray], mine: I64
+    ) -> Iterator[tuple[str, pa.Array]]:  # fmt: skip
+        for c in carried:
             found, type_ = values[c.name][mine], self.schema.field(c.source).type if c.type is None else arrow_type(c.type)
             if pa.types.is_string(type_):
                 yield c.name, self.codes.decode(found)

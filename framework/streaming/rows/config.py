@@ -45,7 +45,8 @@ class Filling:
 class StreamConfig:
     """A stream that the result of query ``of`` makes up: fields as in ``StreamNode``, and the ``host`` of its queries.
 
-    ``width``: parts of an item of the result; ``varies``: whether its value varies with time.
+    ``width``: parts of an item of the result; ``varies``: whether its value varies with time; ``carried``: columns of what varies with
+    it (``ItemShape.carried_by_points``).
     """
 
     name: str
@@ -57,6 +58,7 @@ class StreamConfig:
     host: HostConfig
     width: int
     varies: bool
+    carried: tuple[str, ...] = ()
 
     @property
     def membership(self) -> str:
@@ -129,8 +131,9 @@ class HostConfig:
             queries=tuple(replace(q, asked=()) for q in own.queries), texts=own.texts, filling=None, statistics=(),
         )  # fmt: skip
         item = next(q.item for q in plan.every_query if q.name == node.of)
-        varies = item.varies and not item.moves
-        return StreamConfig(node.name, node.of, node.takes, node.objects, node.columns, node.renewed, host, len(item.parts), varies)
+        varies, carried = item.varies and not item.moves, tuple(c.name for c in item.carried_by_points)
+        width = len(item.parts)
+        return StreamConfig(node.name, node.of, node.takes, node.objects, node.columns, node.renewed, host, width, varies, carried)
 
     def of_shard(self, number: int) -> HostConfig:
         """Return the configuration of shard ``number`` of every bucket: the operators that it searches for, and no queries."""

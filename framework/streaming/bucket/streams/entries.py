@@ -1,11 +1,12 @@
 """The entries of one query's result as rows of a stream: an item that enters is a row, one that leaves a deletion.
 
-A value of an item that varies with time is one of its row's columns: where it changes, another row takes the place of the item's row. An
+Values of an item that vary with time are columns of its row: where one changes, another row takes the place of the item's row. An
 entry that stays for long is entered again, so that the window of its stream can be bounded (docs/semantics 15).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -31,13 +32,15 @@ _PHASE: Final = np.array([0, 1, 1, 2, 3])
 class ItemEvents(NamedTuple):
     """Events of items in the order in which they happen, per key. ``key``, ``at`` (n,), ``items`` (n, w) as in ``Changes``.
 
-    ``value``: float64, the item's value that varies with time; 0 if none does.
+    ``value``: float64, the item's value that varies with time; 0 if none does. ``carried`` (n, v): further such values, equal where their
+    numbers are (``compared``).
     """
 
     key: I64
     at: I64
     items: I64
     value: F64
+    carried: I64
 
 
 class EntryRows(NamedTuple):
@@ -55,7 +58,10 @@ class EntryRows(NamedTuple):
 
 @dataclass(slots=True)
 class Live:
-    """The entries in the result, in no order: ``seq`` and ``at`` of their rows, ``value`` as of now; ``row``: place of their columns."""
+    """The entries in the result, in no order: ``seq`` and ``at`` of their rows, ``value`` as of now; ``row``: place of their columns.
+
+    What they carry is not kept: their next points have other values than their last ones.
+    """
 
     key: I64
     items: I64
@@ -140,7 +146,7 @@ class Entries:
             np.concatenate([held.key, changes.key, points.key]), np.concatenate([held.items, changes.items, points.items]),
             np.concatenate([held.at, changes.at, points.at]), kind, np.concatenate([held.seq, np.arange(n), np.arange(m)]),
             np.concatenate([held.seq, np.full(n + m, NULL)]), np.concatenate([held.value, changes.value, points.value]),
-            np.concatenate([held.row, first + np.arange(n + m)]),
+            np.concatenate([held.row, first + np.arange(n + m)]), _carried(h, changes.carried, points.carried),
         )  # fmt: skip
         return _sorted(log)
 
@@ -202,7 +208,8 @@ class Entries:
 
 class _Log(NamedTuple):
     """What happens to items, sorted by (key, items) and time. ``ordinal``: order at one instant and of one kind, or place among changes,
-    or points; ``seq``: of a held entry; ``row``: place of the columns."""
+    or points; ``seq``: of a held entry; ``row``: place of the columns; ``carried`` (n, v + 1): with -1 for a held entry, whose values are
+    not known, or (n, 0)."""
 
     key: I64
     items: I64
@@ -212,6 +219,24 @@ class _Log(NamedTuple):
     seq: I64
     value: F64
     row: I64
+    carried: I64
+
+
+def compared(columns: Iterable[npt.NDArray[Any]], n: int) -> I64:
+    """Return ``n`` rows of int64 and float64 ``columns`` as numbers (n, v) that are equal where the values are: NaN equals NaN."""
+    made = [c if c.dtype == np.int64 else np.where(np.isnan(c), np.nan, c + 0.0).view(np.int64) for c in columns]
+    return np.column_stack(made) if made else np.empty((n, 0), np.int64)
+
+
+def _carried(held: int, changes: I64, points: I64) -> I64:
+    """Return what the log has of carried values."""
+    known = np.concatenate([changes, points])
+    if not known.shape[1]:
+        return np.empty((held + len(known), 0), np.int64)
+    found = np.zeros((held + len(known), known.shape[1] + 1), np.int64)
+    found[:held, -1] = -1
+    found[held:, :-1] = known
+    return found
 
 
 def _with_renewals(log: _Log, renewed: int, until: int) -> _Log:
@@ -234,7 +259,8 @@ def _with_renewals(log: _Log, renewed: int, until: int) -> _Log:
     rank[_order(log)] = np.arange(len(rank))
     none = np.full(len(of), NULL)
     at, kind = begin[of] + nth * renewed, np.full(len(of), _RENEWED)
-    made = _Log(log.key[of], log.items[of], at, kind, (nth << _RANK_BITS) + rank[opened[of]], none, log.value[of], log.row[opened[of]])
+    ordinal = (nth << _RANK_BITS) + rank[opened[of]]
+    made = _Log(log.key[of], log.items[of], at, kind, ordinal, none, log.value[of], log.row[opened[of]], log.carried[of])
     return _sorted(_Log._make(np.concatenate([a, b]) for a, b in zip(log, made, strict=True)))
 
 
@@ -259,7 +285,7 @@ def _follows(log: _Log) -> Bool:
 
 
 def _opens(log: _Log) -> Bool:
-    """Return which events make a row of their item, or found one: a point does if its value is another.
+    """Return which events make a row of their item, or found one: a point does if one of its values is another.
 
     Raises ValueError for changes that do not alternate.
     """
@@ -270,7 +296,9 @@ def _opens(log: _Log) -> Bool:
     if wrong.any():
         raise ValueError("an item enters the result twice, or leaves it without having entered")
     value = np.append(np.nan, log.value[:-1])[: len(log.value)]
-    other = (log.kind == _POINT) & ~out & (log.value != value) & ~(np.isnan(log.value) & np.isnan(value))
+    varied = (log.value != value) & ~(np.isnan(log.value) & np.isnan(value))
+    varied[1:] |= (log.carried[1:] != log.carried[:-1]).any(axis=1)
+    other = (log.kind == _POINT) & ~out & varied
     opens: Bool = np.isin(log.kind, (_HELD, _ENTERS, _RENEWED)) | other
     return opens
 

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.framework.base.items import SCORE
 from skyband.framework.base.types import STAMP
 from skyband.framework.streaming.bucket.item_rows import KeyValues, Result
 from skyband.framework.streaming.bucket.operator_host import OperatorHost
 from skyband.framework.streaming.bucket.sequence import grown
 from skyband.framework.streaming.bucket.sequencer import Sequenced
-from skyband.framework.streaming.bucket.streams.entries import Entries, ItemEvents
+from skyband.framework.streaming.bucket.streams.entries import Entries, ItemEvents, compared
 from skyband.framework.streaming.bucket.streams.members import Members
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import StreamConfig
@@ -112,18 +113,20 @@ class StreamHost:
 
     def _entered(self, taken: Result | None, limit: int) -> Sequenced:
         """Return the rows and deletions that the result makes."""
-        none = ItemEvents(_NONE, _NONE, np.empty((0, self.config.width), np.int64), np.empty(0))
+        carried = self.config.carried
+        none = ItemEvents(_NONE, _NONE, np.empty((0, self.config.width), np.int64), np.empty(0), np.empty((0, len(carried)), np.int64))
         changes, sign, points, tables = none, _NONE, none, []
         if taken is not None:
             c, t = taken.changes, taken.traces
             value = c.score if self.config.varies else np.zeros(len(c))
-            changes, sign = ItemEvents(self.keys.number(c.key), c.at, c.items, value), c.sign.astype(np.int64)
+            more = compared((c.values[name] for name in carried), len(c))
+            changes, sign = ItemEvents(self.keys.number(c.key), c.at, c.items, value, more), c.sign.astype(np.int64)
             order = np.argsort(changes.key, kind="stable")
             changes, sign = ItemEvents._make(column[order] for column in changes), sign[order]
             tables.append(self.config.entry_rows(taken.rows.take(pa.array(order))))
             if self.config.varies and t is not None and taken.points is not None:
-                (values,) = t.values.values()
-                points = ItemEvents(self.keys.number(t.key), t.at, t.items, values.astype(np.float64))
+                more = compared((t.values[name] for name in carried), len(t))
+                points = ItemEvents(self.keys.number(t.key), t.at, t.items, t.values[SCORE], more)
                 tables.append(self.config.entry_rows(taken.points))
         columns = pa.concat_tables(tables) if tables else self.config.entry_schema().empty_table()
         rows = self.entries.take(changes, sign, points, columns, limit)

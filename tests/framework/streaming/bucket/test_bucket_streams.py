@@ -26,7 +26,7 @@ job: chains
 source:
   format: csv
   path: in
-  schema: {{id: bigint, ts: timestamp, grp: string, user: string, x: double, gone: boolean}}
+  schema: {{id: bigint, ts: timestamp, grp: string, user: string, place: string, x: double, gone: boolean}}
   id: [id]
   event_time: {{column: ts, watermark: 5 minutes}}
   partition_by: [grp]
@@ -38,10 +38,14 @@ scoring:
   value: {{expression: busy_score}}
   close: {{expression: "abs(a.busy_score - b.busy_score)", direction: min}}
   gap: {{expression: far_score}}
+  visits: {{expression: distinct_user}}
 queries:
   best: {{type: topk, scoring: x, k: 3, carry: [user, x]}}
   rare: {{type: topk, scoring: x, k: 2, every: 4 minutes, carry: [user]}}
   busy: {{type: topk_groups, group: user, score: sum(x), k: 2}}
+  spots: {{type: topk_groups, group: place, score: count(), k: 2, carry: [distinct(user), last(user), sum(x), last(ts), first(id)]}}
+  lively: {{type: threshold_groups, group: place, score: sum(x), above: 1, below: 0, carry: [last(user)]}}
+  hourly: {{type: topk_groups, group: place, score: count(), k: 2, every: 4 minutes, carry: [last(user)]}}
   far: {{type: topk_pairs, scoring: far, k: 2}}
   calm: {{type: topk_loyalty, object: user, criteria: x > 1, k: 1}}
   worst: {{type: topk, from: best, scoring: again, k: 1, carry: [best_cause, best_time]}}
@@ -50,6 +54,11 @@ queries:
   two: {{type: topk_groups, from: best, group: user, score: count(), k: 1, window: {{count: 2}}}}
   shown: {{type: threshold, from: rare, scoring: rare, at_least: 0}}
   high: {{type: threshold, from: busy, scoring: value, above: 1}}
+  skyline: {{type: skyline, from: spots, dimensions: {{spots_score: max, distinct_user: max}}}}
+  varied: {{type: topk, from: spots, scoring: visits, k: 1, where: "last_user <> 'c'", carry: [sum_x, last_ts, first_id]}}
+  guests: {{type: topk_groups, from: lively, group: last_user, score: count(), k: 1}}
+  regulars: {{type: topk_groups, from: hourly, group: place, score: count(), k: 1}}
+  places: {{type: topk_loyalty, of: spots, k: 1, window: {{time: 30 minutes}}}}
   pairs: {{type: topk_pairs, from: busy, scoring: close, k: 1}}
   wide: {{type: threshold, from: far, scoring: gap, at_least: 1}}
   held: {{type: topk_loyalty, from: rare, object: user, criteria: rare_score > 0, k: 2, window: {{time: 12 minutes}}}}
@@ -63,6 +72,8 @@ sink: {{path: out}}
 """
 SPEC = SPEC.replace("  gap:", "  rare: {{expression: rare_score}}\n  worst: {{expression: worst_score}}\n  gap:")
 CASES = [("{time: 7 minutes}", ""), ("{time: 7 minutes}", "deletes: gone\n"), ("{count: 4}", "deletes: gone\n")]
+VARYING = ("distinct_user", "last_user", "sum_x", "last_ts", "first_id")
+"""Aggregates that groups carry, and that entries of them have."""
 Row = dict[str, Any]
 
 
@@ -78,7 +89,7 @@ def random_rows(seed: int) -> list[Row]:
     for i in range(rng.randrange(1, 50)):
         rows.append(
             {"id": i, "ts": MINUTE * (i // rng.choice([1, 2, 3])), "grp": rng.choice("pq"), "user": rng.choice(["a", "b", "c", None]),
-             "x": rng.choice([None, 0.0, 1.0, 1.0, 2.0, -1.0, 3.5]), "gone": False}
+             "place": rng.choice(["u", "v", "w", "w", None]), "x": rng.choice([None, 0.0, 1.0, 1.0, 2.0, -1.0, 3.5]), "gone": False}
         )  # fmt: skip
         if rng.random() < 0.2:
             rows.append({**rng.choice(rows), "ts": rows[-1]["ts"], "gone": True})
@@ -131,6 +142,7 @@ def entries(node: StreamNode, keys: tuple[str, ...], out: dict[str, list[Row]], 
     events = [(micros(r["changed_at"]), 0, r["step"], r["pos"], r) for r in out[f"changes:{of}"]]
     if f"{of}_score" in columns.values():
         events += [(micros(r["valid_from"]), 1, 0, 0, r) for r in out[f"trajectory:{of}"]]
+    varying = [f"{of}_score", *(new for old, new in columns.items() if old in VARYING)]
     alive: dict[Any, tuple[int, int, Row]] = {}
     made = 0
 
@@ -151,7 +163,7 @@ def entries(node: StreamNode, keys: tuple[str, ...], out: dict[str, list[Row]], 
         if phase == 0 and row["change"] == "-":
             del alive[item]
             yield entry, True
-        elif phase == 0 or (item in alive and alive[item][2][f"{of}_score"] != entry[f"{of}_score"]):
+        elif phase == 0 or (item in alive and any(alive[item][2][c] != entry[c] for c in varying)):
             if phase:
                 yield entry, True
             made += 1
