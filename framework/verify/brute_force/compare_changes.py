@@ -120,6 +120,18 @@ def compare_values(question: Question, kind: QueryType, lines: Trajectories, str
             yield Difference(where, "differs from the definition", [expected], [{**name, **got}], question.at)
 
 
+def compare_carried(question: Question, kind: QueryType, lines: Trajectories, stream: Key, result: Found) -> Iterator[Difference]:
+    """Compare what the trajectories of the items of a result carry at an instant with the definition, where they do."""
+    query, names = question.query, [c.name for c in question.query.item.carried_by_points]
+    for item, _ in result if names else ():
+        expected, got = kind.carried(question, item), lines.carried(stream, item, question.at)
+        if expected != got:
+            where = place(f"table {trajectory_name(query.name)}", stream_columns(question.plan, query), stream, question.at)
+            name = dict(zip(identity_columns(question.plan, query), item, strict=True))
+            found = [] if got is None else [name | dict(zip(names, got, strict=True))]
+            yield Difference(where, "differs from the definition", [name | dict(zip(names, expected, strict=True))], found, question.at)
+
+
 def compare_items(stored: Stored, query: QueryNode, stream: Key, mine: Accepted, rows: pa.Table) -> Iterator[Difference]:
     """Compare ``rows``, the changes of ``stream``, with the objects of its key, ``mine``."""
     plan, names = stored.plan, stream_columns(stored.plan, query)

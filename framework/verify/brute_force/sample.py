@@ -29,6 +29,7 @@ from skyband.framework.verify.brute_force import instants
 from skyband.framework.verify.brute_force.accepted import accepted, source_rows, with_operations, without_late
 from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.brute_force.compare_changes import (
+    compare_carried,
     compare_head,
     compare_items,
     compare_result,
@@ -327,6 +328,7 @@ class _Comparison:
         self._steps(of, key, stream, replace(question, work=Work(late=self.budget.late)), expected)
         if isinstance(of.results, Results) and of.results.lines is not None:
             found.differences += compare_values(question, kind, of.results.lines, stream.name)
+            found.differences += compare_carried(question, kind, of.results.lines, stream.name, expected)
         if of.finals is not None:
             self._final(of, stream, replace(question, work=Work(late=self.budget.late)))
         return stream.follow(kind.next_instants(question))

@@ -20,12 +20,13 @@ from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros
 class Point(NamedTuple):
     """From ``at`` on, an item has ``value``, which grows by ``slope`` per microsecond. All are in microseconds.
 
-    A value that is constant between points has slope 0 and its own unit.
+    A value that is constant between points has slope 0 and its own unit. ``carried``: what the point has of ``ItemShape.carried``.
     """
 
     at: int
     value: float
     slope: int
+    carried: tuple[Any, ...] = ()
 
     def by(self, at: int) -> float:
         """Return the value at a later instant."""
@@ -55,12 +56,14 @@ class Trajectories:
         rows = stored.table(trajectory_name(query.name))
         rows = rows.filter(pc.less_equal(rows["batch_id"], stored.derived_upto(query)))
         streams, items = keys_of(rows, stream_columns(stored.plan, query)), keys_of(rows, identity_columns(stored.plan, query))
+        more = [rows[c.name].to_pylist() for c in query.item.carried_by_points]
+        carried = list(zip(*more, strict=True)) if more else [()] * rows.num_rows
         columns = micros(rows, "valid_from"), *value_and_slope(rows, varying)
         self.points: dict[tuple[Key, Item], list[Point]] = {}
-        for name, at, value, slope in zip(zip(streams, items, strict=True), *columns, strict=True):
-            self.points.setdefault(name, []).append(Point(at or 0, value, slope))
+        for name, at, value, slope, further in zip(zip(streams, items, strict=True), *columns, carried, strict=True):
+            self.points.setdefault(name, []).append(Point(at or 0, value, slope, further))
         for line in self.points.values():
-            line.sort()
+            line.sort(key=lambda p: p[:3])  # what points carry may be null
 
     def values(self, stream: Key, item: Item, at: int) -> dict[str, Any]:
         """Return the time-varying values of an item at ``at``, by column; NaN, which equals nothing, before its first point."""
@@ -70,6 +73,11 @@ class Trajectories:
         if self.varying.slope is None:
             return {self.varying.value: point.value}
         return {self.varying.value: point.by(at) / 1e6, self.varying.slope: point.slope}
+
+    def carried(self, stream: Key, item: Item, at: int) -> tuple[Any, ...] | None:
+        """Return what an item's last point by ``at`` carries; None before its first point."""
+        point = at_instant(self.points.get((stream, item), []), at)
+        return None if point is None else point.carried
 
 
 def at_instant(points: list[Point], at: int) -> Point | None:
@@ -106,8 +114,8 @@ def unmarked(item: Any, start: int, end: int | None, points: list[Point]) -> Ite
     for before, p in pairwise(inside):
         if p.at <= before.at:
             yield f"{item} has two points at {p.at} us"
-        elif p.value == before.value:
-            yield f"{item} has a point at {p.at} us, but the value of the point before"
+        elif (p.value, p.carried) == (before.value, before.carried):
+            yield f"{item} has a point at {p.at} us, but the values of the point before"
 
 
 def off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:
