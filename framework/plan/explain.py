@@ -7,7 +7,15 @@ from typing import Final
 from skyband.framework.base.counts import counted
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES
 from skyband.framework.base.units import format_duration
-from skyband.framework.plan.explain_parts import format_bytes, format_window, lookup_text, most_entries, stream_window, window_rows
+from skyband.framework.plan.explain_parts import (
+    format_bytes,
+    format_window,
+    lookup_text,
+    most_entries,
+    of_stream,
+    stream_window,
+    window_rows,
+)
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, StreamNode, only_retained
 from skyband.framework.plan.reader import why_spark_reads
@@ -143,7 +151,7 @@ def _stream(plan: Plan, stream: StreamNode) -> list[str]:
     if stream.takes == "entries":
         lines.append(f"         window {_stay(plan, stream)}{most_entries(plan, stream)}")
     for node in own.operators:
-        lines += _state(own, node, None, stream)
+        lines += _state(own, node, None, stream, of_stream(plan, stream, node))
     return [*lines, "  |"]
 
 
@@ -165,7 +173,9 @@ def _statistics(plan: Plan) -> list[str]:
     return lines
 
 
-def _state(plan: Plan, node: OperatorNode, rate: float | None, stream: StreamNode | None = None) -> list[str]:
+def _state(
+    plan: Plan, node: OperatorNode, rate: float | None, stream: StreamNode | None = None, sized: OperatorNode | None = None
+) -> list[str]:
     queries = [q for q in plan.queries if q.name in node.queries]
     kind = query_type(queries[0].type)
     kinds = list(dict.fromkeys(q.type for q in queries))
@@ -184,7 +194,7 @@ def _state(plan: Plan, node: OperatorNode, rate: float | None, stream: StreamNod
         lines.append(f"    shared by {counted(len(queries), 'query', 'queries')}: {same}{kind.shares}")
     if not node.skyband and node.operator.keeps == "window":
         lines.append(f"    keeps     the {'window' if stream is None else 'stream'}'s rows; no skyband table")
-    return lines + kind.size(plan, node, rate)
+    return lines + kind.size(plan, sized or node, rate)
 
 
 def _range(values: list[int]) -> str:

@@ -52,10 +52,21 @@ def stream_window(stream: StreamNode) -> str:
 
 def most_entries(plan: Plan, stream: StreamNode) -> str:
     """Return how many items the result may have at a time, where its query says that: behind the window of their entries."""
+    k = _most(plan, stream)
+    return "" if k is None else f"; {counted(k, 'item')}{per_key(plan)} at a time"
+
+
+def of_stream(plan: Plan, stream: StreamNode, node: OperatorNode) -> OperatorNode:
+    """Return ``node``, an operator over the stream, with a window of no more rows than there are entries at a time, for its size."""
+    k = _most(plan, stream)
+    if k is None or stream.takes == "members":
+        return node
+    return replace(node, window=replace(node.window, count=min(k, node.window.count or k)))
+
+
+def _most(plan: Plan, stream: StreamNode) -> int | None:
     query = next(q for q in plan.every_query if q.name == stream.of)
-    if query.k is None or not query.item.lasting:
-        return ""
-    return f"; {counted(query.k, 'item')}{per_key(plan)} at a time"
+    return query.k if query.item.lasting else None
 
 
 def format_calendar(calendar: Calendar) -> str:

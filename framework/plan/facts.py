@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skyband.framework.plan.explain import explain, tables_of
+from skyband.framework.plan.explain_parts import of_stream
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode, StreamNode
 from skyband.framework.queries.registry import query_type
@@ -21,7 +22,7 @@ def facts(plan: Plan, rate: float | None = None) -> dict[str, Any]:
         "partition_by": list(plan.intake.partition_by),
         "window": _window(plan.window),
         "states": [_state(plan, node, rate) for node in plan.operators]
-        + [_state(s.plan, o, None, s) for s in plan.streams for o in s.plan.operators],
+        + [_state(s.plan, o, None, s, of_stream(plan, s, o)) for s in plan.streams for o in s.plan.operators],
         "queries": [_query(plan, q) for q in plan.queries] + [_query(s.plan, q, s) for s in plan.streams for q in s.plan.queries],
         "streams": [_stream(s) for s in plan.streams],
         "tables": tables_of(plan),
@@ -43,9 +44,11 @@ def _stream(stream: StreamNode) -> dict[str, Any]:
     }
 
 
-def _state(plan: Plan, node: OperatorNode, rate: float | None, stream: StreamNode | None = None) -> dict[str, Any]:
+def _state(
+    plan: Plan, node: OperatorNode, rate: float | None, stream: StreamNode | None = None, sized: OperatorNode | None = None
+) -> dict[str, Any]:
     kind = query_type(plan.queries[next(i for i, q in enumerate(plan.queries) if q.name in node.queries)].type)
-    size = [line.strip() for line in kind.size(plan, node, rate)]
+    size = [line.strip() for line in kind.size(plan, sized or node, rate)]
     return {
         "name": node.name,
         "operator": type(node.operator).__name__,

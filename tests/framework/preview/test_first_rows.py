@@ -289,3 +289,18 @@ def test_validate_says_when_it_could_not_look(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "in").mkdir()
     assert command(tmp_path, "validate", "--data") == 0
     assert "good (1 query); its rows were not looked at: there are no files in" in capsys.readouterr().out
+
+
+def test_results_of_results_are_shown(tmp_path: Path) -> None:
+    more = "  over: {type: topk, from: best, scoring: again, k: 1}\n"
+    more += "  steady: {type: topk_loyalty, of: best, object: id, k: 2, window: {time: 1 day}}\n"
+    text = SPEC.replace("FORMAT", "csv").replace("DIRECTORY", str(tmp_path)).replace("OPTIONS", "options: {header: true}")
+    text = text.replace("x, direction: max}}", "x, direction: max}, again: {expression: best_score}}").replace("sink:", f"{more}sink:")
+    (tmp_path / "in").mkdir()
+    rows = [GOOD, ["2", "2020-01-01 00:10:00", *GOOD[2:4], "9", *GOOD[5:]], ["3", "2020-01-01 00:20:00", *GOOD[2:4], "3", *GOOD[5:]]]
+    (tmp_path / "in" / "a.csv").write_text("\n".join(",".join(row) for row in [NAMES, *rows]) + "\n")
+    plan = plan_of_text(text)
+    found = {name: table.to_pylist() for name, table in results_of(plan, judged(plan))}
+    assert [r["id"] for r in found["best"]] == [2, 3]
+    assert [(r["id"], r["score"]) for r in found["over"]] == [(3, 3.0)]
+    assert [(r["id"], r["loyalty_seconds"]) for r in found["steady"]] == [(1, 1200.0), (2, 600.0)]
