@@ -49,6 +49,17 @@ def open_job(args: argparse.Namespace, rebuild: bool = False) -> tuple[Plan, Lay
     return plan, layout
 
 
+def with_live_queries(args: argparse.Namespace, plan: Plan) -> Plan:
+    """Return ``plan`` with the live queries that the job has now. For a caller that has taken the job's lock.
+
+    They may be others than before the lock: another run has added queries, or an interrupted swap has been completed.
+    """
+    from skyband.framework.row_rules.rules import demoted
+
+    present: Plan = args.text.current(plan)
+    return plan if present is plan else demoted(present, args.demote)
+
+
 def check_libraries(plan: Plan) -> None:
     """Raise SkybandError SKY-E200 if the gate needs a library that is not installed."""
     from skyband.framework.base.extras import need

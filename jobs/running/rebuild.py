@@ -10,7 +10,16 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.locations import require_local
 from skyband.jobs.parser import help_page
-from skyband.jobs.running.opening import CheckSource, begin, check_libraries, open_job, summary, waiting_notice, watch_tables
+from skyband.jobs.running.opening import (
+    CheckSource,
+    begin,
+    check_libraries,
+    open_job,
+    summary,
+    waiting_notice,
+    watch_tables,
+    with_live_queries,
+)
 from skyband.jobs.running.run import add_arguments
 from skyband.jobs.running.streaming import StreamJob, is_quick
 
@@ -154,6 +163,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
 
     lines: Lines = args.lines
     job = layout.known()
+    plan = with_live_queries(args, plan)
     found = addable(plan, layout, job)
     CheckSource(plan.source, False).run()
     record.begin()

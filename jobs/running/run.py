@@ -107,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
     # Check all that can be checked before Spark starts, so that mistakes are reported at once.
     with one_run(layout, plan.job, opening.waiting_notice(lines)), recorded(args, "run", layout) as record:
+        plan = opening.with_live_queries(args, plan)
         job = fitting_job(plan, layout)
         opening.CheckSource(plan.source, job is None, lines).run()
         record.begin()
