@@ -15,6 +15,7 @@ from skyband.framework.spec.parsing.recovery import MAX_BYTES
 from skyband.jobs.spec import SpecText
 
 if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.streaming.job.live.requests import Request
 
@@ -112,7 +113,7 @@ class LiveJob:
         except ValueError as e:
             raise SkybandError("SKY-E591", f"a query is too long: {e}") from e
         # An operator may refuse what the spec's checks allow.
-        self.text.with_live(Live((*live.queries, *queries), live.removed, live.texts))
+        _none_over_results(self.text.with_live(Live((*live.queries, *queries), live.removed, live.texts)))
         put(self.layout, [Request("add", q.name, at, q.text, start) for q in queries], self.kept.live.taken)
         return names
 
@@ -137,6 +138,7 @@ class LiveJob:
         for name in gone:
             live = live.without(name)
         if gone:
+            _none_over_results(self.text.with_live(self.live))
             self.text.with_live(live)
         for name in (n for n in names if n in refused):
             withdraw(self.layout, refused[name])
@@ -182,6 +184,14 @@ class LiveJob:
             return delta_read.open_table(self.layout.root, f"{query}_changes").count()
         except SkybandError:
             return None
+
+
+def _none_over_results(plan: Plan) -> None:
+    """Raise SkybandError SKY-E591 for a job with queries over results: their states cannot be backfilled, or removed one by one."""
+    if plan.streams:
+        stream = plan.streams[0]
+        said = f"query {stream.queries[0]!r} takes the result of {stream.of!r}: a job with queries over results has no live queries"
+        raise SkybandError("SKY-E591", said, hint="edit the spec, and make its results again: skyband rebuild SPEC")
 
 
 def part_of(path: str) -> LivePart:

@@ -160,6 +160,10 @@ def test_python_requests_the_same(made: Made) -> None:
         ("- queries\n", "is a mapping"),
         ("queries: {best: {type: topk, scoring: nothing, k: 2}}\n", "more.yaml:1:"),
         ("queries:\n  best: {type: topk, scoring: steep, k: 2}\n", "more.yaml:2:"),
+        (
+            "queries:\n  stay: {type: topk_loyalty, of: near, object: older_id, k: 2, window: {time: 1 hour}}\n",
+            "SKY-E591 query 'stay' takes the result of 'near'",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_reported_at_its_place_and_nothing_is_requested(
