@@ -190,7 +190,7 @@ def _none_over_results(plan: Plan) -> None:
     """Raise SkybandError SKY-E591 for a job with queries over results: their states cannot be backfilled, or removed one by one."""
     if plan.streams:
         stream = plan.streams[0]
-        said = f"query {stream.queries[0]!r} takes the result of {stream.of!r}: a job with queries over results has no live queries"
+        said = f"query {stream.plan.queries[0].name!r} takes the result of {stream.of!r}: a job with queries over results has no live queries"
         raise SkybandError("SKY-E591", said, hint="edit the spec, and make its results again: skyband rebuild SPEC")
 
 
