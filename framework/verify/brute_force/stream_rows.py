@@ -6,11 +6,10 @@ run's streams is used.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,12 +37,15 @@ class _Event(NamedTuple):
     row: int
 
 
+_Values: TypeAlias = tuple[Any, ...]
+
+
 class _Entry(NamedTuple):
-    """An item in the result: ``at`` and ``seq`` of its row, the ``value`` of that row, and the place of its columns, ``row``."""
+    """An item in the result: ``at`` and ``seq`` of its row, the ``values`` of it that vary, and the place of its columns, ``row``."""
 
     at: int
     seq: int
-    value: float
+    values: _Values
     row: int
 
 
@@ -82,9 +84,11 @@ class StreamRows:
         self._columns = _columns(node, self.changes, points)
         named = identity_columns(self._taken, self.query)
         self._items: list[Item] = [*keys_of(self.changes, named), *keys_of(points, named)]
-        self._values: list[float] = []
-        if self._varies:
-            self._values = [v for table in (self.changes, points) for v in table[SCORE].to_pylist()] if points.num_rows else []
+        self._values: list[_Values] = []
+        if self._varies and points.num_rows:
+            varying = [SCORE, *(c.name for c in self.query.item.carried_by_points)]
+            for table in (self.changes, points):
+                self._values += zip(*(table[name].to_pylist() for name in varying), strict=True)
         self._enters = [True] * self.changes.num_rows
         if self.query.item.lasting:
             self._enters = [c == "+" for c in self.changes["change"].to_pylist()]
@@ -142,9 +146,9 @@ class StreamRows:
         alive: dict[Item, _Entry] = {}
         due: list[tuple[int, int, Item]] = []
 
-        def enter(item: Item, at: int, value: float, row: int) -> None:
+        def enter(item: Item, at: int, values: _Values, row: int) -> None:
             seq = made.add(at, row)
-            alive[item] = _Entry(at, seq, value, row)
+            alive[item] = _Entry(at, seq, values, row)
             if renewed is not None:
                 heappush(due, (at + renewed, seq, item))
 
@@ -159,18 +163,18 @@ class StreamRows:
                 entry = alive.get(item)
                 if entry is not None and entry.seq == seq:
                     delete(item, at)
-                    enter(item, at, entry.value, entry.row)
+                    enter(item, at, entry.values, entry.row)
 
         for e in events:
             # What happens at an instant comes before the renewals of this instant.
             renew(e.at)
-            item, value = self._items[e.row], self._values[e.row] if self._values else 0.0
+            item, values = self._items[e.row], self._values[e.row] if self._values else ()
             if e.order == 1:
-                if item in alive and not _same(alive[item].value, value):
+                if item in alive and not _same(alive[item].values, values):
                     delete(item, e.at)
-                    enter(item, e.at, value, e.row)
+                    enter(item, e.at, values, e.row)
             elif self._enters[e.row]:
-                enter(item, e.at, value, e.row)
+                enter(item, e.at, values, e.row)
             else:
                 delete(item, e.at)
         renew(until + 1)
@@ -214,8 +218,8 @@ def _steps(events: Sequence[_Event]) -> Iterator[list[_Event]]:
         yield step
 
 
-def _same(a: float, b: float) -> bool:
-    return a == b or (math.isnan(a) and math.isnan(b))
+def _same(a: _Values, b: _Values) -> bool:
+    return all(x == y or (x != x and y != y) for x, y in zip(a, b, strict=True))
 
 
 def _columns(node: StreamNode, changes: pa.Table, points: pa.Table) -> pa.Table:

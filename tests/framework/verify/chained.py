@@ -13,6 +13,8 @@ QUERIES = """\
   best: {type: topk, scoring: s, k: 3, carry: [side, x]}
   rare: {type: topk, scoring: s, k: 2, every: 4 minutes}
   busy: {type: topk_groups, group: side, score: sum(x), k: 2}
+  loud: {type: topk_groups, group: side, score: sum(x), carry: [distinct(y)], k: 2}
+  widest: {type: skyline, from: loud, dimensions: {loud_score: max, distinct_y: max}}
   far: {type: topk_pairs, scoring: far, k: 2}
   calm: {type: topk_loyalty, object: side, criteria: x > 1, k: 1}
   worst: {type: topk, from: best, scoring: again, k: 1, carry: [best_cause, best_time]}
