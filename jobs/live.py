@@ -189,8 +189,8 @@ class LiveJob:
 def _none_over_results(plan: Plan) -> None:
     """Raise SkybandError SKY-E591 for a job with queries over results: their states cannot be backfilled, or removed one by one."""
     if plan.streams:
-        stream = plan.streams[0]
-        said = f"query {stream.plan.queries[0].name!r} takes the result of {stream.of!r}: a job with queries over results has no live queries"
+        name, of = plan.streams[0].plan.queries[0].name, plan.streams[0].of
+        said = f"query {name!r} takes the result of {of!r}: a job with queries over results has no live queries"
         raise SkybandError("SKY-E591", said, hint="edit the spec, and make its results again: skyband rebuild SPEC")
 
 
