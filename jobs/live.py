@@ -213,7 +213,7 @@ def part_from(queries: Mapping[str, Any], scoring: Mapping[str, Any] | None) -> 
     try:
         return LivePart(GIVEN, spelled({"queries": dict(queries), **({"scoring": dict(scoring)} if scoring else {})}), new=True)
     except (TypeError, ValueError) as e:
-        hint = "give entries as in a spec: {'best': {'type': 'topk', 'scoring': 'high', 'k': 3}}"
+        hint = "give entries as in a spec: a dict of names and queries"
         raise SkybandError("SKY-E201", "queries takes a mapping of names to entries", hint=hint) from e
 
 

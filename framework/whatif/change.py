@@ -27,7 +27,7 @@ class Left:
     said: str
     values: Mapping[str, Any]
 
-    def matches(self, rows: pa.Table) -> Flags:
+    def matching(self, rows: pa.Table) -> Flags:
         """Return which of ``rows`` have the values. O(rows)."""
         found = np.ones(rows.num_rows, np.bool_)
         for column, value in self.values.items():

@@ -90,7 +90,7 @@ def judge(plan: Plan, edited: Plan, source: SourceRows, rejected: pa.Table, chan
 
 
 def _matching(left: Left, rows: pa.Table) -> Any:
-    found = left.matches(rows)
+    found = left.matching(rows)
     if not found.any():
         hint = "write its id as the tables show it, or COLUMN=VALUE,..."
         raise SkybandError("SKY-E201", f"no row of the source has {', '.join(f'{c} {v}' for c, v in left.values.items())}", hint=hint)

@@ -18,7 +18,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, fitting_job
 from skyband.framework.streaming.job.live.requests import Request, any_waiting, now, peek, put, waiting
-from skyband.framework.streaming.run import live_queries
+from skyband.framework.streaming.rebuild import add_queries
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.streaming.run.live_queries import LiveQueries
 from skyband.framework.tables.writing.factory import writer_for
@@ -51,7 +51,7 @@ class Made:
         checkpoints.make(self.layout.home, batches=small.BATCHES + 1)
         self.warned: list[str] = []
         self.told: list[str] = []
-        monkeypatch.setattr(live_queries, "copied_states", self._copied)
+        monkeypatch.setattr(add_queries, "copied_states", self._copied)
 
     def _copied(self, spark: object, layout: Layout, job: JobFile) -> list[int]:
         shutil.rmtree(layout.added, ignore_errors=True)

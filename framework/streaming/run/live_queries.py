@@ -22,7 +22,6 @@ from skyband.framework.streaming.job.edits import unreadable
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.job.live.requests import Request, any_waiting, refuse, waiting
 from skyband.framework.streaming.job.sent import Sent
-from skyband.framework.streaming.rebuild.add_queries import copied_states, put_in
 from skyband.framework.streaming.run.batch import Totals
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.tables.results.deferred import batches_behind
@@ -59,12 +58,15 @@ class LiveQueries:
         Only for a moment when the job is ``ready``. Raises SkybandError if the job's own state cannot be read. O(rows of the window), and
         O(rows of the source) if a state is made from it.
         """
+        # It loads the compiler, which a run without requests does not need.
+        from skyband.framework.streaming.rebuild import add_queries
+
         context, layout, plan, job = self.context, self.context.layout, opened.plan, opened.job
         assert self.replan is not None
         requests = _first_of_each(waiting(layout, job.live.taken))
         started = time.perf_counter()
         context.phase(CHANGING)
-        buckets = copied_states(context.spark, layout, job)
+        buckets = add_queries.copied_states(context.spark, layout, job)
         begins = _boundary(layout, buckets)
         asked = self._possible(plan, requests, begins)
         if asked is None:
@@ -72,7 +74,7 @@ class LiveQueries:
         new, found = asked
         try:
             Sent(layout, job).forget(found.queries)
-            put_in(context.spark, new, layout, job, found, buckets)
+            add_queries.put_in(context.spark, new, layout, job, found, buckets)
         except SkybandError as e:
             # The source cannot be read, or is not what it was: then all that needs it is refused, and the rest is done.
             needs = [r for r in requests if r.do == "add" and r.start == "backfill"]

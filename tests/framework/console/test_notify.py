@@ -19,6 +19,7 @@ from skyband.framework.base import redaction
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.notify import COMMAND, WEBHOOK, Receivers
 from skyband.framework.console.outcome import STATUSES, Outcome
+from skyband.framework.plan.model import Plan
 from skyband.framework.quality.gate import Gate
 from skyband.framework.spec.parsing.variables import resolve
 from skyband.jobs import cli
@@ -114,14 +115,14 @@ def test_a_gate_that_fails_between_batches_is_told_once_and_the_run_goes_on(tmp_
     passed: list[int] = []
 
     class Continuous:
-        def __init__(self, *_: Any, gate: Callable[[Any], None], **__: Any) -> None:
-            self.gate = gate
+        def __init__(self, _: Any, plan: Plan, *__: Any, gate: Callable[[Any], None], **___: Any) -> None:
+            self.gate, self.plan = gate, plan
 
         def run(self, **_: Any) -> Any:
             for _ in range(4):
-                self.gate(None)
+                self.gate(SimpleNamespace(plan=self.plan))
                 passed.append(len(told))
-            return SimpleNamespace(completed=True, sink=None, header=None)
+            return SimpleNamespace(completed=True, sink=SimpleNamespace(plan=self.plan), header=None)
 
     def look(gate: Gate, *_: Any) -> int:
         # The third look finds something, the last of all finds nothing new.

@@ -64,7 +64,7 @@ def test_a_rule_that_stops_a_run_has_the_exit_code_of_a_failed_run(
     def stopped(*_: object, **__: object) -> int:
         raise SkybandError("SKY-E502", "a row of batch 3 breaks x")
 
-    monkeypatch.setattr("skyband.jobs.running.opening.load_plan", stopped)
+    monkeypatch.setattr("skyband.jobs.spec.SpecText.plan", stopped)
     assert cli.main(["run", "x.yaml"]) == 3
     assert "SKY-E502 a row of batch 3 breaks x" in capsys.readouterr().err
 

@@ -19,7 +19,7 @@ from tests.framework.rehearsal.test_several_sources import SPEC, plan_of
         ("price: double, depth: int}", "price: double, __x: int}", "SKY-E116", "__x", "reserved"),
         ("path: /nowhere/bids", "path: /nowhere/asks/more", "SKY-E119", "/nowhere/asks/more", "directories of 'asks' and 'bids'"),
         ("path: /nowhere/out", "path: /nowhere/bids/out", "SKY-E119", "/nowhere/bids/out", "the sink cannot be"),
-        ("from: asks", "from: ask", "SKY-E120", "ask", "there is no source 'ask'"),
+        ("from: asks", "from: ask", "SKY-E120", "ask", "there is no source or query 'ask'"),
         ("source: [asks, bids]", "source: [asks, bid]", "SKY-E120", "bid", "there is no source 'bid'"),
         ("format: json", "format: jsn", "SKY-E113", "jsn", "cannot be 'jsn'"),
         ("format: json", "format: several", "SKY-E114", "several", "'several' is not a source format"),
