@@ -168,7 +168,7 @@ def of_source(plan: Plan, name: str, rows: list[list[object]]) -> Compared:
     """Everything of one query held against the source's ``rows``."""
     (query,) = [q for q in plan.queries if q.name == name]
     operators = tuple(replace(o, skyband=o.skyband and i == query.operator) for i, o in enumerate(plan.operators))
-    stored = Stored(replace(plan, queries=(query,), operators=operators))
+    stored = Stored(replace(plan, queries=(query,), operators=operators, streams=()))
     source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
     return compare_rows(stored, Clocks(stored), source, Sample(everything=True), Budget(None))
 
