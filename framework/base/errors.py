@@ -121,6 +121,8 @@ CODES: Final[dict[str, str]] = {
     # Queries added to a job
     "SKY-E580": "an addition of an edited spec cannot be backfilled",
     "SKY-E581": "the source no longer gives the rows that the job has accepted",
+    "SKY-E590": "a file of live queries has something else than queries and scoring functions, or cannot be read",
+    "SKY-E591": "a live query cannot be added or removed",
     # Tests of a spec
     "SKY-E530": "a test of the spec cannot be run",
     "SKY-E531": "a feature that needs Spark",
