@@ -75,6 +75,7 @@ def test_every_code_of_running_and_of_tables_is_listed() -> None:
                 "SKY-E506",
                 "SKY-E51",
                 "SKY-E58",
+                "SKY-E59",
                 "SKY-E61",
                 "SKY-E62",
                 "SKY-E63",

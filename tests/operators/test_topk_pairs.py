@@ -155,8 +155,9 @@ def test_wrong_configurations_are_refused() -> None:
     for k, n in ((6, 10), (0, 10), (2, 11)):
         with pytest.raises(ValueError, match=r"."):
             logic.snapshot(0, k, Window(n))
+    logic.advance(Arrivals(np.zeros(1, np.int64), np.array([0]), np.array([3]), {"x": np.ones(1)}), 4)
     with pytest.raises(ValueError, match="seqs"):
-        logic.advance(Arrivals(np.zeros(1, np.int64), np.array([3]), np.array([3]), {"x": np.ones(1)}), 9)
+        logic.advance(Arrivals(np.zeros(1, np.int64), np.array([3]), np.array([5]), {"x": np.ones(1)}), 9)
 
 
 def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
