@@ -17,7 +17,7 @@ from skyband.framework.verify.stored import Stored
 from tests.framework.verify import chained, consistent, small
 from tests.seeds import seeds
 
-CASES = [(chained.TIME, ""), (chained.TIME, chained.DELETES), (chained.COUNT, chained.DELETES)]
+CASES = [(chained.TIME, ""), pytest.param(chained.TIME, chained.DELETES, marks=pytest.mark.slow), (chained.COUNT, chained.DELETES)]
 
 
 @pytest.fixture(scope="module")
