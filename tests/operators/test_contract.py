@@ -25,6 +25,7 @@ from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineDeletes, SkylineQuery
 from skyband.operators.skyline.ranked import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
+from skyband.operators.skyline.sized import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
 from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
@@ -71,6 +72,13 @@ def ranked(op: Any, scoring: Any, direction: str) -> Any:
     queries = tuple(RankedSkylineQuery(q.name, q.window, q.every_micros, 3 if q.every_micros else 2) for q in op.queries)
     kind: Any = RankedSkylineDeletes if isinstance(op, SkylineDeletes) else RankedSkyline
     return kind(op.dimensions, queries, op.window, op.band, op.distinct, op.where, ("a", "b"), scoring=scoring, direction=direction)
+
+
+def sized(op: Any, *weights: float) -> Any:
+    """Two members of a skyline, and three with boundaries."""
+    queries = tuple(SizedSkylineQuery(q.name, q.window, q.every_micros, 3 if q.every_micros else 2) for q in op.queries)
+    kind: Any = SizedSkylineDeletes if isinstance(op, SkylineDeletes) else SizedSkyline
+    return kind(op.dimensions, queries, op.window, op.band, op.distinct, op.where, ("a",), weights=weights)
 
 
 def pairs(window: Window, scoring: str, where: str | None = None, between: Between | None = None, **bounds: float) -> TopKPairs:
@@ -180,6 +188,14 @@ OPERATORS: dict[str, Any] = {
         skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True, kind=SkylineDeletes), LINEAR, "min"
     ),
     "ranked skyline deletes, time": ranked(skyline(TIME, ("x", "max"), ("n", "min"), band=2, kind=SkylineDeletes), row("x * y"), "max"),
+    "sized skyline, count": sized(skyline(COUNT, ("x", "min"), ("n", "max")), 0.5, 0.5),
+    "sized skyline, time, band": sized(
+        skyline(TIME, ("x", "max"), ("ts", "min"), ("y", "min"), band=3, where=row("t <> 'a'")), 0.25, 0.0, 0.75
+    ),
+    "sized skyline deletes, both": sized(
+        skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True, kind=SkylineDeletes), 0.5, 0.25, 0.25
+    ),
+    "sized skyline deletes, time": sized(skyline(TIME, ("x", "max"), ("n", "min"), band=2, kind=SkylineDeletes), 0.125, 0.875),
     "pairs, count": pairs(COUNT, "abs(a.x - b.x) + a.n", "a.t <> b.t"),
     "capped pairs": capped_pairs(BOTH, 2),
     "pairs, both, deletes": replace(pairs(BOTH, "abs(a.x - b.x) + a.n", "a.t <> b.t"), deletes=True),

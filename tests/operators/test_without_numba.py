@@ -29,6 +29,7 @@ from tests.operators import (
     test_ranked_skyline,
     test_scored_partners,
     test_shards_sets,
+    test_sized_skyline,
     test_skyline,
     test_skyline_deletes,
     test_threshold,
@@ -95,6 +96,12 @@ def ranked_skyline(seed: int) -> Iterable[Any]:
     case = test_ranked_skyline.Case(seed, seed % 2 == 1, n=40)
     blocks, logic = test_ranked_skyline.play(case, case.stream.cuts(3))
     yield test_ranked_skyline.tuples(blocks), {name: array.tobytes() for name, array in logic.checkpoint().items()}
+
+
+def sized_skyline(seed: int) -> Iterable[Any]:
+    case = test_sized_skyline.Case(seed, seed % 2 == 1, n=40)
+    blocks, logic = test_sized_skyline.play(case, case.stream.cuts(3))
+    yield test_sized_skyline.tuples(blocks), {name: array.tobytes() for name, array in logic.checkpoint().items()}
 
 
 def skyline(seed: int) -> Iterable[Any]:
@@ -208,6 +215,7 @@ TRACES: dict[str, tuple[Trace, int, int]] = {
     "skyline": (skyline, 0, 40),
     "skyline deletes": (skyline_deletes, 0, 30),
     "ranked skyline": (ranked_skyline, 0, 20),
+    "sized skyline": (sized_skyline, 0, 20),
     "topk_pairs": (topk_pairs, 500, 580),
     "capped_pairs": (capped_pairs, 500, 560),
     "deleted_pairs": (deleted_pairs, 500, 560),

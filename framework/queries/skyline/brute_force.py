@@ -22,10 +22,24 @@ def unbeaten(question: Question) -> Found | None:
     """Return the objects with fewer dominators in the window than the band, newest first, as (items, 0.0). None if that is too much work.
 
     a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer). With
-    levels the first level in which they differ decides. A query with a score has the first ``k`` of those with a score, as (items, score).
+    levels the first level in which they differ decides. A query with a score has the first ``k`` of those with a score, as (items, score),
+    one with a size that many of the smallest radii.
     An object's dominators come before it in the order of the values, then of age. An object with as many dominators as the band is not
     compared again: each object that it dominates has as many among the others. O(window * band's objects).
     """
+    members = _members(question)
+    op: Any = question.plan.operators[question.query.operator].operator
+    sizes = getattr(op, "sizes", None)
+    if members is None or (question.logical_query is None and sizes is None):
+        return members
+    if sizes is None:
+        return _first(question, members)
+    nearest = by_radius(question, members)
+    return None if nearest is None else sorted(nearest[: sizes[question.query.index]], reverse=True)
+
+
+def _members(question: Question) -> Found | None:
+    """Return the objects of the skyline, newest first, as (items, 0.0). None if that is too much work."""
     query, data = question.query, question.data
     op: Any = question.plan.operators[query.operator].operator
     first, end, at = window_of(query, query.window, data, question.at)
@@ -48,8 +62,7 @@ def unbeaten(question: Question) -> Found | None:
         if kept is None:
             return None
         found += [-age for _, age in kept]
-    members: Found = [((seq,), 0.0) for seq in sorted(found, reverse=True)]
-    return members if question.logical_query is None else _first(question, members)
+    return [((seq,), 0.0) for seq in sorted(found, reverse=True)]
 
 
 def _by_levels(values: list[Any], levels: tuple[int, ...] | None) -> tuple[tuple[Any, ...], ...]:
@@ -68,6 +81,38 @@ def _first(question: Question, members: Found) -> Found:
     scored = [(item, score) for (item, _), score in zip(members, scores, strict=True) if not math.isnan(score)]
     turn = -1.0 if asked.direction == "max" else 1.0
     return sorted(scored, key=lambda found: (turn * found[1], -found[0][0]))[: asked.k]
+
+
+def by_radius(question: Question, members: Found | None = None) -> Found | None:
+    """Return the objects of the skyline (``members``) by their radius, of equal ones the newest first. None if that is too much work.
+
+    The radius of an object is the band-th largest of the distances from the weights up to which another one scores at least as high.
+    The distance of two is the operator's, since the order of radii needs all its bits; tests compare it with exact arithmetic.
+    """
+    from skyband.operators.skyline.kernels.sizing import Preference, radii
+
+    members = _members(question) if members is None else members
+    if members is None or not question.work.take(SLOW * len(members) ** 2):
+        return None
+    op: Any = question.plan.operators[question.query.operator].operator
+    seqs = np.array([item[0] for item, _ in members], np.int64)
+    first, end, _ = window_of(question.query, question.query.window, question.data, question.at)
+    rows = question.data.values(first, end)
+    columns = [(rows[d.column.name].value[seqs - first].astype(np.float64), d.direction) for d in op.dimensions]
+    values = np.column_stack([-c if direction == "min" else c for c, direction in columns])
+    preference = Preference(np.array(op.weights, np.float64), 1, op.distinct)
+
+    def radius(mine: int) -> float:
+        distances = [0.0] * op.band
+        with np.errstate(over="ignore"):
+            for other in range(len(seqs)):
+                if other != mine:
+                    two = [other, mine]
+                    distances.append(float(radii(seqs[two], values[two], preference)[1]))
+        return float(sorted(distances, reverse=True)[op.band - 1])
+
+    # The members are the newest first, and the order is stable.
+    return [members[i] for i in sorted(range(len(members)), key=radius)]
 
 
 def _no_worse(other: tuple[tuple[Any, ...], ...], worth: tuple[tuple[Any, ...], ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Compile entries to operators: one operator for all queries of equal dimensions, levels, ``band``, ``distinct``, ``where`` and score."""
+"""Compile entries to operators: one for all queries of equal dimensions, levels, ``band``, ``distinct``, ``where``, score and weights."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from skyband.operators.base import Column, Operator, Window
 _WHY = "one interval of membership per row; scan of the rows that no newer row beats"
 _WHY_DELETES = "a deleted row brings back those that it alone beat, so no row can be dropped early"
 _WHY_RANKED = "; members in rank order"
+_WHY_SIZED = "; the radii of all members after each of their changes"
 
 
 def compile_skyline(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
@@ -22,11 +23,15 @@ def compile_skyline(context: Context, entries: Sequence[QueryEntry]) -> Iterable
     def key(m: QueryEntry) -> Any:
         q = cast(SkylineModel, m.query)
         ranked = None if q.by is None else (score_key(context, q.by), context.scoring(q.by).direction)
-        return (tuple(q.dimensions.items()), q.levels, q.band, q.distinct, predicate_key(context, q.where), ranked)
+        shares = None if q.size is None else q.shares
+        return (tuple(q.dimensions.items()), q.levels, q.band, q.distinct, predicate_key(context, q.where), ranked, shares)
 
     for _, group in share(entries, key):
         first = cast(SkylineModel, group[0].query)
-        yield _skyline(context, group, first) if first.by is None else _ranked(context, group, first, first.by)
+        if first.size is not None:
+            yield _sized(context, group, first)
+        else:
+            yield _skyline(context, group, first) if first.by is None else _ranked(context, group, first, first.by)
 
 
 def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel) -> OperatorDraft:
@@ -63,6 +68,23 @@ def _ranked(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel
     asked = tuple((LogicalQuery(m.name, function, where, m.window, k, (None, None), direction),) for m, k in zip(group, most, strict=True))
     texts = texts_of(where, function)
     return OperatorDraft(group, first.band, window, direction, texts, build, why, skyband=not context.deletes, asked=asked)
+
+
+def _sized(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel) -> OperatorDraft:
+    where = predicate(context, first.where)
+    window = Window.union(m.window for m in group)
+    sizes = [cast(SkylineModel, m.query).size or 1 for m in group]
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.skyline.sized import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
+
+        queries = tuple(SizedSkylineQuery(m.name, m.window, m.query.every, size) for m, size in zip(group, sizes, strict=True))
+        kind = SizedSkylineDeletes if context.deletes else SizedSkyline
+        return kind(_dimensions(context, first), queries, window, first.band, first.distinct, where, texts, weights=first.shares)
+
+    # A smaller window has other radii, which do not follow from the dominators of rows.
+    why = (_WHY_DELETES if context.deletes else _WHY) + _WHY_SIZED
+    return OperatorDraft(group, first.band, window, "min", texts_of(where), build, why, skyband=False)
 
 
 def _dimensions(context: Context, query: SkylineModel) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from skyband.framework.plan.model import OperatorNode, Plan
 
 
 def facts(node: OperatorNode) -> list[tuple[str, str]]:
-    """Return the condition, the dimensions, their levels and the score."""
+    """Return the condition, the dimensions, their levels, the score, and the sizes with the weights."""
     op: Any = node.operator
     found = [("where", canonical_text(op.where))] if op.where is not None else []
     found.append(("compares", _dimensions(op)))
@@ -20,7 +20,14 @@ def facts(node: OperatorNode) -> list[tuple[str, str]]:
     scoring = getattr(op, "scoring", None)
     if scoring is not None:
         found.append(("ranks", f"the rows of the result by {_score(scoring)} ({node.direction} first)"))
+    if hasattr(op, "sizes"):
+        sizes = ", ".join(f"{q.name} {counted(q.size, 'row')}" for q in op.queries)
+        found.append(("keeps", f"at most {sizes}: those that fewest beat by all weights near {_weights(op)}"))
     return found
+
+
+def _weights(op: Any) -> str:
+    return ", ".join(f"{d.column.name} {w:g}" for w, d in zip(op.weights, op.dimensions, strict=True))
 
 
 def _levels(op: Any) -> str:
@@ -64,7 +71,7 @@ def skyline_size(k: int, n: float, d: int) -> float:
 def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """Return the lines about the kept rows; rows in groups of equal values keep as much per group, of fewer rows each."""
     op: Any = node.operator
-    if not node.skyband:
+    if op.keeps == "window":
         return _with_deletions(plan, node, rate)
     d = op.ordered if op.levels is None else op.levels[0]
     known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
@@ -86,7 +93,9 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
 
 
 def _columns_of_scores(op: Any) -> int:
-    """Return how many numbers a row takes besides for its score: seq and score, and the same again as a member."""
+    """Return how many numbers a row takes besides: seq and score, or its values, and the same again as a member."""
+    if hasattr(op, "sizes"):
+        return 2 + 2 * len(op.dimensions)
     return 4 if hasattr(op, "scoring") else 0
 
 

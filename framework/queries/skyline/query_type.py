@@ -1,19 +1,20 @@
-"""Skylines: the rows that no other row (or fewer than ``band``) beats in every dimension, or the first of these by a score."""
+"""Skylines: the rows that no other row (or fewer than ``band``) beats in every dimension; the first by a score, or a chosen number."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, Value, by_score, newest_first
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.checks import uses_scoring
-from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.protocol import Limits, QueryType, Question
 from skyband.framework.queries.skyline import explain
+from skyband.framework.queries.skyline.check_size import check_size
 from skyband.framework.queries.skyline.compile import compile_skyline
 from skyband.framework.queries.skyline.model import Skyline
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
@@ -21,6 +22,15 @@ from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+_TOGETHER: Final = (
+    ("top", "by", "by: NAME of a scoring function"),
+    ("by", "top", "top: how many rows"),
+    ("size", "weights", "weights: {COLUMN: 0.5, ...} of all dimensions"),
+    ("weights", "size", "size: how many rows"),
+)
+"""Fields of which the first needs the second, with a hint."""
 
 
 class SkylineType(QueryType):
@@ -31,7 +41,7 @@ class SkylineType(QueryType):
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     takes_deletions = True
     own_k = "band"
-    shares = "dimensions, prefer, band, distinct, where and by"
+    shares = "dimensions, prefer, band, distinct, where, by and weights"
 
     def item(self, query: Skyline) -> ItemShape:
         """Return one row, with a score if the query ranks it; the state says which older row decides whether it shows."""
@@ -44,6 +54,8 @@ class SkylineType(QueryType):
         )
         if query.top is not None:
             return ItemShape(ROW, by_score(ROW), (SCORE_VALUE,), extra=extra, hidden_by="pred")
+        if query.size is not None:
+            return ItemShape(ROW, newest_first(ROW))
         return ItemShape(ROW, newest_first(ROW), extra=extra, hidden_by="pred")
 
     def check(self, scope: Scope, path: Path, query: Skyline) -> None:
@@ -56,11 +68,11 @@ class SkylineType(QueryType):
                 message = f"'{column}' is {scope.types[column]}: only numbers and times have a {direction}"
                 scope.doc.add("SKY-E126", message, scope.doc.where_key((*at, column)), "use equal")
         _check_prefer(scope, (*path, "prefer"), query)
-        for given, missing in (("top", "by"), ("by", "top")):
+        for given, missing, hint in _TOGETHER:
             if getattr(query, given) is not None and getattr(query, missing) is None and not scope.doc.bad((*path, missing)):
-                hint = "by: NAME of a scoring function" if missing == "by" else "top: how many rows"
                 said = f"'{given}' of a skyline needs the field '{missing}'"
                 scope.doc.add("SKY-E111", said, scope.doc.where_key((*path, given)), hint)
+        check_size(scope, path, query)
         uses_scoring(scope, path, query, query.by, ROW_SIDES, "by")
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
@@ -70,6 +82,11 @@ class SkylineType(QueryType):
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``explain``."""
         return explain.facts(node)
+
+    def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
+        """Return ``top`` or ``size``."""
+        size = getattr(plan.operators[query.operator].operator, "sizes", None)
+        return super().limits(plan, query, logical) if size is None else Limits(size[query.index])
 
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
         """See ``explain``."""
@@ -90,7 +107,11 @@ class SkylineType(QueryType):
         return row_scores(question, items, (None, None, None, None))
 
     def ranked(self, question: Question) -> Found | None:
-        """Return the members of the skyline in rank order; None without a score: dominance is no rank."""
+        """Return the members of the skyline in rank order, or by radius; None with neither: dominance is no rank."""
+        if hasattr(question.plan.operators[question.query.operator].operator, "sizes"):
+            from skyband.framework.queries.skyline.brute_force import by_radius
+
+            return by_radius(question)
         return None if question.query.k is None else super().ranked(question)
 
     def beating(self, question: Question, item: tuple[Any, ...]) -> Found | None:

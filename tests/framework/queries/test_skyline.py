@@ -10,10 +10,13 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.queries.registry import query_type
+from skyband.framework.queries.skyline.check_size import MOST
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.results.reader import Reader
 from skyband.jobs import cli
 from skyband.operators.base import Window
+from skyband.operators.skyline.kernels.sizing import MAX_DIMENSIONS
 from tests.framework.plan.test_compile_rows import with_queries
 from tests.framework.spec.examples import other
 from tests.framework.verify import small
@@ -51,6 +54,78 @@ def test_a_mistake_is_reported_at_its_place(fields: str, code: str, marked: str,
     line = text.splitlines()[error.where.line - 1]
     found = line[error.where.col - 1 :][: error.where.length]
     assert found == marked or code == "SKY-E130"
+
+
+TWO = "type: skyline, dimensions: {price: min, volume: max}"
+EVEN = "weights: {price: 1, volume: 1}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "marked", "said"),
+    [
+        ("size: 3", "SKY-E111", "size", "needs the field 'weights'"),
+        (EVEN, "SKY-E111", "weights", "needs the field 'size'"),
+        (f"size: 0, {EVEN}", "SKY-E114", "0", ""),
+        ("size: 3, weights: {price: -1, volume: 1}", "SKY-E114", "-1", ""),
+        ("size: 3, weights: {price: a, volume: 1}", "SKY-E112", "a", ""),
+        ("size: 3, weights: {}", "SKY-E114", "{}", ""),
+        ("size: 3, weights: {price: 1}", "SKY-E111", "weights", "lacks the dimension 'volume'"),
+        ("size: 3, weights: {price: 0, volume: 0}", "SKY-E117", "{", "all weights are 0"),
+        ("size: 3, weights: {price: 1, volume: 1, prise: 1}", "SKY-E120", "prise", "is no dimension of the skyline"),
+        (f"size: 3, {EVEN}, top: 3, by: heat", "SKY-E117", "top", "do not go together"),
+        (f"size: 3, {EVEN}, prefer: [price]", "SKY-E117", "prefer", "do not go together"),
+    ],
+)
+def test_a_mistake_in_a_size_is_reported_at_its_place(fields: str, code: str, marked: str, said: str) -> None:
+    text = other("skyline").replace(BASE, f"{TWO}, {fields}")
+    assert fields in text
+    job, errors = validate_text(text, {})
+    assert job is None and [e.code for e in errors] == [code], [e.render() for e in errors]
+    error = errors[0]
+    assert error.where is not None and said in error.message
+    line = text.splitlines()[error.where.line - 1]
+    assert line[error.where.col - 1 :].startswith(marked)
+
+
+def test_a_size_takes_few_dimensions_with_an_order() -> None:
+    text = other("skyline").replace(BASE, f"{BASE}, size: 3, {EVEN}")
+    _, errors = validate_text(text, {})
+    assert [e.code for e in errors] == ["SKY-E117"] and "direction equal" in errors[0].message
+    names = "abcdefg"
+    columns = "".join(f"\n    {c}: double" for c in names)
+    many = f"type: skyline, dimensions: {{{', '.join(f'{c}: min' for c in names)}}}"
+    weights = f"size: 3, weights: {{{', '.join(f'{c}: 1' for c in names)}}}"
+    text = other("skyline").replace("sector: string", f"sector: string{columns}", 1).replace(BASE, f"{many}, {weights}")
+    _, errors = validate_text(text, {})
+    assert [e.code for e in errors] == ["SKY-E117"] and "at most 6 dimensions, not 7" in errors[0].message
+    assert MOST == MAX_DIMENSIONS
+
+
+def test_sizes_share_a_state_if_their_weights_are_in_proportion() -> None:
+    plan = with_queries(
+        "skyline",
+        f"a: {{{TWO}}}",
+        f"b: {{{TWO}, size: 3, {EVEN}}}",
+        f"c: {{{TWO}, size: 5, weights: {{volume: 0.5, price: 0.5}}, window: {{time: 1 hour}}}}",
+        f"d: {{{TWO}, size: 5, weights: {{price: 1, volume: 3}}}}",
+    )
+    assert [(o.queries, o.skyband, type(o.operator).__name__) for o in plan.operators] == [
+        (("a",), True, "Skyline"),
+        (("b", "c"), False, "SizedSkyline"),
+        (("d",), False, "SizedSkyline"),
+    ]
+    assert [(q.k, q.item.scored) for q in plan.queries] == [(None, False)] * 4
+    assert [query_type("skyline").limits(plan, q, None).most for q in plan.queries] == [None, 3, 5, 5]
+    text = explain(plan)
+    assert "keeps     at most b 3 rows, c 5 rows: those that fewest beat by all weights near price 0.5, volume 0.5" in text
+    assert "near price 0.25, volume 0.75" in text
+    first, more, other_weights = (
+        fingerprint(with_queries("skyline", f"a: {{{TWO}, {fields}}}"))
+        for fields in (f"size: 3, {EVEN}", f"size: 4, {EVEN}", "size: 3, weights: {price: 1, volume: 3}")
+    )
+    assert compare(first, more) == ["queries.a.size was 3, now 4"]
+    assert any("weights" in line for line in compare(first, other_weights))
+    assert not {"size", "weights"} & set(fingerprint(with_queries("skyline", f"a: {{{TWO}}}"))["queries"]["a"])
 
 
 def test_states_are_shared_by_levels_and_score() -> None:
@@ -148,6 +223,7 @@ scoring:
 queries:
   first: {type: skyline, dimensions: {price: min, distance: min}, top: 1, by: sum}
   cheap: {type: skyline, dimensions: {price: min, distance: min}, prefer: [price]}
+  one: {type: skyline, dimensions: {price: min, distance: min}, size: 1, weights: {price: 1, distance: 1}}
 sink: {path: tables}
 tests:
   - name: the next best of the skyline comes up
@@ -167,6 +243,10 @@ tests:
         - {changed_at: 2024-01-01 08:01, step: 2, change: "+", id: 2, cause: arrival}
         - {changed_at: 2024-01-01 08:11, step: 3, change: "-", id: 2, cause: expiry}
         - {changed_at: 2024-01-01 08:11, step: 3, change: "+", id: 3, cause: promoted}
+      one_changes:
+        - {changed_at: 2024-01-01 08:00, step: 1, change: "+", id: 1, cause: arrival}
+        - {changed_at: 2024-01-01 08:10, step: 2, change: "-", id: 1, cause: expiry}
+        - {changed_at: 2024-01-01 08:10, step: 2, change: "+", id: 3, cause: promoted}
 """
 
 

@@ -1,0 +1,55 @@
+"""The configuration of a skyline of a chosen size: a skyline, and weights near which its members are preferred (docs/semantics 11)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from skyband.operators.skyline.configuration import SkylineConfiguration, SkylineQuery
+from skyband.operators.skyline.kernels.sizing import MAX_DIMENSIONS
+from skyband.operators.skyline.operator import Skyline, SkylineDeletes
+
+
+@dataclass(frozen=True, slots=True)
+class SizedSkylineQuery(SkylineQuery):
+    """The ``size`` members of a ``SkylineQuery`` with the smallest radii."""
+
+    size: int = 1
+
+    @property
+    def k(self) -> int:
+        """Return the size: ``snapshot`` returns the query's own result with this k."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class SizedConfiguration(SkylineConfiguration):
+    """A skyline, and a weight for each of its dimensions in order, at least 0, with the sum 1. ``queries`` are ``SizedSkylineQuery``.
+
+    Raises ValueError also for a size < 1, other weights, levels, a dimension with direction ``equal``, and more than 6 dimensions.
+    """
+
+    weights: tuple[float, ...] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for q in self.queries:
+            if not isinstance(q, SizedSkylineQuery) or q.size < 1:
+                raise ValueError(f"{q.name}: size must be at least 1")
+        if self.levels is not None or self.ordered < len(self.dimensions):
+            raise ValueError("weights go neither with levels nor with dimensions with direction 'equal'")
+        if self.ordered > MAX_DIMENSIONS:
+            raise ValueError(f"weights take at most {MAX_DIMENSIONS} dimensions, not {self.ordered}")
+        if len(self.weights) != self.ordered or not all(0 <= w <= 1 for w in self.weights) or not math.isclose(sum(self.weights), 1):
+            raise ValueError(f"weights {self.weights} are not one for each of {self.ordered} dimensions, at least 0 with the sum 1")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return each query's size."""
+        return tuple(q.size for q in self.queries if isinstance(q, SizedSkylineQuery))
+
+    def skyline(self, deletes: bool) -> Skyline | SkylineDeletes:
+        """Return the operator of the skyline alone."""
+        queries = tuple(SkylineQuery(q.name, q.window, q.every_micros) for q in self.queries)
+        kind = SkylineDeletes if deletes else Skyline
+        return kind(self.dimensions, queries, self.window, self.band, self.distinct, self.where, self.texts)
