@@ -21,8 +21,8 @@ def facts(node: OperatorNode) -> list[tuple[str, str]]:
     if scoring is not None:
         found.append(("ranks", f"the rows of the result by {_score(scoring)} ({node.direction} first)"))
     if hasattr(op, "sizes"):
-        sizes = ", ".join(f"{q.name} {counted(q.size, 'row')}" for q in op.queries)
-        found.append(("keeps", f"at most {sizes}: those that fewest beat by all weights near {_weights(op)}"))
+        sizes = "; ".join(f"{q.name}: at most {counted(q.size, 'row')}" for q in op.queries)
+        found.append(("sizes", f"{sizes}; those that stay among the best for weights closest to {_weights(op)}"))
     return found
 
 

@@ -163,7 +163,9 @@ class Reader:
         """Return the best ``k`` of the query's own result, for a state without a skyband."""
         named = (key or {}).get(QUERY_COLUMN)
         logical = [a for a in query.asked if not query.members or named in (None, a.name)]
-        if window is not None and any(a.window != window for a in logical):
+        if k is not None and query.k is None and query_type(query.type).own_k is not None:
+            raise SkybandError("SKY-E201", f"query {query.name!r} has no k", hint="omit --k; --limit N shows the first N rows")
+        if window is not None and any(own != window for own in [a.window for a in logical] or [query.window]):
             hint = "add a query with that window"
             raise SkybandError("SKY-E201", f"query {query.name!r} keeps no skyband: its tables answer only its own window", hint=hint)
         least = min((a.k for a in logical if a.k is not None), default=query.k)

@@ -67,7 +67,7 @@ def test_skylines_share_over_windows_only() -> None:
     assert [(o.queries, o.k) for o in plan.operators] == [(("a", "b"), 1), (("c",), 3), (("d",), 1)]
     text = explain(plan)
     assert "compares  price min, volume max; in the result if no row of the window beats it" in text
-    assert "shared by 2 queries: same type, dimensions, prefer, band, distinct, where and by" in text
+    assert "shared by 2 queries: same type, dimensions, prefer, band, distinct, where, by and weights" in text
     assert "in the result if fewer than 3 rows of the window beat it" in text
 
 

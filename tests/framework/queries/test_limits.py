@@ -34,7 +34,7 @@ def test_every_type_says_what_bounds_its_results(name: str) -> None:
         found = limits(plan, query.name)
         operator: Any = plan.operators[query.operator].operator
         asked = operator.queries[query.index]
-        assert found.most == (None if getattr(asked, "ties", False) else query.k)
+        assert found.most == (None if getattr(asked, "ties", False) else getattr(asked, "size", query.k))
         assert {c for c, _, _ in found.bounds} <= {v.name for v in query.item.values}
         assert query.item.scored <= bool(found.bounds)
         assert all(least is None or greatest is None or least <= greatest for _, least, greatest in found.bounds)

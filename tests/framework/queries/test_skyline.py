@@ -117,8 +117,9 @@ def test_sizes_share_a_state_if_their_weights_are_in_proportion() -> None:
     assert [(q.k, q.item.scored) for q in plan.queries] == [(None, False)] * 4
     assert [query_type("skyline").limits(plan, q, None).most for q in plan.queries] == [None, 3, 5, 5]
     text = explain(plan)
-    assert "keeps     at most b 3 rows, c 5 rows: those that fewest beat by all weights near price 0.5, volume 0.5" in text
-    assert "near price 0.25, volume 0.75" in text
+    rule = "those that stay among the best for weights closest to"
+    assert f"sizes     b: at most 3 rows; c: at most 5 rows; {rule} price 0.5, volume 0.5" in text
+    assert f"sizes     d: at most 5 rows; {rule} price 0.25, volume 0.75" in text
     first, more, other_weights = (
         fingerprint(with_queries("skyline", f"a: {{{TWO}, {fields}}}"))
         for fields in (f"size: 3, {EVEN}", f"size: 4, {EVEN}", "size: 3, weights: {price: 1, volume: 3}")
@@ -254,3 +255,29 @@ def test_a_test_of_a_spec_shows_who_comes_up(tmp_path: Path) -> None:
     path = tmp_path / "offers.yaml"
     path.write_text(OFFERS, encoding="utf-8")
     assert cli.main(["test", str(path)]) == 0
+
+
+@pytest.mark.parametrize("deletes", ["", "deletes: side = 'd'"])
+def test_the_tables_of_a_chosen_size_hold_the_definition(tmp_path: Path, deletes: str) -> None:
+    queries = (
+        "  few: {type: skyline, dimensions: {x: min, y: max}, size: 2, weights: {x: 0.7, y: 0.3}, carry: [x, y]}\n"
+        "  wide: {type: skyline, dimensions: {x: min, y: max, id: min}, band: 2, size: 4, weights: {x: 1, y: 1, id: 0}, every: 7 minutes}\n"
+    )
+    spec = write_spec(tmp_path, "{count: 40, time: 3 hours}", queries, "10 minutes", False, deletes=deletes)
+    rows = stream(5, n=200)
+    plan = small.make(spec, rows)
+    for name in ("few", "wide"):
+        found = small.of_source(plan, name, rows)
+        assert [d.text() for d in [*small.of_tables(plan, name), *found.differences]] == []
+        assert found.shares and all(s.complete and s.total for s in found.shares), found.shares
+    reader = Reader(plan)
+    own = reader.as_of("few").rows
+    assert own.num_rows == 2 and own["rank"].to_pylist() == [1, 2] and "score" not in own.column_names
+    assert reader.snapshot("few").rows.to_pylist() == own.to_pylist()
+    with pytest.raises(SkybandError, match="keeps no skyband"):
+        reader.snapshot("few", window=Window(9, None))
+    with pytest.raises(SkybandError, match="has no k"):
+        reader.snapshot("few", 1)
+    changed = small.of_tables(plan, "few")
+    small.altered(plan, "few_changes", lambda made: made[:-1])
+    assert changed == [] and small.of_tables(plan, "few") != []
