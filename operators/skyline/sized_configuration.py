@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Final
 
 from skyband.operators.skyline.configuration import SkylineConfiguration, SkylineQuery
-from skyband.operators.skyline.kernels.sizing import MAX_DIMENSIONS
 from skyband.operators.skyline.operator import Skyline, SkylineDeletes
+
+MAX_DIMENSIONS: Final = 6
+"""The most dimensions with an order: a distance takes a time in proportion to 2 to the power of their number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,6 @@ from skyband.operators.base import BOUNDARY, DISPLACED, PROMOTED, AnyArray
 from skyband.operators.jit import inner, jit
 from skyband.operators.skyline.kernels.ranking import AT, CAUSE, KEY, POS, QUERY, SEQ, SIGN, STEP, find_change, same_step
 
-MAX_DIMENSIONS: int = 6
-"""The most dimensions with an order: a distance takes a time in proportion to 2 to the power of their number."""
-
 
 class Points(NamedTuple):
     """The values of rows, grouped by key, in seq order; larger is better."""
