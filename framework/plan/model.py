@@ -350,11 +350,8 @@ class Plan:
         return tuple(q for plan in self.plans for q in plan.queries)
 
     def of(self, query: str) -> Plan:
-        """Return the plan that query ``query`` belongs to. Raises KeyError."""
-        for plan in self.plans:
-            if any(q.name == query for q in plan.queries):
-                return plan
-        raise KeyError(query)
+        """Return the plan that query ``query`` belongs to: that of a stream, or this one. O(queries over results)."""
+        return next((s.plan for s in self.streams if any(q.name == query for q in s.plan.queries)), self)
 
     def field(self, name: str) -> Field:
         """Return the column called ``name``: of the stream, or of its statistics. Raises KeyError."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from skyband.framework.base.items import ItemShape
+from skyband.framework.base.items import ItemColumn, ItemShape
 from skyband.framework.base.stream_columns import cause, given_column, instant, membership, sign
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.queries.registry import query_type
@@ -114,7 +114,6 @@ def divided(job: Job, types: Mapping[str, str | None] | None = None) -> Division
 
     O(queries x columns).
     """
-    homes: dict[str, tuple[Job, Mapping[str, str | None]]] = {}
     own = {n: q for n, q in job.queries.items() if taken(job, q) is None}
     if len(own) == len(job.queries):
         return Division(job, ())
@@ -122,7 +121,7 @@ def divided(job: Job, types: Mapping[str, str | None] | None = None) -> Division
     elsewhere = {s for n, q in job.queries.items() if n not in own and (s := getattr(q, "scoring", None)) is not None}
     at_home = {s for q in own.values() if (s := getattr(q, "scoring", None)) is not None}
     base = job.model_copy(update={"queries": own, "scoring": {n: s for n, s in job.scoring.items() if n in at_home or n not in elsewhere}})
-    homes |= dict.fromkeys(own, (base, types))
+    homes: dict[str, tuple[Job, Mapping[str, str | None]]] = dict.fromkeys(own, (base, types))
     made: list[StreamJob] = []
     for found in _streams(job):
         if found.of not in homes:
@@ -151,10 +150,10 @@ def item_columns(of: str, query: QueryModel, home: Job, takes: Takes) -> dict[st
 
     What the operator computes for changes is among them where it is known between changes, too.
     """
-    shape, source = item_of(query), home.source
+    shape = item_of(query)
     left_out = () if takes == "entries" and traced(query) else shape.carried
-    found = {c: c for c in source.partition_by}
-    for c in shape.columns(source.id, carried(query, shape, source.id, source.partition_by), source.partition_by):
+    found = {c: c for c in home.source.partition_by}
+    for c in _columns(query, home):
         if c not in left_out:
             found[c.name] = given_column(of, c.name, c.what not in ("seq", "time"))
     if not shape.moves:
@@ -164,9 +163,13 @@ def item_columns(of: str, query: QueryModel, home: Job, takes: Takes) -> dict[st
 
 def identity(query: QueryModel, home: Job) -> tuple[str, ...]:
     """Return the columns of the user's that identify an item of the query's result, besides the key."""
-    source = home.source
-    shape = item_of(query)
-    return tuple(c.name for c in shape.columns(source.id, (), source.partition_by) if c.what in ("id", "object"))
+    return tuple(c.name for c in _columns(query, home) if c.what in ("id", "object"))
+
+
+def _columns(query: QueryModel, home: Job) -> list[ItemColumn]:
+    """Return the columns of an item of the query's result."""
+    shape, source = item_of(query), home.source
+    return shape.columns(source.id, carried(query, shape, source.id, source.partition_by), source.partition_by)
 
 
 def _in_order(job: Job) -> Iterable[str]:
@@ -278,11 +281,11 @@ def _of_stream(stream: Stream, query: QueryModel) -> QueryModel:
 
 
 def _entry_types(stream: Stream, query: QueryModel, home: Job, types: Mapping[str, str | None]) -> dict[str, str | None]:
-    of, shape, source = stream.of, item_of(query), home.source
-    found: dict[str, str | None] = {c: types.get(c) for c in source.partition_by}
+    of, shape = stream.of, item_of(query)
+    found: dict[str, str | None] = {c: types.get(c) for c in home.source.partition_by}
     values = {v.name: v.type for v in shape.values}
     names = item_columns(of, query, home, stream.takes)
-    for c in shape.columns(source.id, carried(query, shape, source.id, source.partition_by), source.partition_by):
+    for c in _columns(query, home):
         if c.name in names:
             found[names[c.name]] = "bigint" if c.what == "seq" else "timestamp" if c.what == "time" else c.type or types.get(c.source)
     found |= {names[name]: type_ for name, type_ in values.items() if name in names}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
 from skyband.jobs.answer import Answer
 from skyband.jobs.parser import help_page
+
+if TYPE_CHECKING:
+    from skyband.framework.plan.live import Start
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,7 +22,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "skyband queries add flights.yaml best.yaml",
         "skyband queries list flights.yaml",
         "skyband queries remove flights.yaml best",
-        "skyband queries export flights.yaml >> flights.yaml",
+        "skyband queries export flights.yaml > live.yaml",
     ))  # fmt: skip
     verbs = p.add_subparsers(dest="verb", required=True, metavar="VERB")
     add = verbs.add_parser("add", help="request new queries", **help_page(
@@ -59,8 +63,8 @@ def run_add(args: argparse.Namespace) -> Answer:
     from skyband.jobs.live import LiveJob, part_of
     from skyband.jobs.spec import SpecText
 
-    start = "from_now" if args.from_now else "backfill"
-    names = LiveJob(SpecText(args.spec), "queries add").add(part_of(args.file), "from_now" if args.from_now else "backfill")
+    start: Start = "from_now" if args.from_now else "backfill"
+    names = LiveJob(SpecText(args.spec), "queries add").add(part_of(args.file), start)
     said = f"requested {counted(len(names), 'query', 'queries')}: {', '.join(names)}; the next batch boundary takes them"
     return Answer({"requested": names, "start": start}, said)
 

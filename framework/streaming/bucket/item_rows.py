@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
@@ -104,16 +104,15 @@ class ItemRows:
             yield q.name, _table(columns)
 
     def results(
-        self, operator: int, changes: Changes, rows: Mapping[str, pa.Table], points: Mapping[str, pa.Table], wanted: Collection[str]
-    ) -> dict[str, Result]:
-        """Return what each of the ``wanted`` queries of an operator changed, with the tables that ``changes`` and ``trajectories`` gave."""
+        self, operator: int, changes: Changes, rows: Mapping[str, pa.Table], points: Mapping[str, pa.Table]
+    ) -> dict[str, Result]:  # fmt: skip
+        """Return what the queries of an operator changed of which there are ``rows`` of changes or ``points`` of trajectories."""
         found = {}
-        for q in self.by_operator[operator]:
-            if q.name in wanted and (q.name in rows or q.name in points):
-                mine, traces = _of_query(changes, changes.query == q.index), changes.traces
-                if traces is not None:
-                    traces = _of_query(traces, traces.query == q.index)
-                found[q.name] = Result(mine, rows.get(q.name, pa.table({})), traces, points.get(q.name))
+        for q in (q for q in self.by_operator[operator] if q.name in rows or q.name in points):
+            mine, traces = _of_query(changes, changes.query == q.index), changes.traces
+            if traces is not None:
+                traces = _of_query(traces, traces.query == q.index)
+            found[q.name] = Result(mine, rows.get(q.name, pa.table({})), traces, points.get(q.name))
         return found
 
     def finals(self, operator: int, finals: Finals, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:

@@ -129,14 +129,18 @@ class OperatorHost:
                 mine = replace(mine, found=found[node.name])
             changes = logic.advance(mine, limit)
             out.counts[CHANGED] += len(changes)
-            rows = dict(self.items.changes(i, changes, self.store, keys))
-            for name, table in rows.items():
+            rows: dict[str, pa.Table] = {}
+            points: dict[str, pa.Table] = {}
+            for name, table in self.items.changes(i, changes, self.store, keys):
                 out.put(Changes(name).kind, table)
-            points = {} if changes.traces is None else dict(self.items.trajectories(i, changes.traces, self.store, keys))
-            for name, table in points.items():
-                out.put(Trajectory(name).kind, table)
-            if self.taken:
-                self.results |= self.items.results(i, changes, rows, points, self.taken)
+                if name in self.taken:
+                    rows[name] = table
+            if changes.traces is not None:
+                for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
+                    out.put(Trajectory(name).kind, table)
+                    if name in self.taken:
+                        points[name] = table
+            self.results |= self.items.results(i, changes, rows, points)
             if changes.finals is not None:
                 for name, table in self.items.finals(i, changes.finals, self.store, keys):
                     out.put(FinalResults(name).kind, table)

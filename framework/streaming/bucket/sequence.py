@@ -274,13 +274,13 @@ class Ids:
         self.used = int(_reinsert(keep, old, self.table))
 
 
-def number_rows(keys: Keys, key: I64) -> I64:
-    """seq of each row when ids are assumed unique; ``key`` is sorted. Advances ``keys.next_seq``. O(n), vectorised."""
+def number_rows(next_seq: I64, key: I64) -> I64:
+    """seq of each row when ids are assumed unique; ``key`` is sorted. Advances ``next_seq``, by key. O(n), vectorised."""
     n = len(key)
     if n == 0:
         return np.empty(0, np.int64)
     starts = np.nonzero(np.concatenate(([True], key[1:] != key[:-1])))[0]
     lengths = np.diff(np.append(starts, n))
-    seq = np.arange(n, dtype=np.int64) - np.repeat(starts, lengths) + keys.next_seq[key]
-    keys.next_seq[key[starts]] += lengths
+    seq = np.arange(n, dtype=np.int64) - np.repeat(starts, lengths) + next_seq[key]
+    next_seq[key[starts]] += lengths
     return seq

@@ -117,7 +117,7 @@ class Sequencer:
         if not np.array_equal(order, np.arange(len(order))):
             key, time, rows = key[order], time[order], rows.take(pa.array(order))
         if self.ids is None:
-            seq = number_rows(self.keys, key)
+            seq = number_rows(self.keys.next_seq, key)
             target = np.full(len(seq), NULL)
         else:
             hashes = ints(rows[ID_HASHES[0]]), ints(rows[ID_HASHES[1]])

@@ -6,7 +6,7 @@ it differ by the changes of the ranked result.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,20 +67,27 @@ def ranks_before(score: float, seq: int, other_score: float, other_seq: int) -> 
 
 
 @inner
-def score_of(scores: Scores, key: int, seq: int) -> float:
-    """Return the score of a row, NaN if it has none or is not there. O(log n)."""
-    found = np.nan
-    if key + 1 < len(scores.start):
-        low, high = scores.start[key], scores.start[key + 1]
+def find_row(rows: Any, key: int, seq: int) -> int:
+    """Return where a row is among ``rows`` (``Scores``, or another tuple with ``start`` and ``seq``), -1 if it is not there. O(log n)."""
+    found = -1
+    if key + 1 < len(rows.start):
+        low, high = rows.start[key], rows.start[key + 1]
         while low < high:
             middle = (low + high) >> 1
-            if scores.seq[middle] < seq:
+            if rows.seq[middle] < seq:
                 low = middle + 1
             else:
                 high = middle
-        if low < scores.start[key + 1] and scores.seq[low] == seq:
-            found = scores.score[low]
+        if low < rows.start[key + 1] and rows.seq[low] == seq:
+            found = low
     return found
+
+
+@inner
+def score_of(scores: Scores, key: int, seq: int) -> float:
+    """Return the score of a row, NaN if it has none or is not there. O(log n)."""
+    place = find_row(scores, key, seq)
+    return np.nan if place < 0 else scores.score[place]
 
 
 @jit

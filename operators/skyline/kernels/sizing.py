@@ -12,7 +12,7 @@ import numpy as np
 
 from skyband.operators.base import BOUNDARY, DISPLACED, PROMOTED, AnyArray
 from skyband.operators.jit import inner, jit
-from skyband.operators.skyline.kernels.ranking import AT, CAUSE, KEY, POS, QUERY, SEQ, SIGN, STEP, find_change, same_step
+from skyband.operators.skyline.kernels.ranking import AT, CAUSE, KEY, POS, QUERY, SEQ, SIGN, STEP, find_change, find_row, same_step
 
 
 class Points(NamedTuple):
@@ -173,23 +173,6 @@ def chosen(seq: AnyArray, values: AnyArray, size: int, preference: Preference) -
         order = np.argsort(radius[::-1].copy(), kind="mergesort")  # stable: of equal radii the newest first
         for j in range(size):
             found[n - 1 - order[j]] = 1
-    return found
-
-
-@inner
-def find_row(points: Points, key: int, seq: int) -> int:
-    """Return where a row is among ``points``, -1 if it is not there. O(log n)."""
-    found = -1
-    if key + 1 < len(points.start):
-        low, high = points.start[key], points.start[key + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if points.seq[middle] < seq:
-                low = middle + 1
-            else:
-                high = middle
-        if low < points.start[key + 1] and points.seq[low] == seq:
-            found = low
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.framework.streaming.bucket.sequence import grown
+from skyband.framework.streaming.bucket.sequence import grown, number_rows
 from skyband.operators.base import NEVER, NULL, Window
 
 I64 = npt.NDArray[np.int64]
@@ -80,8 +80,7 @@ class Entries:
     """The live entries of one query; ``take`` turns changes and points into rows.
 
     ``window``: of the stream; a row that has left it is not deleted. ``renewed``: microseconds after which an entry is entered again,
-    None for never. ``width``: parts of an item; ``schema``: of the
-    columns of rows.
+    None for never. ``width``: parts of an item; ``schema``: of the columns of rows.
     """
 
     def __init__(self, window: Window, renewed: int | None, width: int, schema: pa.Schema) -> None:
@@ -121,13 +120,12 @@ class Entries:
             return None
         return int(self.live.at.min()) + self.renewed
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays for ``restore``."""
-        live = self.live
-        return {name: getattr(live, name) for name in _ARRAYS} | {"next_seq": self.next_seq}
+    def saved(self) -> tuple[dict[str, Any], pa.Table]:
+        """Return the arguments of ``restore``."""
+        return {name: getattr(self.live, name) for name in _ARRAYS} | {"next_seq": self.next_seq}, self.rows
 
     def restore(self, arrays: dict[str, Any], rows: pa.Table) -> None:
-        """Continue from the result of ``arrays``, and ``rows``."""
+        """Continue from the result of ``saved``."""
         self.live = Live(*(arrays[name].copy() for name in _ARRAYS))
         self.next_seq, self.rows = arrays["next_seq"].copy(), rows.cast(self.rows.schema)
 
@@ -157,11 +155,8 @@ class Entries:
         if len(made):
             order = made[np.lexsort((log.ordinal[made], _PHASE[log.kind[made]], log.at[made], log.key[made]))]
             key = log.key[order]
-            starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-            lengths = np.diff(np.append(starts, len(key)))
             self.next_seq = grown(self.next_seq, int(key[-1]) + 1)
-            seq[order] = np.arange(len(key)) - np.repeat(starts, lengths) + self.next_seq[key]
-            self.next_seq[key[starts]] += lengths
+            seq[order] = number_rows(self.next_seq, key)
         return seq
 
     def _rows(self, log: _Log, makes: Bool, seq: I64, target: I64, began: I64, columns: pa.Table) -> EntryRows:

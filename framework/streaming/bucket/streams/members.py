@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.framework.streaming.bucket.objects import ObjectNumbers
+from skyband.framework.streaming.bucket.sequence import grown, number_rows
 from skyband.operators.base import NULL
 
 I64 = npt.NDArray[np.int64]
@@ -32,6 +33,7 @@ class Members:
         self.objects = ObjectNumbers(columns, schema)
         self.counts: I64 = np.empty(0, np.int64)
         """Entries of each of the known objects."""
+        self.next_seq: I64 = np.zeros(16, np.int64)
 
     def take(self, key: I64, step: I64, sign: I64, rows: pa.Table) -> Switches:
         """Return who goes on or off, in the order of the changes, which are sorted by (key, step). ``rows``: their columns.
@@ -59,13 +61,18 @@ class Members:
         by_change = np.argsort(found)
         return Switches(found[by_change], (after[ends[switched]] > 0)[by_change])
 
-    def arrays(self) -> tuple[dict[str, Any], pa.Table]:
+    def numbered(self, key: I64) -> I64:
+        """Return the seq of each report; ``key`` is sorted. O(n)."""
+        self.next_seq = grown(self.next_seq, int(key.max(initial=-1)) + 1)
+        return number_rows(self.next_seq, key)
+
+    def saved(self) -> tuple[dict[str, Any], pa.Table]:
         """Return the arguments of ``restore``."""
-        return {"counts": self.counts}, self.objects.saved()
+        return {"counts": self.counts, "next_seq": self.next_seq}, self.objects.saved()
 
     def restore(self, arrays: dict[str, Any], known: pa.Table) -> None:
-        """Continue from the result of ``arrays``."""
-        self.counts = arrays["counts"].copy()
+        """Continue from the result of ``saved``."""
+        self.counts, self.next_seq = arrays["counts"].copy(), arrays["next_seq"].copy()
         self.objects.restore(known)
 
     def _count(self, place: I64, ends: Bool, after: I64) -> None:

@@ -66,8 +66,12 @@ class StreamHost:
         self.config = config
         self.host = host or OperatorHost.new(config.host)
         self.keys = StreamKeys()
-        self.entries = Entries(config.host.window, config.renewed, config.width, config.entry_schema())
-        self.members = Members(config.objects, config.entry_schema()) if config.takes == "members" else None
+        self.feed = (
+            Entries(config.host.window, config.renewed, config.width, config.entry_schema())
+            if config.takes == "entries"
+            else Members(config.objects, config.entry_schema())
+        )
+        """What makes rows of the result."""
 
     @property
     def results(self) -> dict[str, Result]:
@@ -76,42 +80,36 @@ class StreamHost:
 
     def run(self, taken: Result | None, limit: int, keys: KeyValues, bucket: int, out: Outbox, whole: bool) -> None:
         """Take what the result ``taken`` did, None for nothing, and advance to ``limit``. Other arguments as in ``OperatorHost.run``."""
-        rows = self._switches(taken) if self.members is not None else self._entered(taken, limit)
+        feed = self.feed
+        rows = self._entered(feed, taken, limit) if isinstance(feed, Entries) else self._switches(feed, taken)
         self.host.run(rows, limit, lambda key: keys(self.keys.outer[key]), bucket, out, whole)
 
     def wakes(self) -> list[int]:
         """Return instants at which something waits: as the operators say, or an entry that is entered again."""
-        own = self.entries.wake()
+        own = self.feed.wake() if isinstance(self.feed, Entries) else None
         return self.host.wakes() if own is None else [own, *self.host.wakes()]
 
     def save(self, core: dict[str, Any], until: int) -> tuple[dict[str, bytes], list[str]]:
         """Return (values of its part of the state, names to drop), and add its fields to ``core``."""
-        values, dropped = self.host.save(core, self.entries.next_seq, until)
-        values[_KEYS] = blocks.arrays_bytes({"outer": self.keys.outer})
-        if self.members is None:
-            values[_ENTRIES] = blocks.arrays_bytes(self.entries.arrays())
-            values[_ROWS] = blocks.table_bytes(self.entries.rows)
-        else:
-            arrays, known = self.members.arrays()
-            values[_ENTRIES] = blocks.arrays_bytes({**arrays, "next_seq": self.entries.next_seq})
-            values[_ROWS] = blocks.table_bytes(known)
-        return values, dropped
+        values, dropped = self.host.save(core, self.feed.next_seq, until)
+        arrays, rows = self.feed.saved()
+        mine = {
+            _KEYS: blocks.arrays_bytes({"outer": self.keys.outer}),
+            _ENTRIES: blocks.arrays_bytes(arrays),
+            _ROWS: blocks.table_bytes(rows),
+        }
+        return values | mine, dropped
 
     @classmethod
     def restore(cls, config: StreamConfig, core: dict[str, Any], read: Callable[[str], bytes | None], until: int) -> StreamHost:
         """Return the host of what ``save`` gave."""
         arrays = blocks.bytes_arrays(read(_ENTRIES) or b"")
-        rows = blocks.bytes_table(read(_ROWS) or b"")
         made = cls(config, OperatorHost.restore(config.host, core, read, arrays["next_seq"], until))
         made.keys.restore(blocks.bytes_arrays(read(_KEYS) or b"")["outer"])
-        if made.members is None:
-            made.entries.restore(arrays, rows)
-        else:
-            made.entries.next_seq = arrays["next_seq"].copy()
-            made.members.restore(arrays, rows)
+        made.feed.restore(arrays, blocks.bytes_table(read(_ROWS) or b""))
         return made
 
-    def _entered(self, taken: Result | None, limit: int) -> Sequenced:
+    def _entered(self, entries: Entries, taken: Result | None, limit: int) -> Sequenced:
         """Return the rows and deletions that the result makes."""
         carried = self.config.carried
         none = ItemEvents(_NONE, _NONE, np.empty((0, self.config.width), np.int64), np.empty(0), np.empty((0, len(carried)), np.int64))
@@ -129,35 +127,24 @@ class StreamHost:
                 points = ItemEvents(self.keys.number(t.key), t.at, t.items, t.values[SCORE], more)
                 tables.append(self.config.entry_rows(taken.points))
         columns = pa.concat_tables(tables) if tables else self.config.entry_schema().empty_table()
-        rows = self.entries.take(changes, sign, points, columns, limit)
+        rows = entries.take(changes, sign, points, columns, limit)
         return Sequenced(rows.key, rows.at, rows.seq, rows.target, self._stamped(rows.columns, rows.at))
 
-    def _switches(self, taken: Result | None) -> Sequenced:
+    def _switches(self, members: Members, taken: Result | None) -> Sequenced:
         """Return the reports on objects that go on or off."""
         schema = self.config.entry_schema()
-        if taken is None or self.members is None:
+        if taken is None:
             return Sequenced(_NONE, _NONE, _NONE, _NONE, self._stamped(schema.empty_table(), _NONE))
         changes = taken.changes
         key = self.keys.number(changes.key)
         columns = self.config.entry_rows(taken.rows)
-        found = self.members.take(key, changes.step, changes.sign.astype(np.int64), columns)
+        found = members.take(key, changes.step, changes.sign.astype(np.int64), columns)
         order = np.argsort(key[found.change], kind="stable")
         change, on = found.change[order], found.on[order]
         rows = columns.take(pa.array(change))
         rows = rows.set_column(rows.column_names.index(self.config.membership), self.config.membership, pa.array(on)).cast(schema)
         at, key = changes.at[change], key[change]
-        return Sequenced(key, at, self._numbered(key), np.full(len(key), NULL), self._stamped(rows, at))
-
-    def _numbered(self, key: I64) -> I64:
-        """Return the seq of each row; ``key`` is sorted."""
-        if not len(key):
-            return _NONE
-        known = self.entries.next_seq = grown(self.entries.next_seq, int(key[-1]) + 1)
-        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-        lengths = np.diff(np.append(starts, len(key)))
-        seq: I64 = np.arange(len(key)) - np.repeat(starts, lengths) + known[key]
-        known[key[starts]] += lengths
-        return seq
+        return Sequenced(key, at, members.numbered(key), np.full(len(key), NULL), self._stamped(rows, at))
 
     def _stamped(self, columns: pa.Table, at: I64) -> pa.Table:
         """Return the rows with the instants at which they come."""

@@ -111,7 +111,7 @@ def test_number_rows_counts_within_keys(key):
     keys = Keys()
     keys._reserve(4)
     keys.next_seq[:4] = [0, 10, 20, 30]
-    seq = number_rows(keys, key)
+    seq = number_rows(keys.next_seq, key)
     for k in range(4):
         assert seq[key == k].tolist() == list(range(10 * k, 10 * k + int((key == k).sum())))
         assert keys.next_seq[k] == 10 * k + int((key == k).sum())
