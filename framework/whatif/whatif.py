@@ -108,15 +108,15 @@ def what_if(
 
 
 def _chosen(plan: Plan, edited: Plan, name: str | None) -> list[QueryNode]:
-    names = [q.name for q in plan.queries]
-    new = [q.name for q in edited.queries if q.name not in names]
+    names = [q.name for q in plan.every_query]
+    new = [q.name for q in edited.every_query if q.name not in names]
     if new:
         raise SkybandError(
             "SKY-E201", f"the job has no query {one_of(new)} to compare with", hint="skyband preview shows what a query finds"
         )
     if name is None:
-        return list(plan.queries)
-    found = [q for q in plan.queries if q.name == name]
+        return list(plan.every_query)
+    found = [q for q in plan.every_query if q.name == name]
     if not found:
         raise SkybandError("SKY-E201", f"no query {name!r} in this spec", hint=did_you_mean(name, names) or f"queries: {one_of(names)}")
     return found
@@ -159,6 +159,8 @@ def _judged(
 def _of_query(
     plan: Plan, edited: Plan, query: QueryNode, stored: Stored, was: Ran, now: Ran, until: _Until, causes: Causes, begin: int | None
 ) -> OfQuery:
+    if query not in plan.queries:
+        return OfQuery(query, unknown="it takes the result of another query, whose changes are not followed")
     differs = _not_reproduced(stored, query, was, until)
     if differs is not None:
         return OfQuery(query, unknown=differs)

@@ -192,3 +192,15 @@ def test_repeated_ids_are_judged_again_with_other_rows(tmp_path: Path, how: str)
             assert shown(found, query.name, instant) == (a - b, b - a), (query.name, (instant - START) / MINUTE)
             seen += (a - b).total() + (b - a).total()
         assert seen > 10
+
+
+def test_a_query_over_a_result_cannot_be_known(tmp_path: Path) -> None:
+    over = "  stays: {type: topk_loyalty, of: loud, k: 1}\n"
+    (tmp_path / "job.yaml").write_text(SPEC.replace("sink:", f"{over}sink:"))
+    plan = ran.make(tmp_path / "job.yaml", [random_rows(1)])
+    change = change_of(plan, [], ["who=a"], [])
+    found = what_if(plan, plan, change)
+    unknown = {q.query.name: q.unknown for q in found.queries if q.unknown is not None}
+    assert list(unknown) == ["stays"] and "result of another query" in unknown["stays"] and not found.known and found.count
+    assert any(text.startswith("the results of stays") for text in found.cannot_know)
+    assert what_if(plan, plan, change, query="loud").known and not what_if(plan, plan, change, query="stays").known
