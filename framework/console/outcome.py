@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.notify import Receivers
+from skyband.framework.observe.observers import Observers
 from skyband.framework.storage import durable
 from skyband.framework.storage.outputs import output_file
 
@@ -33,14 +34,16 @@ Versions = Mapping[str, int | None]
 
 class Outcome:
     """The outcome of one run. ``path``: the file, None for no file. ``receivers``: the receivers of a failed run's outcome.
+    ``observers``: those that hear of the run while it happens.
 
-    Unless there is one or the other, or it is ``wanted``, nothing is looked at.
+    Unless there is one of these, or it is ``wanted``, nothing is looked at.
     """
 
     def __init__(self, path: str | None, wanted: bool = False) -> None:
         self.path = None if path is None else Path(path)
         self._wanted = wanted or path is not None
         self.receivers = Receivers()
+        self.observers = Observers()
         self.job: str | None = None
         self.batches: list[int] = []
         self.rows: Counter[str] = Counter({"in": 0, "filtered": 0, "accepted": 0})
@@ -61,7 +64,7 @@ class Outcome:
     @property
     def wanted(self) -> bool:
         """Return True if the outcome is needed."""
-        return self._wanted or bool(self.receivers)
+        return self._wanted or bool(self.receivers) or bool(self.observers)
 
     def begin(self) -> None:
         """Check the file as far as that can be done before the spec is read. SkybandError SKY-E201 and SKY-E202 (see ``outputs``)."""
@@ -141,6 +144,10 @@ class Outcome:
         A run that is done, or that a signal stopped, is not reported.
         """
         return self.receivers.tell(self.document(code, errors)) if code is None or STATUSES.get(code, "done") != "done" else []
+
+    def tell_observers(self, code: int, errors: Sequence[SkybandError]) -> list[str]:
+        """Tell observers that the run is over; return what to warn of (``Observers.ended``)."""
+        return self.observers.ended(lambda: self.document(code, errors))
 
     def document(self, code: int | None, errors: Sequence[SkybandError]) -> dict[str, Any]:
         """Return the content of the file. ``errors``: all reported ones."""

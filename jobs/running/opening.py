@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.console.notify import Receivers
+from skyband.framework.observe.chosen import chosen
+from skyband.framework.observe.observers import StartedRun
 from skyband.jobs.options import choose_spark
 from skyband.jobs.spec import SpecText
 
@@ -24,6 +26,7 @@ def begin(args: argparse.Namespace) -> None:
     """Begin to record the outcome: from now on receivers of notifications hear of failures."""
     outcome: Outcome = args.recorded
     outcome.receivers = Receivers.of(os.environ, args.notify_command)
+    outcome.observers = chosen(os.environ, args.metrics_port)
     outcome.begin()
     choose_spark(args)
 
@@ -101,12 +104,14 @@ def waiting_notice(lines: Lines) -> Callable[[str], None]:
     return lambda text: lines.tell("warning", "waiting", text)
 
 
-def watch_tables(outcome: Outcome, plan: Plan, layout: Layout) -> None:
-    """Have the outcome name ``plan``'s queries, and the versions of the tables now and at the end of the run."""
+def watch_run(args: argparse.Namespace, command: str, plan: Plan, layout: Layout, continuous: bool = False) -> None:
+    """Have the outcome name ``plan``'s queries, and the versions of the tables now and at the end of the run; tell observers of it."""
     from skyband.framework.tables.delta.delta_read import versions
     from skyband.framework.tables.schemas import batch_tables
 
+    outcome: Outcome = args.recorded
     outcome.watch(plan.job, [q.name for q in plan.every_query], lambda: versions(layout.root, [t.name for t in batch_tables(plan)]))
+    outcome.observers.started(StartedRun(command, plan, str(layout.root), args.spec, continuous))
 
 
 def summary(plan: Plan) -> str:

@@ -17,7 +17,7 @@ from skyband.jobs.running.opening import (
     open_job,
     summary,
     waiting_notice,
-    watch_tables,
+    watch_run,
     with_live_queries,
 )
 from skyband.jobs.running.run import add_arguments
@@ -119,7 +119,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     if not args.quiet:
         how = "continuing the interrupted rebuild of" if on else "rebuilding"
         lines.tell("info", "starting", f"{how} {summary(plan)}; its tables stay unchanged meanwhile")
-    watch_tables(outcome, plan, layout)
+    watch_run(args, "rebuild", plan, layout)
     swapped = False
     try:
         code = StreamJob(args, new, built, layout.home, began, is_quick(waiting(new.source, built)), takes_requests=False).run()
@@ -167,7 +167,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     found = addable(plan, layout, job)
     CheckSource(plan.source, False).run()
     record.begin()
-    watch_tables(args.recorded, plan, layout)
+    watch_run(args, "rebuild", plan, layout)
     try:
         if found is not None:
             names = ", ".join(found.queries)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.base.lean_arrow import lean_arrow
 from skyband.framework.console.lines import FORMATS, Lines
+from skyband.jobs.arguments import whole
 from skyband.jobs.options import add_spark_options
 from skyband.jobs.parser import help_page
 from skyband.jobs.running import opening, streaming
@@ -65,6 +66,10 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         metavar="COMMAND",
         help="command to start (no shell) if the run fails, with the outcome as JSON on standard input (default: $SKYBAND_NOTIFY_COMMAND)",
     )
+    p.add_argument(
+        "--metrics-port", metavar="PORT", type=whole("--metrics-port", 1, 65_535),
+        help="serve the run's metrics to Prometheus on 127.0.0.1:PORT",
+    )  # fmt: skip
     add_spark_options(p)
 
 
@@ -111,8 +116,8 @@ def run(args: argparse.Namespace) -> int:
         job = fitting_job(plan, layout)
         opening.CheckSource(plan.source, job is None, lines).run()
         record.begin()
-        opening.watch_tables(outcome, plan, layout)
         once = streaming.runs_once(args, plan)
+        opening.watch_run(args, "run", plan, layout, continuous=not once)
         try:
             unread = waiting(plan.source, layout) if once else None
             changes = reshaped(plan, job) if job is not None else []

@@ -129,10 +129,15 @@ class StreamJob:
             rows = {"in": batch.get(ROWS_IN), "filtered": batch.get(FILTERED), "accepted": batch.get(ACCEPTED)}
             outcome.add(batch.number, rows, batch.reasons, batch.changes, batch.pending)
             progress(batch)
+            outcome.observers.committed(batch)
             outcome.use = progress.use().document()
 
+        def phase(text: str) -> None:
+            progress.phase(text)
+            outcome.observers.phase(text)
+
         progress = Progress(lines, args.quiet, plan, self.began)
-        progress.phase("starting Spark")
+        phase("starting Spark")
         progress.show()
         brief = self.quick or (runs_once(args, plan) and _only_moves_blocks(plan))
         tables: list[Found] = []
@@ -162,7 +167,7 @@ class StreamJob:
         elif plan.source.path is not None:
             executors.see(spark, plan.source.path)
         failpoint("engine.started")
-        progress.phase("looking at tables and source")
+        phase("looking at tables and source")
         if lines.live:
             progress.share = FileProgress(plan.source, layout.checkpoint)
         gate = Gate(plan, lines)
@@ -183,7 +188,7 @@ class StreamJob:
 
         writer = writer_for(plan.sink, spark)
         runner = Runner(
-            spark, plan, writer, report_batch, warn=warn, phase=progress.phase, gate=gate_between_batches, tell=tell,
+            spark, plan, writer, report_batch, warn=warn, phase=phase, gate=gate_between_batches, tell=tell,
             replan=replan if self.takes_requests else None,
         )  # fmt: skip
         finished = runner.run(once=runs_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(tables), None))

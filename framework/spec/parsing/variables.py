@@ -19,10 +19,12 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ALLOWED: Final = "SKYBAND_VARIABLES"
 """Environment variable with the comma-separated names that specs may use; unset, they may use all but ``OPERATORS``."""
 OPERATORS: Final = (
-    "SKYBAND_CONF", "SKYBAND_SERVE_TOKEN", "SKYBAND_NOTIFY_COMMAND", "SKYBAND_NOTIFY_WEBHOOK", "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+    "SKYBAND_CONF", "SKYBAND_SERVE_TOKEN", "SKYBAND_NOTIFY_COMMAND", "SKYBAND_NOTIFY_WEBHOOK", "SKYBAND_OPENLINEAGE_URL",
+    "SKYBAND_CHANNELS", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
 )  # fmt: skip
-"""Variables that no spec may use: Spark's settings, the token of ``serve``, where failures are reported, and credentials."""
+"""Variables that no spec may use: Spark's settings, the token of ``serve``, where failures and alerts are sent, and credentials."""
+OPERATOR_PREFIXES: Final = ("OPENLINEAGE_", "OTEL_")
+"""No spec may use variables with these beginnings: the standard variables of clients, which may hold addresses and keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def resolve(text: str, env: Mapping[str, str]) -> tuple[str, set[str], list[Prob
             hint = "use ${NAME} without defaults or expressions, or $${ for a literal ${"
             problems.append(Problem("SKY-E107", f"{m.group()!r} is not a variable reference", hint, m.start(), m.end()))
             return m.group()
-        if name in OPERATORS:
+        if name in OPERATORS or name.startswith(OPERATOR_PREFIXES):
             said = f"a spec may not use the environment variable {name}"
             problems.append(Problem("SKY-E119", said, "the variable is reserved for the person who runs the job", m.start(), m.end()))
             return m.group()

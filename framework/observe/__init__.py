@@ -1,0 +1,1 @@
+"""What others see of a run while it happens: lineage, metrics, traces. Off unless who runs the job asks for it."""

@@ -1,0 +1,16 @@
+"""The observers that who runs a job has chosen, by the environment and the command line; never by a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from skyband.framework.observe.observers import Observer, Observers
+
+
+def chosen(env: Mapping[str, str], metrics_port: int | None = None) -> Observers:
+    """Return the observers of a run. Imports nothing of those that are not chosen.
+
+    ``metrics_port``: the port of the metrics for Prometheus.
+    """
+    found: list[Observer] = []
+    return Observers(found)
