@@ -27,8 +27,8 @@ from skyband.jobs.parser import EXIT_CODES, Parser, UsageError, asks_json, compl
 COMMANDS = {
     "init": "authoring", "schema": "authoring", "validate": "authoring", "preview": "authoring", "test": "authoring",
     "render": "authoring", "explain": "authoring", "graph": "authoring", "plan": "running", "run": "running", "submit": "running",
-    "status": "reading", "history": "reading", "query": "reading", "sql": "reading", "views": "reading", "report": "reading",
-    "serve": "reading", "quality": "reading", "rejected": "reading", "replay_rejected": "running", "verify": "reading",
+    "status": "reading", "history": "reading", "metrics": "reading", "query": "reading", "sql": "reading", "views": "reading",
+    "report": "reading", "serve": "reading", "quality": "reading", "rejected": "reading", "replay_rejected": "running", "verify": "reading",
     "why": "reading", "whatif": "reading", "edge": "reading", "maintain": "running", "rebuild": "running", "queries": "running",
     "reset": "running",
     "airflow": "setup", "warm": "setup", "completion": "setup", "demo": "authoring",

@@ -146,6 +146,8 @@ CODES: Final[dict[str, str]] = {
     # Rebucketing
     "SKY-E650": "the state cannot be split as the edited spec requires",
     "SKY-E651": "the state cannot be moved to another number of tasks",
+    # Metrics
+    "SKY-E675": "the port of the metrics cannot be listened on",
     # Edges
     "SKY-E701": "not a message for an edge filter, or one of another job",
     "SKY-E702": "not the saved state of an edge filter",

@@ -157,7 +157,7 @@ TIMES: Final = ("load", "decode", "order", "operator", "state")
 """The phases that tasks time, in microseconds."""
 SENT: Final = "sent"
 """Rows that go to a bucket: no reason rejected them on reading."""
-_TIME, _UNUSABLE, _REQUESTED, _NULL, _WARNED = "us_", "unusable:", "asked:", "null:", "warned:"
+_TIME, _UNUSABLE, _REQUESTED, _NULL, _WARNED, _KEPT = "us_", "unusable:", "asked:", "null:", "warned:", "kept:"
 _COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER, GREATEST, REACHED, SENT}).union(
     *(c.counts for c in REASONS)
 )
@@ -191,6 +191,11 @@ def null_count(column: str) -> str:
 def warned_count(rule: str) -> str:
     """Return the name of the count of rows that break a rule of severity ``warn``."""
     return _WARNED + rule
+
+
+def kept_count(bucket: int) -> str:
+    """Return the name of the number of rows in a bucket's state."""
+    return f"{_KEPT}{bucket}"
 
 
 def behind(counters: str | None) -> int:
@@ -236,6 +241,11 @@ class Tally(dict[str, int]):
         """Return the numbers of rows that break a rule of severity ``warn``, by rule."""
         return {k.removeprefix(_WARNED): n for k, n in self.items() if k.startswith(_WARNED)}
 
+    def kept(self) -> dict[str, int]:
+        """Return the numbers of rows in the state of the buckets that ran, by bucket."""
+        return {k.removeprefix(_KEPT): n for k, n in self.items() if k.startswith(_KEPT)}
+
     def counters(self) -> dict[str, int]:
-        """Return the counts that have no column of their own in ``runs``."""
-        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith((_TIME, _UNUSABLE, _REQUESTED, _NULL, _WARNED))}
+        """Return the counts that have no column of their own in ``runs``, without those that it does not show."""
+        hidden = (_TIME, _UNUSABLE, _REQUESTED, _NULL, _WARNED, _KEPT)
+        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith(hidden)}

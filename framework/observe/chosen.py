@@ -10,7 +10,13 @@ from skyband.framework.observe.observers import Observer, Observers
 def chosen(env: Mapping[str, str], metrics_port: int | None = None) -> Observers:
     """Return the observers of a run. Imports nothing of those that are not chosen.
 
-    ``metrics_port``: the port of the metrics for Prometheus.
+    ``metrics_port``: the port of the metrics for Prometheus. Raises SkybandError SKY-E675 if it cannot be had, SKY-E200 if the library
+    is missing.
     """
     found: list[Observer] = []
-    return Observers(found)
+    notes: list[str] = []
+    if metrics_port is not None or any(name.startswith("OTEL_") for name in env):
+        from skyband.framework.observe.metrics.chosen import telemetry
+
+        found += telemetry(env, metrics_port, notes)
+    return Observers(found, notes=notes)

@@ -68,10 +68,14 @@ class Observer:
 
 
 class Observers:
-    """The observers of one run. ``bool`` is False if there is none; then nothing is made, started or kept."""
+    """The observers of one run. ``bool`` is False if there is none; then nothing is made, started or kept.
 
-    def __init__(self, each: Sequence[Observer] = (), patience: float = PATIENCE) -> None:
+    ``notes``: what to warn of at the end in any case.
+    """
+
+    def __init__(self, each: Sequence[Observer] = (), patience: float = PATIENCE, notes: Sequence[str] = ()) -> None:
         self._each = tuple(each)
+        self._notes = tuple(notes)
         self._patience = patience
         self._events: queue.Queue[Callable[[Observer], None] | None] = queue.Queue(ROOM)
         self._thread: threading.Thread | None = None
@@ -105,7 +109,7 @@ class Observers:
 
         ``outcome``: makes the document of the outcome, if it is needed.
         """
-        if self._closed or not self._each:
+        if self._closed or not (self._each or self._notes):
             return []
         self._closed = True
         if self._thread is not None:
@@ -137,7 +141,8 @@ class Observers:
                 self._why[observer.name] = redact_values(f"{type(e).__name__}: {e}".partition("\n")[0][:300])
 
     def _warnings(self) -> list[str]:
-        found = [
+        found = [*self._notes]
+        found += [
             f"{name}: {count:,} {'event was' if count == 1 else 'events were'} not delivered, the last one for {self._why[name]}"
             for name, count in sorted(self._failed.items())
         ]

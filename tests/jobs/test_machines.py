@@ -68,6 +68,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "preview": ["{spec}"],
     "test": ["{spec}"],
     "status": ["{spec}"],
+    "metrics": [],
     "why": ["{spec}", "near", "1"],
     "whatif": ["{spec}", "--without", "side=a"],
     "query": ["{spec}", "near"],
@@ -98,7 +99,10 @@ def test_the_document_of_a_command_has_the_fields_of_the_docs(
 
 @pytest.mark.parametrize(
     "command",
-    sorted(set(COMMANDS) - {"init", "schema", "demo", "warm", "airflow install", "airflow describe", "validate", "test", "completion"}),
+    sorted(
+        set(COMMANDS)
+        - {"init", "schema", "metrics", "demo", "warm", "airflow install", "airflow describe", "validate", "test", "completion"}
+    ),
 )
 def test_a_broken_spec_is_an_error_in_json(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = write_spec(tmp_path)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.base.messages import ACCEPTED, CHANGED, DEFERRED, FRONTIER, Tally, time_count
+from skyband.framework.base.messages import ACCEPTED, CHANGED, DEFERRED, FRONTIER, Tally, kept_count, time_count
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE
 from skyband.framework.streaming.bucket.journal import JOURNAL, Entry, Journal, entries
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost
@@ -95,12 +95,18 @@ class Bucket:
             out.counts[time_count(what)] = int(1e6 * seconds)
         for host in self._hosts():
             host.count(out)
+        out.counts[kept_count(self.number)] = self.rows
         return out
 
     @property
     def crowded(self) -> bool:
         """True if it keeps too many texts that may be unused: reading the bucket back from state drops them."""
         return any(host.crowded for host in self._hosts())
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows that the bucket keeps for its operators or until they are due. Expired ones may be among them."""
+        return int(self.sequencer.pending.num_rows) + sum(len(s.at) for host in self._hosts() for s in host.store.segments)
 
     def _hosts(self) -> list[OperatorHost]:
         return [self.host, *(stream.host for stream in self.streams)]

@@ -34,7 +34,9 @@ class Batch:
     """What one micro-batch did: the figures of its ``runs`` row; ``newest`` and ``frontier`` in microseconds.
 
     ``reasons`` counts rejected rows by the reason in table ``rejected``; ``changes`` counts changes by query, if there are any. ``jump``:
-    the jump of the watermark to warn about.
+    the jump of the watermark to warn about. ``began``: Unix time. ``stages``: seconds by stage, in their order: ``tasks`` (Spark runs its
+    tasks), ``check`` (the driver checks what they send), ``write`` (the tables), ``send`` (Kafka, if the spec has it). ``state_bytes``:
+    returns the bytes of Spark's state store by place, as far as they are known; it asks the JVM.
     """
 
     number: int
@@ -46,6 +48,9 @@ class Batch:
     reasons: Mapping[str, int] = field(default_factory=dict)
     changes: Mapping[str, int] = field(default_factory=dict)
     jump: Jump | None = None
+    began: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)
+    state_bytes: Callable[[], Mapping[str, int]] = dict
 
     def get(self, name: str) -> int:
         """Return a count, 0 if nothing was counted under that name."""

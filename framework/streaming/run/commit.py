@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,6 +22,7 @@ from skyband.framework.streaming.run.kafka_sink import KafkaSink
 from skyband.framework.streaming.run.query import run_batch
 from skyband.framework.streaming.run.received import Received
 from skyband.framework.streaming.run.results import Results
+from skyband.framework.streaming.spark.state_stores import state_bytes
 
 
 class CommitBatch:
@@ -42,7 +44,7 @@ class CommitBatch:
         Raises SkybandError SKY-E502 for a row that breaks a rule of severity ``fail``, SKY-E506 for rows that stand apart (``max_jump``).
         """
         sink, layout = self._opened.sink, self._context.layout
-        started = time.perf_counter()
+        began, started = time.time(), time.perf_counter()
         planned = self._clock(batch_id)
         newest = self._source.times.before(batch_id, self._source.backlog.caps.capped)
         sent = run_batch(df, batch_id, layout, None if planned is None else planned.clock, newest)
@@ -62,13 +64,18 @@ class CommitBatch:
             counts |= planned.counts()
         if jump is not None:
             counts[JUMP] = jump.micros // 1000
-        batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes(), jump=jump)
+        batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes(), jump=jump, began=began)
+        batch.state_bytes = partial(state_bytes, self._context.spark)
         self._totals.add(batch, self._passed_frontiers)
         runs = {RUNS: sink.runs_row(batch.runs_row(ran - started, drift))}
+        checked = time.perf_counter()
         sink.commit(batch_id, received.tables() | runs, received.files)
+        batch.stages = {"tasks": ran - started, "check": checked - ran, "write": time.perf_counter() - checked}
         self._source.drift.committed()
         if self._kafka is not None:
+            sending = time.perf_counter()
             self._kafka.send(batch_id)
+            batch.stages |= {"send": time.perf_counter() - sending}
         batch.seconds = time.perf_counter() - started
         self._totals.committed(batch_id)
         self._source.backlog.catch_up(counts[REACHED])

@@ -34,3 +34,14 @@ def closed_after(spark: SparkSession, query: StreamingQuery, checkpoint: Path, t
             if (spark.sparkContext.master or "").startswith("local"):
                 done = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits")
                 close_state(spark, query, tasks, steps, write=done)
+
+
+def state_bytes(spark: SparkSession) -> dict[str, int]:
+    """Return the bytes of the state store in ``memory`` and on ``disk``, as the active query last reported them; {} if it has not yet."""
+    found: dict[str, int] = {}
+    for query in spark.streams.active:
+        progress = query.lastProgress
+        for step in () if progress is None else progress.stateOperators:
+            found["memory"] = found.get("memory", 0) + step.memoryUsedBytes
+            found["disk"] = found.get("disk", 0) + step.customMetrics.get("rocksdbSstFileSize", 0)
+    return found

@@ -1,0 +1,216 @@
+"""Send metrics and traces of a run to an OpenTelemetry collector, by OTLP over HTTP. Needs the extra ``telemetry``.
+
+The SDK sends on threads of its own. What it logs is counted here and reported once, at the end of the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import unquote, urlsplit
+
+from skyband import __version__
+from skyband.framework.base.extras import extra
+from skyband.framework.base.redaction import conceal, redact_values
+from skyband.framework.observe.metrics.all_metrics import METRICS
+from skyband.framework.observe.metrics.environment import ENDPOINT
+from skyband.framework.observe.metrics.metric import JOB, Labels, Metric
+from skyband.framework.observe.metrics.registry import Distribution, Registry
+from skyband.framework.observe.metrics.spans import RunSpans
+from skyband.framework.observe.observers import Observer, StartedRun
+
+with extra("telemetry", "OpenTelemetry (OTEL_EXPORTER_OTLP_ENDPOINT)"):
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.run.batch import Batch
+
+SCOPE: Final = "skyband"
+MOST_SECONDS: Final = 4.0
+"""The most seconds that an export may take: less than a run waits for its end."""
+
+
+def resource(env: Mapping[str, str], run: StartedRun) -> Resource:
+    """Return what describes the run in every export; the variables of OpenTelemetry take precedence."""
+    own = {JOB: run.plan.job, SERVICE_VERSION: __version__, SERVICE_INSTANCE_ID: str(run.run)}
+    named = {pair.partition("=")[0].strip() for pair in env.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")}
+    if not env.get("OTEL_SERVICE_NAME") and SERVICE_NAME not in named:
+        own[SERVICE_NAME] = "skyband"
+    return Resource.create({name: value for name, value in own.items() if name not in named})
+
+
+def seconds_of(env: Mapping[str, str], signal: str) -> float:
+    """Return how long an export may take: what the variables of OpenTelemetry say, but at most ``MOST_SECONDS``."""
+    try:
+        said = float(env.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or env.get("OTEL_EXPORTER_OTLP_TIMEOUT") or MOST_SECONDS)
+    except ValueError:
+        return MOST_SECONDS
+    return min(said, MOST_SECONDS) if said > 0 else MOST_SECONDS
+
+
+def conceal_keys(env: Mapping[str, str]) -> None:
+    """Have the keys in headers and addresses of ``env`` redacted wherever a text may contain them."""
+    for name in env:
+        if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("HEADERS"):
+            for pair in env[name].split(","):
+                value = pair.partition("=")[2].strip()
+                for part in {value, unquote(value), *unquote(value).split()}:
+                    # A word such as Bearer is no key, and would make other messages unreadable.
+                    if len(part) > 7:
+                        conceal(name, part)
+        elif name.endswith("_ENDPOINT") and name.startswith(ENDPOINT.removesuffix("ENDPOINT")):
+            found = urlsplit(env[name])
+            for part in filter(None, (found.password, found.username, found.query)):
+                conceal(name, part)
+
+
+class _Failures(logging.Handler):
+    """Counts what the SDK logs of failed exports. Added while a run goes on, so that it is not printed as Python's last resort."""
+
+    LOGGER: ClassVar[str] = "opentelemetry"
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.count = 0
+        self.last = ""
+
+    def open(self) -> None:
+        logging.getLogger(self.LOGGER).addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count a record."""
+        self.count += 1
+        self.last = redact_values(record.getMessage().partition("\n")[0])[:200]
+
+    def remove(self) -> None:
+        logging.getLogger(self.LOGGER).removeHandler(self)
+
+    def check(self, what: str) -> None:
+        """Raise ConnectionError if an export failed."""
+        if self.count:
+            times = "once" if self.count == 1 else f"{self.count:,} times"
+            raise ConnectionError(f"{what} could not be sent {times}; last: {self.last}")
+
+
+class _Otlp(Observer):
+    """What both signals share. Of a provider that still hangs when the run is over, the failures stay caught."""
+
+    logger: ClassVar[str]
+    what: ClassVar[str]
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self._shutdown: Callable[[], object] | None = None
+        self._failures = _Failures()
+
+    def _open(self) -> None:
+        conceal_keys(self._env)
+        self._failures.open()
+
+    def close(self, seconds: float) -> None:
+        """See ``Observer``. Sends what waits."""
+        if self._shutdown is None:
+            return
+        thread = threading.Thread(target=self._shutdown, name="send the last", daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if thread.is_alive():
+            raise TimeoutError(f"{self.what}: the collector did not answer in time")
+        self._failures.remove()
+        self._failures.check(self.what)
+
+
+class OtlpMetrics(_Otlp):
+    """Sends the metrics of ``registry`` every ``OTEL_METRIC_EXPORT_INTERVAL`` and at the end. ``reader``: for tests."""
+
+    name = "metrics"
+    what = "metrics"
+
+    def __init__(self, registry: Registry, env: Mapping[str, str], reader: MetricReader | None = None) -> None:
+        super().__init__(env)
+        self._registry = registry
+        self._reader = reader
+        self._histograms: dict[Metric, Histogram] = {}
+
+    def started(self, run: StartedRun) -> None:
+        """Begin to send."""
+        self._open()
+        reader = self._reader
+        if reader is None:
+            exporter = OTLPMetricExporter(timeout=seconds_of(self._env, "METRICS"))
+            reader = PeriodicExportingMetricReader(exporter, export_timeout_millis=1000 * MOST_SECONDS)
+        provider = MeterProvider([reader], resource(self._env, run), shutdown_on_exit=False)
+        meter = provider.get_meter(SCOPE, __version__)
+        for metric in METRICS:
+            self._create(meter, metric)
+        self._registry.listen(self._observed)
+        self._shutdown = provider.shutdown
+
+    def _create(self, meter: Meter, metric: Metric) -> None:
+        if metric.kind == "histogram":
+            self._histograms[metric] = meter.create_histogram(
+                metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=metric.bounds
+            )
+            return
+        create = meter.create_observable_counter if metric.kind == "counter" else meter.create_observable_gauge
+        create(metric.name, [self._samples_of(metric)], metric.unit, metric.description)
+
+    def _samples_of(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def samples(options: CallbackOptions) -> Iterable[Observation]:
+            for labels, value in self._registry.read_one(metric):
+                assert not isinstance(value, Distribution)
+                yield Observation(value, _attributes(metric, labels))
+
+        return samples
+
+    def _observed(self, metric: Metric, labels: Labels, value: float) -> None:
+        self._histograms[metric].record(value, _attributes(metric, labels))
+
+
+class OtlpTraces(_Otlp):
+    """Sends spans of a run, its batches and their stages. ``processor``: for tests."""
+
+    name = "traces"
+    what = "spans"
+
+    def __init__(self, env: Mapping[str, str], processor: SpanProcessor | None = None) -> None:
+        super().__init__(env)
+        self._processor = processor
+        self._spans: RunSpans | None = None
+
+    def started(self, run: StartedRun) -> None:
+        """Begin the span of the run."""
+        self._open()
+        provider = TracerProvider(resource=resource(self._env, run), shutdown_on_exit=False)
+        provider.add_span_processor(self._processor or BatchSpanProcessor(OTLPSpanExporter(timeout=seconds_of(self._env, "TRACES"))))
+        self._spans = RunSpans(provider.get_tracer(SCOPE, __version__), run, self._env)
+        self._shutdown = provider.shutdown
+
+    def phase(self, text: str, at: datetime) -> None:
+        """Note what the run does as an event of its span."""
+        if self._spans is not None:
+            self._spans.phase(text, at)
+
+    def committed(self, batch: Batch, at: datetime) -> None:
+        """Add the spans of the batch."""
+        if self._spans is not None:
+            self._spans.batch(batch)
+
+    def ended(self, outcome: Mapping[str, Any]) -> None:
+        """End the span of the run."""
+        if self._spans is not None:
+            self._spans.end(outcome)
+
+
+def _attributes(metric: Metric, labels: Labels) -> dict[str, str]:
+    return dict(zip((JOB, *metric.labels), labels, strict=True))
