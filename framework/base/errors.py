@@ -143,6 +143,11 @@ CODES: Final[dict[str, str]] = {
     "SKY-E632": "a command that does not work on object storage",
     # The Kafka sink
     "SKY-E640": "committed changes could not be sent to Kafka",
+    # Catalogs
+    "SKY-E680": "not a name that a catalog takes",
+    "SKY-E681": "the person who runs the job has not configured the catalog",
+    "SKY-E682": "a name in the catalog is taken by something that is not the job's",
+    "SKY-E683": "a source cannot be found in its catalog",
     # Rebucketing
     "SKY-E650": "the state cannot be split as the edited spec requires",
     "SKY-E651": "the state cannot be moved to another number of tasks",

@@ -140,6 +140,7 @@ def _compile(job: Job, carrying: frozenset[str] = frozenset(), live: Live = NO_L
         run_rules=tuple(RunRule(r.severity, r.max_delay, r.min_rows, r.per) for r in job.quality.runs),
         check_every=job.quality.check_every,
         kafka=_kafka(job),
+        catalog=job.sink.catalog,
         lookups=tuple(_lookup_source(lookup) for lookup in job.lookups.values()),
         statistics=statistics,
         live=live,

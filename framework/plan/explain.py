@@ -277,6 +277,8 @@ def _sink(plan: Plan) -> list[str]:
     if plan.kafka is not None:
         lines.append("  changes are sent to Kafka besides, each at least once, in topics")
         lines += [f"    {topic if plan.kafka.shown else '(name not shown)'}" for topic in dict.fromkeys(t for _, t in plan.kafka.topics)]
+    if plan.catalog is not None:
+        lines.append(f"  the tables are registered in {plan.catalog}")
     if plan.checks:
         lines.append(f"  checks    {counted(len(plan.checks), 'expectation')}")
     return lines

@@ -310,8 +310,9 @@ class Plan:
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
     ``schedule``: when Airflow runs it, in words. ``max_rejected``: percent of a run's rows. ``max_unusable``: percent of the rows that a
     query asks for (None: less than all). ``check_every``: batches of a continuous run between checks of its tables. ``keep_micros``: how
-    long rows of ``runs``, and names of files that are gone, are kept. ``lookups``: the tables of ``intake.lookups``. ``shards``: of every
-    bucket, or ``sharding.AUTO``. ``streams``: what results make up for further queries, each after the one whose query it takes.
+    long rows of ``runs``, and names of files that are gone, are kept. ``catalog``: the schema in which tables are registered.
+    ``lookups``: the tables of ``intake.lookups``. ``shards``: of every bucket, or ``sharding.AUTO``. ``streams``: what results make up
+    for further queries, each after the one whose query it takes.
     """
 
     job: str
@@ -334,6 +335,7 @@ class Plan:
     run_rules: tuple[RunRule, ...] = ()
     check_every: int | None = None
     kafka: KafkaNode | None = None
+    catalog: str | None = None
     lookups: tuple[SourceNode, ...] = ()
     statistics: tuple[StatisticsNode, ...] = ()
     live: Live = NO_LIVE

@@ -18,8 +18,10 @@ _OPEN: Final = (
     "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage", "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB",
     "spark.sql.streaming.stateStore.rocksdb.maxOpenFiles", "spark.sql.streaming.stateStore.rocksdb.maxWriteBufferNumber",
     "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB", "spark.sql.warehouse.dir",
+    "spark.sql.catalogImplementation", "spark.sql.hive.metastore.version", "spark.sql.hive.metastore.jars",
+    "spark.sql.hive.metastore.jars.path", "spark.sql.hive.metastore.sharedPrefixes",
 )  # fmt: skip
-"""Settings of ``spark.sql`` for sizes, paths and times, on which no value depends."""
+"""Settings of ``spark.sql`` for sizes, paths, times and the metastore, on which no value depends."""
 _FIXED: Final = {
     "spark.sql.shuffle.partitions": "the tasks of a stateful step are part of its checkpoint: SKYBAND_SHUFFLE_PARTITIONS says how many",
     "spark.sql.session.timeZone": "times are UTC",

@@ -35,7 +35,9 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
         source = replace(
             plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None, fields=fields, position=(), parts=()
         )
-        own = replace(plan, source=source, intake=intake, lookups=lookups, sink=str(sink), variables=(), check_every=None, kafka=None)
+        own = replace(
+            plan, source=source, intake=intake, lookups=lookups, sink=str(sink), variables=(), check_every=None, kafka=None, catalog=None
+        )
         for n, batch in enumerate(batches):
             _write(landing / f"{n:06}.parquet", own, batch.rows)
             finish = test.finish and n + 1 == len(batches)

@@ -16,6 +16,7 @@ from skyband.jobs.options import choose_spark
 from skyband.jobs.spec import SpecText
 
 if TYPE_CHECKING:
+    from skyband.framework.catalogs.registrar import Registrar
     from skyband.framework.console.lines import Lines
     from skyband.framework.console.outcome import Outcome
     from skyband.framework.plan.model import Plan, SourceNode
@@ -112,6 +113,22 @@ def watch_run(args: argparse.Namespace, command: str, plan: Plan, layout: Layout
     outcome: Outcome = args.recorded
     outcome.watch(plan.job, [q.name for q in plan.every_query], lambda: versions(layout.root, [t.name for t in batch_tables(plan)]))
     outcome.observers.started(StartedRun(command, plan, str(layout.root), args.spec, continuous))
+
+
+def warning(lines: Lines) -> Callable[[str], None]:
+    """Return a function that reports a warning."""
+    return lambda text: lines.tell("warning", "warning", f"WARNING: {text}")
+
+
+def registrar(plan: Plan, layout: Layout, warn: Callable[[str], None]) -> Registrar | None:
+    """Return what keeps the plan's tables registered in its catalog, None if there is nothing to do. Raises SkybandError SKY-E681."""
+    if plan.catalog is None and not (layout.home / "catalog.json").exists():
+        return None
+    from skyband.framework.catalogs.registrar import Registrar
+    from skyband.framework.streaming.spark.packages import packages
+    from skyband.framework.streaming.spark.session import get_session
+
+    return Registrar.of(plan, lambda: get_session(plan.job, packages=packages(plan), home=layout.home), warn)
 
 
 def summary(plan: Plan) -> str:

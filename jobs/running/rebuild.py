@@ -15,8 +15,10 @@ from skyband.jobs.running.opening import (
     begin,
     check_libraries,
     open_job,
+    registrar,
     summary,
     waiting_notice,
+    warning,
     watch_run,
     with_live_queries,
 )
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     built, wait = Layout(staged(plan, layout).sink), waiting_notice(args.lines)
     with one_run(layout, plan.job, wait):
         if args.undo or args.drop_old:
-            return _undo_or_drop(args, layout)
+            return _undo_or_drop(args, plan, layout)
         check_libraries(plan)
         if args.added:
             with recorded(args, "rebuild", layout) as record:
@@ -84,11 +86,14 @@ def run(args: argparse.Namespace) -> int:
             return record.ended(_rebuilt(args, plan, layout, built, record, began))
 
 
-def _undo_or_drop(args: argparse.Namespace, layout: Layout) -> int:
+def _undo_or_drop(args: argparse.Namespace, plan: Plan, layout: Layout) -> int:
     from skyband.framework.streaming.job.generations import OLD, drop, undo
 
     if args.undo:
         undo(layout)
+        if (catalog := registrar(plan, layout, warning(args.lines))) is not None:
+            # The tables may be others: the next run compares them.
+            catalog.look_again()
         args.lines.tell("info", "swapped", f"swapped back the previous generation; the other one is in {layout.home / OLD}")
     else:
         size = drop(layout, OLD)
@@ -115,6 +120,9 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
         built.home.mkdir(parents=True)
         record_clocks(layout, built)
     CheckSource(plan.source, True, lines).run()
+    catalog = registrar(plan, layout, warning(lines))
+    if catalog is not None:
+        catalog.check(plan)
     record.begin()
     if not args.quiet:
         how = "continuing the interrupted rebuild of" if on else "rebuilding"
@@ -127,6 +135,8 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
             swap(layout)
             swapped = True
             outcome.tables_replaced()
+            if catalog is not None:
+                catalog.register(plan)
             kept = bytes_in(layout.home / OLD) / 1e6
             lines.tell(
                 "info", "swapped", f"swapped in; the previous tables are in {layout.home / OLD} ({kept:,.1f} MB) until the next rebuild"
@@ -166,6 +176,9 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     plan = with_live_queries(args, plan)
     found = addable(plan, layout, job)
     CheckSource(plan.source, False).run()
+    catalog = registrar(plan, layout, warning(lines))
+    if catalog is not None:
+        catalog.check(plan)
     record.begin()
     watch_run(args, "rebuild", plan, layout)
     try:
@@ -182,6 +195,6 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
             with jvm_lock(spark, layout):
                 rows = add(spark, plan, layout, job, found)
             lines.tell("info", "added", f"{names}: {counted(rows, 'row')} backfilled; swapped in", rows=rows)
-        return StreamJob(args, plan, layout, layout.home, began, found is not None).run()
+        return StreamJob(args, plan, layout, layout.home, began, found is not None, catalog=catalog).run()
     finally:
         args.recorded.look(lambda: newest_checks(layout.root))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable, redacted
@@ -11,7 +13,12 @@ from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.storage.locations import require_local
 from skyband.jobs.answer import Answer
 from skyband.jobs.parser import help_page
+from skyband.jobs.running.opening import registrar
 from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.job.layout import Layout
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -58,9 +65,22 @@ def run(args: argparse.Namespace) -> Answer:
         what = f"state and {counted(len(names), 'table')} of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
         if not args.yes and not _confirmed(f"Remove {what}?"):
             return Answer({"removed": [], "bytes": 0, "left_alone": sorted(left)}, "nothing was removed", 1)
+        in_catalog = _unregistered(plan, layout)
         clear(layout, names)
-    said = [f"left alone, as it is not proven to be a table of this job: {layout.root / name} {why}" for name, why in left.items()]
+    said = [
+        *in_catalog,
+        *(f"left alone, as it is not proven to be a table of this job: {layout.root / name} {why}" for name, why in left.items()),
+    ]
     return Answer({"removed": names, "bytes": size, "left_alone": sorted(left)}, "\n".join([f"removed {what}", *said]))
+
+
+def _unregistered(plan: Plan, layout: Layout) -> list[str]:
+    """Drop the entries of the job's tables from catalogs; return what is left there, in words."""
+    said: list[str] = []
+    plan = replace(plan, catalog=None)
+    if (catalog := registrar(plan, layout, said.append)) is not None:
+        catalog.register(plan)
+    return said
 
 
 def _confirmed(question: str) -> bool:

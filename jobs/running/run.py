@@ -113,8 +113,11 @@ def run(args: argparse.Namespace) -> int:
     # Check all that can be checked before Spark starts, so that mistakes are reported at once.
     with one_run(layout, plan.job, opening.waiting_notice(lines)), recorded(args, "run", layout) as record:
         plan = opening.with_live_queries(args, plan)
+        catalog = opening.registrar(plan, layout, opening.warning(lines))
         job = fitting_job(plan, layout)
         opening.CheckSource(plan.source, job is None, lines).run()
+        if catalog is not None:
+            catalog.check(plan)
         record.begin()
         once = streaming.runs_once(args, plan)
         opening.watch_run(args, "run", plan, layout, continuous=not once)
@@ -122,12 +125,13 @@ def run(args: argparse.Namespace) -> int:
             unread = waiting(plan.source, layout) if once else None
             changes = reshaped(plan, job) if job is not None else []
             idle = unread == [] and not (changes or args.rebuild_results or any_waiting(layout))
-            if job is not None and idle and at_rest(layout, job, args.finish) and all_sent(plan, layout, job):
-                code = streaming.RunIdle(args, plan, layout, job, began).run()
+            by_spark = catalog is not None and catalog.needs_spark(plan)
+            if job is not None and idle and at_rest(layout, job, args.finish) and all_sent(plan, layout, job) and not by_spark:
+                code = streaming.RunIdle(args, plan, layout, job, began, catalog).run()
             else:
                 for text in changes if not args.quiet else ():
                     lines.tell("info", "reshaping", text)
-                code = streaming.StreamJob(args, plan, layout, layout.home, began, streaming.is_quick(unread)).run()
+                code = streaming.StreamJob(args, plan, layout, layout.home, began, streaming.is_quick(unread), catalog=catalog).run()
             return record.ended(code)
         finally:
             outcome.look(lambda: newest_checks(layout.root))

@@ -21,6 +21,7 @@ from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from skyband.framework.catalogs.registrar import Registrar
     from skyband.framework.console.lines import Lines
     from skyband.framework.console.outcome import Outcome
     from skyband.framework.plan.live import Live
@@ -67,6 +68,7 @@ class RunIdle:
     layout: Layout
     job: JobFile
     began: float
+    catalog: Registrar | None = None
 
     def run(self) -> int:
         """Return the exit code."""
@@ -85,6 +87,8 @@ class RunIdle:
         job = self.layout.renew(self.plan, self.job)
         sink = Sink(self.plan, writer_for(self.plan.sink), job.generation)
         sink.ensure_all()
+        if self.catalog is not None:
+            self.catalog.register(self.plan)
         for text in FileWatch(self.plan.source, self.layout.home, job.header, lambda *_: None).at_start(committed=False):
             lines.tell("warning", "warning", f"WARNING: {text}")
         if any(tables.versions.get(name) != tables.planned for name in derived_tables(self.plan)):
@@ -99,7 +103,7 @@ class StreamJob:
     """Stream ``plan`` into the tables of ``layout`` and pass them through the gate. Only for a caller that holds the job's lock.
 
     ``home``: the directory of Spark's log. ``began``: when the command started. ``quick``: see ``is_quick``. ``takes_requests``: whether it
-    takes requests for live queries.
+    takes requests for live queries. ``catalog``: where the tables are registered.
     """
 
     args: argparse.Namespace
@@ -109,6 +113,7 @@ class StreamJob:
     began: float
     quick: bool
     takes_requests: bool = True
+    catalog: Registrar | None = None
 
     def run(self) -> int:
         """Return the exit code."""
@@ -152,6 +157,8 @@ class StreamJob:
         spark = get_session(plan.job, packages=packages(plan), home=self.home, extra=extra, quick=brief, meanwhile=while_the_jvm_starts)
         if checking.ident is not None:
             checking.join()
+        if self.catalog is not None:
+            self.catalog.check(plan, started=True)
         from skyband.framework.quality import unusable
         from skyband.framework.quality.gate import Gate
         from skyband.framework.quality.rejections import report
@@ -190,6 +197,7 @@ class StreamJob:
         runner = Runner(
             spark, plan, writer, report_batch, warn=warn, phase=phase, gate=gate_between_batches, tell=tell,
             replan=replan if self.takes_requests else None,
+            opened=self.catalog.register if self.catalog is not None else lambda _: None,
         )  # fmt: skip
         finished = runner.run(once=runs_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(tables), None))
         progress.close()

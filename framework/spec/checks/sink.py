@@ -1,4 +1,4 @@
-"""Check the sink of a spec: its path and the Kafka sink."""
+"""Check the sink of a spec: its path, the schema of its catalog, and the Kafka sink."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from skyband.framework.base.errors import did_you_mean
+from skyband.framework.catalogs.names import InvalidName, schema_of
 from skyband.framework.sources.kafka.client import NO_PASSWORD, TEXTS, TOPIC, lacking
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.models.sink import KafkaSink, topics
@@ -18,6 +19,7 @@ _HOME: Final = "_skyband"
 def check_sink(s: Scope) -> None:
     """Report all errors of the sink."""
     _path(s)
+    _catalog(s)
     if s.job.sink.kafka is not None and not s.doc.bad(("sink", "kafka")):
         _kafka(s, s.job.sink.kafka)
 
@@ -42,6 +44,22 @@ def _path(s: Scope) -> None:
     elif any(source is not None and not s.doc.bad(at) and overlap(source, sink) for at, source in sources):
         said = "the sink cannot be the directory of the source, nor above or below it"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
+
+
+def _catalog(s: Scope) -> None:
+    at: Path = ("sink", "catalog")
+    if s.job.sink.catalog is None or s.doc.bad(at):
+        return
+    if at in s.doc.variables():
+        hint = "write the name itself, or give it by a profile or a parameter"
+        s.doc.add(
+            "SKY-E119", "the name of a schema is stored and shown, so it cannot come from the environment", s.doc.where_value(at), hint
+        )
+        return
+    try:
+        schema_of(s.job.sink.catalog)
+    except InvalidName as e:
+        s.doc.add("SKY-E680", str(e), s.doc.where_value(at), e.hint)
 
 
 def _kafka(s: Scope, kafka: KafkaSink) -> None:

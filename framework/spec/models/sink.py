@@ -35,6 +35,10 @@ class Sink(Model):
     """Where the job writes its tables."""
 
     path: Text = Field(description="Directory of the job's Delta tables and its checkpoint, relative to the spec's directory.")
+    catalog: Text | None = Field(
+        default=None, description="Schema of a catalog in which all tables are registered: CATALOG.SCHEMA of Unity Catalog, or SCHEMA of "
+        "the Hive metastore. Who runs the job configures where the catalog is.",
+    )  # fmt: skip
     kafka: KafkaSink | None = Field(default=None, description="Also send the changes to Kafka topics.")
 
 

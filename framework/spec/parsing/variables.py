@@ -20,7 +20,7 @@ ALLOWED: Final = "SKYBAND_VARIABLES"
 """Environment variable with the comma-separated names that specs may use; unset, they may use all but ``OPERATORS``."""
 OPERATORS: Final = (
     "SKYBAND_CONF", "SKYBAND_SERVE_TOKEN", "SKYBAND_NOTIFY_COMMAND", "SKYBAND_NOTIFY_WEBHOOK", "SKYBAND_OPENLINEAGE_URL",
-    "SKYBAND_CHANNELS", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+    "SKYBAND_CHANNELS", "SKYBAND_UNITY_URL", "SKYBAND_UNITY_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
 )  # fmt: skip
 """Variables that no spec may use: Spark's settings, the token of ``serve``, where failures and alerts are sent, and credentials."""
 OPERATOR_PREFIXES: Final = ("OPENLINEAGE_", "OTEL_")

@@ -47,7 +47,10 @@ class Finished(NamedTuple):
 
 
 class Runner:
-    """Runs ``plan``. For the callbacks see ``RunContext``. ``replan``: see ``LiveQueries``."""
+    """Runs ``plan``. For the callbacks see ``RunContext``. ``replan``: see ``LiveQueries``.
+
+    ``opened`` is called with the plan whenever all of its tables exist: at the start, and when live queries have changed them.
+    """
 
     def __init__(
         self,
@@ -62,8 +65,9 @@ class Runner:
         clock: int | None = None,
         tell: Warn = lambda _: None,
         replan: Replan | None = None,
+        opened: Callable[[Plan], None] = lambda _: None,
     ) -> None:
-        self.plan, self.replan = plan, replan
+        self.plan, self.replan, self.opened = plan, replan, opened
         self.context = RunContext(spark, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate, clock, tell)
 
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None) -> Finished:
@@ -84,6 +88,7 @@ class Runner:
             live, plan = LiveQueries(context, self.replan), self.plan
             while True:
                 opened = OpenJob(context, plan, rebuild, found).run()
+                self.opened(opened.plan)
                 totals = Resume(opened).run()
                 if (changing := live.due(totals)) and live.ready():
                     plan, found = live.take(opened), None

@@ -1,0 +1,250 @@
+"""Keep the entries of a job's tables in a catalog right: register new and changed tables, drop the entries of those that are gone.
+
+No entry is replaced or dropped unless the catalog itself proves that it is the job's (``Entry.foreign``). A catalog that does not answer
+delays a run by at most ``PATIENCE`` seconds a call, and loses nothing: the next run registers.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.catalogs.definitions import definitions
+from skyband.framework.catalogs.hive import IMPLEMENTATION, Hive
+from skyband.framework.catalogs.model import Catalog, Definition, Unavailable
+from skyband.framework.catalogs.names import Schema, schema_of
+from skyband.framework.catalogs.record import Record
+from skyband.framework.catalogs.unity import TOKEN, URL, Unity
+from skyband.framework.settings.spark import spark_settings
+from skyband.framework.storage.locations import location
+from skyband.framework.tables.delta.ownership import Owner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skyband.framework.plan.model import Plan
+
+PATIENCE: Final = 20.0
+"""The most seconds that a check, or a registration, may take."""
+T = TypeVar("T")
+
+
+class Registrar:
+    """Registers the tables below ``root`` in ``schema``; None: drops what is registered.
+
+    ``session`` returns the Spark session, which only the Hive metastore needs. ``warn`` takes warnings for the user. Only for a caller that
+    holds the job's lock. Raises SkybandError SKY-E681 if the person who runs the job has not configured the catalog of ``schema``.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        schema: Schema | None,
+        session: Callable[[], SparkSession],
+        warn: Callable[[str], None],
+        env: Mapping[str, str] = os.environ,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._root: Path = location(root)
+        self._schema, self._session, self._warn, self._patience = schema, session, warn, patience
+        self._hive = spark_settings(env=env).conf.get(IMPLEMENTATION) == "hive"
+        self._unity = Unity.of(env)
+        if schema is not None and not self._configured(schema):
+            raise _not_configured(schema)
+        self._record = Record(self._root / "_skyband")
+        self._down = False
+        self._deadline = 0.0
+        self._working: threading.Thread | None = None
+        self._spark: SparkSession | None = None
+        if self._record.damage is not None:
+            warn(self._record.damage)
+
+    @classmethod
+    def of(
+        cls, plan: Plan, session: Callable[[], SparkSession], warn: Callable[[str], None], env: Mapping[str, str] = os.environ
+    ) -> Registrar | None:
+        """Return the registrar of a plan, None if it names no catalog and nothing is registered."""
+        if plan.catalog is None and not Record.exists(location(plan.sink) / "_skyband"):
+            return None
+        return cls(plan.sink, None if plan.catalog is None else schema_of(plan.catalog), session, warn, env)
+
+    def check(self, plan: Plan, started: bool = False) -> None:
+        """Raise SkybandError SKY-E682 if a name that the job has not registered yet is taken. Warn if the catalog does not answer.
+
+        Unity Catalog is asked before Spark is ``started``, the Hive metastore after.
+        """
+        schema = self._schema
+        if schema is None or schema.hive != started or self._settled(plan):
+            return
+        known = self._record.places.get(str(schema), {})
+        new = [d for d in definitions(plan, self._root, self._owner or "") if d.name not in known]
+        try:
+            taken = self._within([schema], lambda: self._taken(schema, new)) if new else {}
+        except Unavailable as e:
+            self._give_up(schema, e)
+            return
+        if taken:
+            name, why = next(iter(taken.items()))
+            others = f" (and {counted(len(taken) - 1, 'more table')})" if len(taken) > 1 else ""
+            hint = "drop that entry, rename the query, or name another schema in sink.catalog; if the sink was moved or reset, drop it"
+            raise SkybandError("SKY-E682", f"{schema.table(name)} exists{others}: its entry {why}, so the job does not replace it", hint)
+
+    def register(self, plan: Plan) -> None:
+        """Register what is new or changed, and drop what is gone, unless nothing is. Warn of what could not be done; raise nothing."""
+        if self._down or self._settled(plan):
+            return
+        places = [schema_of(place) for place in self._record.places]
+        try:
+            self._within([*places, *([self._schema] if self._schema is not None else [])], lambda: self._bring(plan))
+        except Unavailable as e:
+            self._give_up(self._schema or places[0], e)
+
+    def needs_spark(self, plan: Plan) -> bool:
+        """Return True if there is something to do in the Hive metastore."""
+        places = [schema_of(place) for place in self._record.places] + ([self._schema] if self._schema is not None else [])
+        return self._hive and any(place.hive for place in places) and not self._settled(plan)
+
+    def look_again(self) -> None:
+        """Forget what was registered, but not where: the next registration compares everything with the catalog."""
+        for kept in self._record.places.values():
+            kept.update(dict.fromkeys(kept, ""))
+        self._record.save()
+
+    @property
+    def _owner(self) -> str | None:
+        return Owner(self._root).id
+
+    def _settled(self, plan: Plan) -> bool:
+        """Return True if the record says that all is registered as the plan has it, and nothing else."""
+        if self._schema is None or self._owner is None:
+            return self._schema is None and not self._record.places
+        wanted = {d.name: d.digest() for d in definitions(plan, self._root, self._owner)}
+        return self._record.places == {str(self._schema): wanted}
+
+    def _configured(self, schema: Schema) -> bool:
+        return self._hive if schema.hive else self._unity is not None
+
+    def _catalog(self, schema: Schema) -> Catalog:
+        if time.monotonic() > self._deadline:
+            raise Unavailable(f"no answer within {self._patience:g} s")
+        if schema.hive and self._spark is not None:
+            return Hive(self._spark)
+        if not schema.hive and self._unity is not None:
+            return self._unity
+        raise Unavailable(_not_configured(schema).message)
+
+    def _taken(self, schema: Schema, new: list[Definition]) -> dict[str, str]:
+        """Return the names of tables that others have, with the reasons."""
+        found = {}
+        for table in new:
+            entry = self._catalog(schema).get(schema, table.name)
+            why = None if entry is None else entry.foreign(self._owner, table.location)
+            if why is not None:
+                found[table.name] = why
+        return found
+
+    def _bring(self, plan: Plan) -> None:
+        """Bring the catalogs to what the plan has. Raises Unavailable."""
+        owner = Owner(self._root).made_id()
+        wanted = {} if self._schema is None else {d.name: d for d in definitions(plan, self._root, owner)}
+        failed: list[str] = []
+        try:
+            for place in list(self._record.places):
+                schema = schema_of(place)
+                gone = [n for n in self._record.places[place] if schema != self._schema or n not in wanted]
+                self._each(schema, gone, lambda name, schema=schema: self._drop(schema, name, owner), failed)  # type: ignore[misc]
+            if self._schema is not None:
+                self._register(self._schema, wanted, failed)
+        finally:
+            self._record.save()
+        if failed:
+            raise Unavailable(failed[0] + (f" (and {counted(len(failed) - 1, 'more failure')})" if len(failed) > 1 else ""))
+
+    def _register(self, schema: Schema, wanted: Mapping[str, Definition], failed: list[str]) -> None:
+        kept = self._record.places.setdefault(str(schema), {})
+        changed = {name: table for name, table in wanted.items() if kept.get(name) != table.digest()}
+        if not changed:
+            return
+        # A killed run leaves no entry that is not recorded.
+        kept.update(dict.fromkeys(changed, ""))
+        self._record.save()
+        self._catalog(schema).create_schema(schema)
+        self._each(schema, list(changed), lambda name: self._put(schema, changed[name]), failed)
+
+    def _each(self, schema: Schema, names: list[str], do: Callable[[str], None], failed: list[str]) -> None:
+        """Call ``do`` for each name. What is refused for one is kept in ``failed``; a catalog that is down ends it."""
+        for name in names:
+            try:
+                do(name)
+            except Unavailable as e:
+                failed.append(str(e))
+                if not e.refused:
+                    return
+
+    def _put(self, schema: Schema, table: Definition) -> None:
+        catalog, kept = self._catalog(schema), self._record.places[str(schema)]
+        entry = catalog.get(schema, table.name)
+        if entry is None:
+            catalog.create(schema, table)
+        elif (why := entry.foreign(table.job, table.location)) is not None:
+            del kept[table.name]
+            self._warn(f"{schema.table(table.name)} is not registered: the entry of that name {why}")
+            return
+        else:
+            catalog.replace(schema, table)
+        kept[table.name] = table.digest()
+
+    def _drop(self, schema: Schema, name: str, owner: str) -> None:
+        catalog = self._catalog(schema)
+        entry = catalog.get(schema, name)
+        why = None if entry is None else entry.foreign(owner, str(self._root / name))
+        if why is not None:
+            self._warn(f"{schema.table(name)} is left alone: its entry {why}")
+        elif entry is not None:
+            catalog.drop(schema, name)
+        del self._record.places[str(schema)][name]
+        if not self._record.places[str(schema)]:
+            del self._record.places[str(schema)]
+
+    def _within(self, places: list[Schema], work: Callable[[], T]) -> T:
+        """Return what ``work`` returns, on a thread of its own. Raises Unavailable, also if it takes longer than ``patience``."""
+        if self._working is not None and self._working.is_alive():
+            raise Unavailable("an earlier request has not been answered")
+        if self._hive and self._spark is None and any(place.hive for place in places):
+            self._spark = self._session()
+        done: list[T] = []
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                done.append(work())
+            except BaseException as e:  # raised again below
+                failed.append(e)
+
+        self._deadline = time.monotonic() + self._patience
+        self._working = threading.Thread(target=run, name="catalog", daemon=True)
+        self._working.start()
+        self._working.join(self._patience)
+        if failed:
+            raise failed[0]
+        if not done:
+            raise Unavailable(f"no answer within {self._patience:g} s")
+        return done[0]
+
+    def _give_up(self, schema: Schema, e: Unavailable) -> None:
+        self._down = True
+        what = "entries of tables are left in" if self._schema is None else "the tables are not registered in"
+        self._warn(f"{what} {schema}: {e}")
+
+
+def _not_configured(schema: Schema) -> SkybandError:
+    if schema.hive:
+        said = f"sink.catalog names {schema}, and Spark's session catalog is not a Hive metastore"
+        return SkybandError("SKY-E681", said, f"set {IMPLEMENTATION}=hive and the metastore's settings, such as in SKYBAND_CONF")
+    return SkybandError("SKY-E681", f"sink.catalog names {schema}, and no Unity Catalog is configured", f"set {URL} and {TOKEN}")
