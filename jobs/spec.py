@@ -15,6 +15,9 @@ from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.spec.parsing.live_parts import LivePart, LiveParts
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skyband.framework.catalogs.resolve import Locations
     from skyband.framework.plan.model import Plan
     from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models.job import Job
@@ -43,14 +46,14 @@ def validated(path: str, env: Mapping[str, str] | None = None) -> Validated:
     return validated_file(path, os.environ if env is None else env, sys.stdin.buffer.read() if path == STDIN else None)
 
 
-def load_plan(path: str, env: Mapping[str, str] | None = None, rebuild: bool = False) -> Plan:
+def load_plan(path: str, env: Mapping[str, str] | None = None, rebuild: bool = False, locate: bool = True) -> Plan:
     """Return the compiled plan of the spec at ``path``. Raises SpecErrors with all of its mistakes.
 
     Only reads: it takes no lock and completes no interrupted swap of generations. Of source and sink it reads only the job file: the live
     queries in it are part of the plan, and a job that a former version made keeps its rules (``plan.former``), unless the caller makes a
-    ``rebuild``.
+    ``rebuild``. ``locate``: False for a caller that does not need the sources.
     """
-    return SpecText(path, env).plan(rebuild)
+    return SpecText(path, env, locate).plan(rebuild)
 
 
 def load_edited(path: str, settings: Sequence[Setting], env: Mapping[str, str] | None = None) -> tuple[Plan, Plan]:
@@ -66,8 +69,10 @@ def load_edited(path: str, settings: Sequence[Setting], env: Mapping[str, str] |
 class SpecText:
     """The text of a spec as it was when it was read, which plans are made of: with whatever live queries there are."""
 
-    def __init__(self, path: str, env: Mapping[str, str] | None = None) -> None:
-        self.path, self.env = path, env
+    def __init__(self, path: str, env: Mapping[str, str] | None = None, locate: bool = True) -> None:
+        """``locate``: whether plans need the sources, so that those in a catalog have to be found there (SKY-E681, SKY-E683)."""
+        self.path, self.env, self._locate = path, env, locate
+        self._locations: Locations | None = None
         self._raw: bytes | None = sys.stdin.buffer.read() if path == STDIN else None
         if self._raw is None:
             # What is wrong with the file is reported with all other mistakes.
@@ -115,8 +120,26 @@ class SpecText:
         found = self.validated(live, settings=settings) if spec is None or live.queries or live.removed else spec
         if found.job is None:
             raise SpecErrors(found.errors)
-        plan = compile_job(found.job, live)
+        plan = self._located(compile_job(found.job, live))
         return plan if rebuild else _as_made(plan, found.job)
+
+    def _located(self, plan: Plan) -> Plan:
+        """Return ``plan`` with the locations of sources that are named by a table in a catalog."""
+        if not self._locate or all(part.table is None for _, part in plan.source.each):
+            return plan
+        if self._locations is None:
+            from skyband.framework.catalogs.resolve import Locations
+
+            self._locations = Locations(_session, os.environ if self.env is None else self.env)
+        return self._locations.put_into(plan)
+
+
+def _session(plan: Plan) -> SparkSession:
+    from skyband.framework.storage.locations import location
+    from skyband.framework.streaming.spark.packages import packages
+    from skyband.framework.streaming.spark.session import get_session
+
+    return get_session(plan.job, packages=packages(plan), home=location(plan.sink) / "_skyband")
 
 
 def _job_file_header(sink: str) -> JobFileHeader | None:

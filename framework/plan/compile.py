@@ -254,6 +254,7 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         on_drift=source.on_drift,
         relative=job.relative_source,
         parts=parts(job),
+        table=source.table,
     )
 
 

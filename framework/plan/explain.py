@@ -47,6 +47,7 @@ def _source(plan: Plan) -> list[str]:
     source = plan.source
     options = f", options {', '.join(k for k, _ in source.options)} (values not shown)" if source.options else ""
     lines = [f"source   {source.shown}{options}", f"         columns {', '.join(f'{f.name} {f.type}' for f in source.fields)}"]
+    lines += [f"         table {part.table} at {part.path}" for _, part in source.each if part.table is not None]
     format_ = source_format(source.format)
     lines += [f"         {line}" for line in (*format_.explain(source), *_clocks(plan))]
     lines += _reader(plan)

@@ -48,7 +48,8 @@ class SourceNode:
     spec's directory, if it is given so. ``plain``: the reader of the source looks at its JSON files itself (``sources.json.plain``).
     ``number``: of the source among those of the query in Spark's checkpoint. ``parts``: the sources that this one consists of (format
     ``several``), by name; then ``fields`` are those of any of them.
-    ``position``: columns that readers make of a row's position (``sources.position``), which no file has.
+    ``position``: columns that readers make of a row's position (``sources.position``), which no file has. ``table``: its name in a
+    catalog, which says the path.
     """
 
     format: str
@@ -65,6 +66,7 @@ class SourceNode:
     number: int = 0
     parts: tuple[tuple[str, SourceNode], ...] = ()
     position: tuple[Field, ...] = ()
+    table: str | None = None
 
     @property
     def each(self) -> tuple[tuple[str, SourceNode], ...]:

@@ -53,4 +53,5 @@ def _part(job: Job, name: str, one: OneOfSources, number: int) -> SourceNode:
         on_drift="warn",
         relative=job.relative_sources.get(name),
         number=number,
+        table=one.table,
     )

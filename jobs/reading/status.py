@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.job.status import status_of
     from skyband.jobs.spec import load_plan
 
-    found = status_of(load_plan(args.spec))
+    found = status_of(load_plan(args.spec, locate=False))
     return Answer(asdict(found), "\n".join(_lines(found)), 1 if found.wrong else 0)
 
 

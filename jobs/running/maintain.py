@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> Answer:
 
     Raises SkybandError SKY-E302 if a run is active, SKY-E402 if there was none yet, SKY-E205 and SKY-E518 as ``own_sink``.
     """
-    plan = load_plan(args.spec)
+    plan = load_plan(args.spec, locate=False)
 
     import pyarrow as pa
 

@@ -42,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> Answer:
     """Return code 0, or 1 without confirmation. Raises SkybandError SKY-E512 if the sink is not a job's, SKY-E302 if a run is active."""
-    plan = load_plan(args.spec)
+    plan = load_plan(args.spec, locate=False)
     require_local(plan.sink, "reset")
     from skyband.framework.storage.sinks import half_swapped
     from skyband.framework.streaming.job.generations import bytes_in, clear, own_sink, tables_in

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.catalogs.names import InvalidName, table_of
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
@@ -48,10 +49,32 @@ def check_source(s: Scope, one: Source | OneOfSources, at: Path) -> None:
     doc = s.doc
     if not doc.bad((*at, "format")):
         _check_format(s, one, at)
+    _check_table(s, one, at)
     for name in one.columns:
         if name.startswith("__"):
             said = f"'{name}': names that begin with two underscores are reserved for Skyband"
             doc.add("SKY-E116", said, doc.where_key((*at, "schema", name)))
+
+
+def _check_table(s: Scope, one: Source | OneOfSources, at: Path) -> None:
+    """Report what is wrong with the name of a source in a catalog."""
+    doc, place = s.doc, (*at, "table")
+    if one.table is None or doc.bad(place):
+        return
+    if place in doc.variables():
+        hint = "write the name itself, or give it by a profile or a parameter"
+        doc.add("SKY-E119", "the name of a table is stored and shown, so it cannot come from the environment", doc.where_value(place), hint)
+    elif one.path is not None:
+        doc.add("SKY-E117", "'table' and 'path' do not go together", doc.where_key(place), "leave out one of them")
+    elif not doc.bad((*at, "format")) and not source_format(one.format).of_table:
+        doc.add(
+            "SKY-E117", f"'table' does not go with format {one.format}", doc.where_key(place), "format: delta, or path instead of table"
+        )
+    else:
+        try:
+            table_of(one.table)
+        except InvalidName as e:
+            doc.add("SKY-E680", str(e), doc.where_value(place), e.hint)
 
 
 def _check_format(s: Scope, one: Source | OneOfSources, at: Path) -> None:
@@ -64,7 +87,7 @@ def _check_format(s: Scope, one: Source | OneOfSources, at: Path) -> None:
     secret = frozenset(str(p[-1]) for p in doc.variables() if p[:-1] == options)
     operation = source.op.column if source.op is not None else None
     section = Section(
-        one.format, one.path, one.options, columns, secret, source.event_time.tie_break,
+        one.format, one.path if one.table is None else one.path or one.table, one.options, columns, secret, source.event_time.tie_break,
         s.job.deletes is not None or operation is not None, operation, source.event_time.column,
     )  # fmt: skip
     for m in source_format(one.format).check(section):

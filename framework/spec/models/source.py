@@ -99,6 +99,9 @@ def _of_one_or_several(schema: dict[str, Any]) -> None:
 
 
 _PATH: Final = "A directory, a file, a pattern or a table, relative to the spec's directory. ${NAME} inserts an environment variable."
+_TABLE: Final = (
+    "Instead of path: a Delta table by its name in a catalog: CATALOG.SCHEMA.TABLE of Unity Catalog, or SCHEMA.TABLE of the Hive metastore."
+)
 _OPTIONS: Final = (
     "Options of the format. CSV files have a header unless {header: false}; a quote inside quotes is doubled unless escape is set."
 )
@@ -109,6 +112,7 @@ class OneOfSources(Model):
 
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
     path: Text | None = Field(default=None, description=_PATH)
+    table: Text | None = Field(default=None, description=_TABLE)
     options: dict[str, Option] = Field(default_factory=dict, repr=False, description=_OPTIONS)
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     watermark: Duration | None = Field(
@@ -141,6 +145,7 @@ class Source(Model):
 
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
     path: Text | None = Field(default=None, description=_PATH)
+    table: Text | None = Field(default=None, description=_TABLE)
     options: dict[str, Option] = Field(default_factory=dict, repr=False, description=_OPTIONS)
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     given_id: Id = Field(

@@ -375,7 +375,10 @@ def _differences(plan: Plan, job: JobFile) -> list[str]:
     more = grows(plan, job)
     if more is not None and more.error is None:
         return []
-    return compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
+    found = compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
+    # A command that does not need the source has not looked up where it is.
+    unknown = {f"sources.{n}.path" if n else "source.path" for n, p in plan.source.each if p.path is None and p.table is not None}
+    return [d for d in found if d.partition(" ")[0] not in unknown]
 
 
 def _of_before(root: Path) -> SkybandError:

@@ -151,7 +151,8 @@ def test_a_forged_record_drops_nothing_of_others(tmp_path: Path, server: Server)
     "text",
     [
         "{", "[]", '{"places": {"main/../..": {"a": ""}}}', '{"places": {"main.prod": {"../flows": ""}}}',
-        '{"places": {"main.a.b": {"c": ""}}}', '{"places": {"main.prod": {"a?x=1": ""}}}', '{"places": {"main.prod": {"flows": 1}}}', '{"places": {}, "url": "http://else"}',
+        '{"places": {"main.a.b": {"c": ""}}}', '{"places": {"main.prod": {"a?x=1": ""}}}', '{"places": {"main.prod": {"flows": 1}}}',
+        '{"places": {}, "url": "http://else"}',
     ],
 )  # fmt: skip
 def test_a_record_that_no_run_has_written_is_ignored(tmp_path: Path, server: Server, text: str) -> None:
