@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -51,3 +52,11 @@ class Metric:
 def plain(name: str) -> str:
     """Return an OpenTelemetry name as Prometheus spells it."""
     return name.replace(".", "_")
+
+
+def version() -> str:
+    """Return the version of Skyband, empty if it is not installed as a package."""
+    try:
+        return metadata.version("skyband")
+    except metadata.PackageNotFoundError:
+        return ""

@@ -9,11 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skyband import __version__
 from skyband.framework.base.reasons import REASONS
 from skyband.framework.observe.metrics import all_metrics as m
 from skyband.framework.observe.metrics.backlog import SourceBacklog
-from skyband.framework.observe.metrics.metric import Labels, Metric
+from skyband.framework.observe.metrics.metric import Labels, Metric, version
 from skyband.framework.observe.metrics.registry import Registry
 from skyband.framework.observe.observers import Observer, StartedRun
 
@@ -48,7 +47,7 @@ class MetricsObserver(Observer):
                 update(metric, job, {(): 0})
         update(m.CHANGES, job, {(q.name,): 0 for q in run.plan.every_query})
         update(m.REJECTED_ROWS, job, {(reason,): 0 for reason in PLAIN_REASONS})
-        update(m.RUN_INFO, job, {(run.command, __version__, str(run.run)): 1})
+        update(m.RUN_INFO, job, {(run.command, version(), str(run.run)): 1})
         update(m.RUN_START, job, {(): run.began.timestamp()})
         update(m.RUN_ACTIVE, job, {(): 1})
         if "://" not in run.root:

@@ -12,12 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
-from skyband import __version__
 from skyband.framework.base.extras import extra
 from skyband.framework.base.redaction import conceal, redact_values
 from skyband.framework.observe.metrics.all_metrics import METRICS
 from skyband.framework.observe.metrics.environment import ENDPOINT
-from skyband.framework.observe.metrics.metric import JOB, Labels, Metric
+from skyband.framework.observe.metrics.metric import JOB, Labels, Metric, version
 from skyband.framework.observe.metrics.registry import Distribution, Registry
 from skyband.framework.observe.metrics.spans import RunSpans
 from skyband.framework.observe.observers import Observer, StartedRun
@@ -42,7 +41,7 @@ MOST_SECONDS: Final = 4.0
 
 def resource(env: Mapping[str, str], run: StartedRun) -> Resource:
     """Return what describes the run in every export; the variables of OpenTelemetry take precedence."""
-    own = {JOB: run.plan.job, SERVICE_VERSION: __version__, SERVICE_INSTANCE_ID: str(run.run)}
+    own = {JOB: run.plan.job, SERVICE_VERSION: version(), SERVICE_INSTANCE_ID: str(run.run)}
     named = {pair.partition("=")[0].strip() for pair in env.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")}
     if not env.get("OTEL_SERVICE_NAME") and SERVICE_NAME not in named:
         own[SERVICE_NAME] = "skyband"
@@ -150,7 +149,7 @@ class OtlpMetrics(_Otlp):
             exporter = OTLPMetricExporter(timeout=seconds_of(self._env, "METRICS"))
             reader = PeriodicExportingMetricReader(exporter, export_timeout_millis=1000 * MOST_SECONDS)
         provider = MeterProvider([reader], resource(self._env, run), shutdown_on_exit=False)
-        meter = provider.get_meter(SCOPE, __version__)
+        meter = provider.get_meter(SCOPE, version())
         for metric in METRICS:
             self._create(meter, metric)
         self._registry.listen(self._observed)
@@ -193,7 +192,7 @@ class OtlpTraces(_Otlp):
         self._open()
         provider = TracerProvider(resource=resource(self._env, run), shutdown_on_exit=False)
         provider.add_span_processor(self._processor or BatchSpanProcessor(OTLPSpanExporter(timeout=seconds_of(self._env, "TRACES"))))
-        self._spans = RunSpans(provider.get_tracer(SCOPE, __version__), run, self._env)
+        self._spans = RunSpans(provider.get_tracer(SCOPE, version()), run, self._env)
         self._shutdown = provider.shutdown
 
     def phase(self, text: str, at: datetime) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from skyband import __version__
 from skyband.framework.base.extras import extra
 from skyband.framework.base.messages import ACCEPTED, CHANGED, ROWS_IN, TIMES, time_count
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.base.redaction import redact_values
-from skyband.framework.observe.metrics.metric import JOB
+from skyband.framework.observe.metrics.metric import JOB, version
 from skyband.framework.observe.observers import StartedRun
 
 with extra("telemetry", "OpenTelemetry (OTEL_EXPORTER_OTLP_ENDPOINT)"):
@@ -42,7 +41,7 @@ class RunSpans:
         parent = TraceContextTextMapPropagator().extract(carrier, Context())
         attributes: dict[str, AnyValue] = {
             **self._job, "skyband.command": run.command, "skyband.run": str(run.run), "skyband.continuous": run.continuous,
-            "skyband.version": __version__,
+            "skyband.version": version(),
         }  # fmt: skip
         self._span = tracer.start_span(
             f"{run.command} {run.plan.job}", parent, SpanKind.INTERNAL, attributes, start_time=_nanos(run.began.timestamp())

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,8 +17,10 @@ from skyband.framework.observe.chosen import chosen
 from skyband.framework.observe.metrics import all_metrics as m
 from skyband.framework.observe.metrics.prometheus import ADDRESS, PrometheusServer, exposition
 from skyband.framework.observe.metrics.registry import Distribution, Registry
+from skyband.jobs.cli import main
 from tests.framework.observe.metrics.batches import outcome, run
 from tests.framework.observe.metrics.test_registry import observed
+from tests.spark.jobs import write_spec
 
 
 @pytest.fixture
@@ -105,18 +108,29 @@ def test_a_port_in_use_is_a_mistake_before_anything_starts() -> None:
 def test_the_port_is_free_after_the_run() -> None:
     before = threading.active_count()
     for _ in range(2):
-        observers = chosen({}, _free())
+        observers = chosen({}, free_port())
         observers.started(run())
         assert observers.ended(outcome) == []
     # A run that never began has taken the port, too.
-    port = _free()
+    port = free_port()
     assert chosen({}, port).ended(outcome) == []
     with socket.socket() as again:
         again.bind((ADDRESS, port))
     assert threading.active_count() <= before
 
 
-def _free() -> int:
+def free_port() -> int:
     with socket.socket() as s:
         s.bind((ADDRESS, 0))
         return int(s.getsockname()[1])
+
+
+def test_the_command_says_so_before_spark_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind((ADDRESS, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["run", str(write_spec(tmp_path)), "--metrics-port", str(port)]) == 2
+    error = capsys.readouterr().err
+    assert f"SKY-E675 --metrics-port {port}: 127.0.0.1:{port} cannot be listened on" in error and "hint: name a free port" in error
+    assert "Spark" not in error and not (tmp_path / "out").exists()

@@ -190,3 +190,11 @@ def test_a_backlog_that_grows(promtool: str, tmp_path: Path) -> None:
     fires(promtool, tmp_path, "SkybandBacklogGrowing", series, "45m", [])
     said = {"skyband_job": "a", "summary": "300 files wait for a, more than twice as many as half an hour ago"}
     fires(promtool, tmp_path, "SkybandBacklogGrowing", series, "70m", [said])
+
+
+def test_the_page_has_every_metric_and_every_alert(root: Path) -> None:
+    page = (root / "docs" / "how-to" / "observe.md").read_text(encoding="utf-8")
+    rows = [f"| `{m.prometheus}` | {m.kind} | {', '.join(f'`{label}`' for label in m.labels) or '-'} | {m.description} |" for m in METRICS]
+    alerts = [f"| `{rule['alert']}` |" for group in rules()["groups"] for rule in group["rules"]]
+    assert [line for line in page.splitlines() if line.startswith("| `skyband_")] == rows
+    assert [line for line in page.splitlines() if line.startswith(tuple(alerts))] and all(alert in page for alert in alerts)
