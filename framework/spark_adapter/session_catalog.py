@@ -47,9 +47,15 @@ def kept_table(spark: SparkSession, schema: str, table: str) -> KeptTable | None
 
 
 def create_schema(spark: SparkSession, schema: str) -> None:
-    """Create the schema ``schema``, a valid identifier, if it does not exist, in the catalog's default location."""
-    if not _external(spark).databaseExists(schema):
-        spark.sql(f"create schema if not exists spark_catalog.`{schema}`")
+    """Create the schema if it does not exist, in the catalog's default location. Raises Py4JJavaError."""
+    if _external(spark).databaseExists(schema):
+        return
+    private: Any = spark
+    jvm = _jvm(spark)
+    catalog = private._jsparkSession.sessionState().catalog()
+    kind = jvm.org.apache.spark.sql.catalyst.catalog.CatalogDatabase
+    given = {1: schema, 2: "", 3: catalog.getDefaultDBPath(schema), 4: jvm.PythonUtils.toScalaMap({})}
+    catalog.createDatabase(kind.apply(*_arguments(kind, "apply", given)), True)
 
 
 def keep_table(
