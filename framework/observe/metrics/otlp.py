@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from skyband.framework.base.extras import extra
 from skyband.framework.base.redaction import conceal, redact_values
@@ -69,7 +69,9 @@ def conceal_keys(env: Mapping[str, str]) -> None:
                         conceal(name, part)
         elif name.endswith("_ENDPOINT") and name.startswith(ENDPOINT.removesuffix("ENDPOINT")):
             found = urlsplit(env[name])
-            for part in filter(None, (found.password, found.username, found.query)):
+            # A name of a user beside a password is no key; alone it may be one.
+            keys = [found.password or found.username, *(value for _, value in parse_qsl(found.query))]
+            for part in filter(None, keys):
                 conceal(name, part)
 
 
