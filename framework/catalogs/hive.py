@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.catalogs.model import Definition, Entry, Unavailable
@@ -13,15 +13,6 @@ from skyband.framework.catalogs.names import Schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
-"""Spark's setting that chooses the Hive metastore, with the value ``hive``."""
-SETTINGS: Final = {
-    "spark.hadoop.hive.metastore.client.socket.timeout": "10s",
-    "spark.hadoop.hive.metastore.connect.retries": "1",
-    "spark.hadoop.hive.metastore.failure.retries": "0",
-    "spark.hadoop.hive.metastore.client.connect.retry.delay": "1s",
-}
-"""Settings that bound how long Spark waits for a metastore, for those that the operator does not set."""
 T = TypeVar("T")
 
 

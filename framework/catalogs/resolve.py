@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.catalogs.hive import IMPLEMENTATION, Hive
+from skyband.framework.catalogs.hive import Hive
 from skyband.framework.catalogs.model import KIND, Entry, Unavailable
 from skyband.framework.catalogs.names import Schema, table_of
 from skyband.framework.catalogs.unity import TOKEN, URL, Unity
-from skyband.framework.settings.spark import spark_settings
+from skyband.framework.settings.spark import IMPLEMENTATION, spark_settings
 from skyband.framework.storage.overlap import is_root, unusable_characters
 from skyband.framework.storage.settings import SCHEMES
 

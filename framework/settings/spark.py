@@ -106,6 +106,21 @@ def _pairs(origin: str, given: Iterable[str]) -> dict[str, str]:
     return found
 
 
+IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
+"""Spark's setting of its session catalog: ``hive`` for a Hive metastore."""
+_METASTORE: Final = {
+    "spark.hadoop.hive.metastore.client.socket.timeout": "10s",
+    "spark.hadoop.hive.metastore.connect.retries": "1",
+    "spark.hadoop.hive.metastore.failure.retries": "0",
+    "spark.hadoop.hive.metastore.client.connect.retry.delay": "1s",
+}
+
+
+def metastore_limits(conf: Mapping[str, str]) -> Mapping[str, str]:
+    """Return settings that bound how long Spark waits for the Hive metastore, if ``conf``, the user's settings, choose one."""
+    return _METASTORE if conf.get(IMPLEMENTATION) == "hive" else {}
+
+
 TASKS: Final = "SKYBAND_SHUFFLE_PARTITIONS"
 """The environment variable with the number of tasks."""
 DEFAULT_TASKS: Final = 2

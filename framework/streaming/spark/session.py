@@ -17,7 +17,7 @@ from skyband.framework.base.failpoints import die_with
 from skyband.framework.base.java import find_java_home
 from skyband.framework.base.python_path import SAFE
 from skyband.framework.console.lines import warning_to_stderr
-from skyband.framework.settings.spark import DEFAULT_TASKS, SparkOptions, requested_tasks, spark_settings
+from skyband.framework.settings.spark import DEFAULT_TASKS, SparkOptions, metastore_limits, requested_tasks, spark_settings
 from skyband.framework.sources.logs import local_path
 from skyband.framework.spark_adapter.driver import has_context, replace_worker_python
 from skyband.framework.spark_adapter.jvm import module_options
@@ -189,6 +189,7 @@ def _request(
         "spark.sql.ui.explainMode": "simple",
         "spark.ui.showConsoleProgress": "false",
         **network,
+        **metastore_limits(settings_given.conf),
         **(spark_conf() if on_s3 else {}),
         **({f"spark.executorEnv.{name}": value for name, value in executors_env().items()} if on_s3 and not local else {}),
         "spark.driver.maxResultSize": "0",
