@@ -68,6 +68,8 @@ class _Command:
         self.outcome = Outcome(None)
         self.json = False
         self.answered = False
+        self.code: int | None = None
+        """The exit code, once the outcome has been written."""
 
     def run(self, argv: list[str]) -> int:
         """Run the command and return its exit code. Raises SystemExit for unusable arguments."""
@@ -120,8 +122,11 @@ class _Command:
         return lines(form, self.stderr, self.stderr if self.json else None)
 
     def stopped(self, number: int) -> int:
-        """Report that a signal ended the command, and return the exit code."""
-        return self._ended(self._stopped(number))
+        """Report that a signal ended the command, and return the exit code.
+
+        A command that only waits for receivers keeps the code that its outcome has.
+        """
+        return self.code if self.code is not None else self._ended(self._stopped(number))
 
     def _stopped(self, number: int) -> int:
         self.lines.stopped(number)
@@ -141,6 +146,7 @@ class _Command:
             self.outcome.write(code, self.lines.failures)
         except OSError as e:
             self.lines.errors([SkybandError("SKY-E203", f"--outcome {self.outcome.path} cannot be written: {e.strerror}")])
+        self.code = code
         self.lines.errors(self.outcome.notify(code, tuple(self.lines.failures)))
         for text in self.outcome.tell_observers(code, tuple(self.lines.failures)):
             self.lines.tell("warning", "observers", f"WARNING: {text}")

@@ -129,6 +129,7 @@ class Job:
         from skyband.framework.streaming.spark.failures import exit_code, failure
         from skyband.framework.streaming.spark.jvm import SPARK_JVM
         from skyband.framework.streaming.spark.process import end_with_process
+        from skyband.framework.streaming.spark.stop_signal import INTERRUPTED
         from skyband.jobs.running import run
 
         rules = [text("demote", rule) for rule in listed("demote", demote)]
@@ -144,10 +145,15 @@ class Job:
             code = run.run(arguments)
         except Exception as e:
             shown = failure(e)
-            outcome.tell_observers(130 if shown is None else exit_code(shown), [shown] if shown is not None else [])
+            errors = e.errors if isinstance(e, SpecErrors) else [shown] if shown is not None else []
+            outcome.tell_observers(INTERRUPTED if shown is None else exit_code(shown), errors)
             died = None if isinstance(e, (SkybandError, SpecErrors)) else SPARK_JVM.death(e)
             if died is not None:
                 raise died from e
+            raise
+        except BaseException:
+            # Ctrl-C in a notebook: observers are closed all the same.
+            outcome.tell_observers(INTERRUPTED, [])
             raise
         for said in outcome.tell_observers(code, arguments.lines.failures):
             arguments.lines.tell("warning", "observers", f"WARNING: {said}")

@@ -1,16 +1,18 @@
-"""Tell observers of a run what happens, on a thread of their own: none can delay the run, fail it, or lose anything of it.
+"""Tell observers of a run what happens, each on a thread of its own: none can delay the run or another observer, or fail the run.
 
 An event that an observer fails to take is counted and lost for it; the tables have all of it. Standard library only, as every run
-imports this module.
+imports this module. A signal handler may end a run between any two steps of the main thread: nothing that the main thread calls here takes
+a lock or starts a thread, except for ``Observers`` itself when it is made.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+import time as clock
 import uuid
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 10.0
 """The most seconds that the end of a run waits for its observers."""
-ROOM: Final = 10_000
-"""The most events that wait for slow observers; later ones are lost for them."""
+SLICE: Final = 0.2
+"""The most seconds that a signal waits for the end of this wait."""
+ROOM: Final = 2_000
+"""The most events that wait for a slow observer; later ones are lost for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,76 @@ class Observer:
         """Send what waits and free everything, in at most so many seconds."""
 
 
+Event = Callable[[Observer], None]
+
+
+class _Listener:
+    """One observer with its thread and the events that wait for it.
+
+    ``SimpleQueue``, as its ``put`` is reentrant: a signal handler may interrupt one with another.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._seconds = 0.0
+        self._takes = False
+        self._lost = self._failed = 0
+        self._why = ""
+        self._thread = threading.Thread(target=self._work, name=f"observer {observer.name}", daemon=True)
+        self._thread.start()
+
+    def tell(self, event: Event) -> None:
+        """Have the observer take an event, unless too many wait."""
+        if self._events.qsize() < ROOM:
+            self._events.put(event)
+        else:
+            self._lost += 1
+
+    def close(self, events: Sequence[Event], seconds: float) -> None:
+        """Have the observer take its last events, however many wait, and then close it."""
+        self._seconds = seconds
+        for event in (*events, None):
+            self._events.put(event)
+
+    def wait(self, until: float) -> list[str]:
+        """Wait up to an instant of the monotonic clock until it is closed. Return what to warn of."""
+        # In slices: a signal that arrives just before Python waits for a lock is handled only after the wait.
+        while self._thread.is_alive() and (left := until - clock.monotonic()) > 0:
+            self._thread.join(min(left, SLICE))
+        found = [f"{_counted(self._failed)} not delivered, the last one for {self._why}"] if self._failed else []
+        late = self._thread.is_alive()
+        missed = self._lost + (self._takes + self._forget() if late else 0)
+        if missed:
+            found.append(f"{_counted(missed)} not delivered in time")
+        elif late:
+            found.append("it was not closed in time")
+        return [f"{self._observer.name}: {text}" for text in found]
+
+    def _forget(self) -> int:
+        """Drop the events that wait, as the observer may be stuck for as long as the process lives. Return how many."""
+        dropped = 0
+        with suppress(queue.Empty):  # the thread may take one meanwhile
+            while not self._events.empty():
+                dropped += self._events.get_nowait() is not None
+        self._events.put(None)
+        return dropped
+
+    def _work(self) -> None:
+        while (event := self._events.get()) is not None:
+            self._takes = True
+            self._try(event)
+            self._takes = False
+        self._try(lambda observer: observer.close(self._seconds))
+
+    def _try(self, event: Event) -> None:
+        try:
+            event(self._observer)
+        except BaseException as e:  # whatever a client's library raises, SystemExit too: the thread goes on
+            self._why = _why(e)
+            self._failed += 1
+
+
 class Observers:
     """The observers of one run. ``bool`` is False if there is none; then nothing is made, started or kept.
 
@@ -74,83 +148,63 @@ class Observers:
     """
 
     def __init__(self, each: Sequence[Observer] = (), patience: float = PATIENCE, notes: Sequence[str] = ()) -> None:
-        self._each = tuple(each)
         self._notes = tuple(notes)
+        self._each = tuple(_Listener(observer) for observer in each)
         self._patience = patience
-        self._events: queue.Queue[Callable[[Observer], None] | None] = queue.Queue(ROOM)
-        self._thread: threading.Thread | None = None
-        self._failed: Counter[str] = Counter()
-        self._why: dict[str, str] = {}
-        self._lost = 0
-        self._closed = False
+        self._started = self._closed = False
 
     def __bool__(self) -> bool:
         return bool(self._each)
 
     def started(self, run: StartedRun) -> None:
         """See ``Observer``."""
-        if self._each and self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._work, name="observers", daemon=True)
-            self._thread.start()
-            self._put(lambda observer: observer.started(run))
+        if self._each and not self._started and not self._closed:
+            self._started = True
+            self._tell(lambda observer: observer.started(run))
 
     def phase(self, text: str) -> None:
         """See ``Observer``."""
-        if self._thread is not None:
-            self._put(partial(_phase, text=text, at=datetime.now(UTC)))
+        if self._started and not self._closed:
+            self._tell(partial(_phase, text=text, at=datetime.now(UTC)))
 
     def committed(self, batch: Batch) -> None:
         """See ``Observer``."""
-        if self._thread is not None:
-            self._put(partial(_committed, batch=batch, at=datetime.now(UTC)))
+        if self._started and not self._closed:
+            self._tell(partial(_committed, batch=batch, at=datetime.now(UTC)))
 
     def ended(self, outcome: Callable[[], Mapping[str, Any]]) -> list[str]:
         """End what ``started`` began, and wait for the observers as long as they may take. Return what to warn of: lost events.
 
-        ``outcome``: makes the document of the outcome, if it is needed.
+        ``outcome``: makes the document of the outcome, if it is needed. Only the first call does anything.
         """
         if self._closed or not (self._each or self._notes):
             return []
         self._closed = True
-        if self._thread is not None:
+        events: list[Event] = []
+        if self._started:
             document = outcome()
-            self._put(lambda observer: observer.ended(document))
-            self._put(lambda observer: observer.close(self._patience / 2))
-            self._put(None)
-            self._thread.join(self._patience)
-        else:
-            self._each_does(lambda observer: observer.close(self._patience / 2))
-        return self._warnings()
+            events.append(lambda observer: observer.ended(document))
+        for listener in self._each:
+            listener.close(events, self._patience / 2)
+        until = clock.monotonic() + self._patience
+        return [*self._notes, *(text for listener in self._each for text in listener.wait(until))]
 
-    def _put(self, event: Callable[[Observer], None] | None) -> None:
-        try:
-            self._events.put_nowait(event)
-        except queue.Full:
-            self._lost += 1
+    def _tell(self, event: Event) -> None:
+        for listener in self._each:
+            listener.tell(event)
 
-    def _work(self) -> None:
-        while (event := self._events.get()) is not None:
-            self._each_does(event)
 
-    def _each_does(self, event: Callable[[Observer], None]) -> None:
-        for observer in self._each:
-            try:
-                event(observer)
-            except Exception as e:  # whatever a client's library raises
-                self._failed[observer.name] += 1
-                self._why[observer.name] = redact_values(f"{type(e).__name__}: {e}".partition("\n")[0][:300])
+def _counted(events: int) -> str:
+    return f"{events:,} {'event was' if events == 1 else 'events were'}"
 
-    def _warnings(self) -> list[str]:
-        found = [*self._notes]
-        found += [
-            f"{name}: {count:,} {'event was' if count == 1 else 'events were'} not delivered, the last one for {self._why[name]}"
-            for name, count in sorted(self._failed.items())
-        ]
-        waiting = self._lost + self._events.qsize()
-        if waiting and self._thread is not None and self._thread.is_alive():
-            names = ", ".join(observer.name for observer in self._each)
-            found.append(f"{names}: {waiting:,} {'event was' if waiting == 1 else 'events were'} not delivered in time")
-        return found
+
+def _why(e: BaseException) -> str:
+    """Return an exception as one line, redacted."""
+    try:
+        said = str(e)
+    except Exception:
+        said = "(no text)"
+    return redact_values(f"{type(e).__name__}: {said}".partition("\n")[0][:300])
 
 
 def _phase(observer: Observer, text: str, at: datetime) -> None:

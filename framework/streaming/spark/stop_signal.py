@@ -17,6 +17,8 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 SIGNALLED: Final = 128
 """The exit code of a command that a signal ended is this plus the signal's number."""
+INTERRUPTED: Final = SIGNALLED + signal.SIGINT
+"""The exit code of a command that Ctrl-C ended."""
 
 Leave = Callable[[int], None]
 """Ends the process because of a signal; does not return."""
