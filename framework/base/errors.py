@@ -153,6 +153,11 @@ CODES: Final[dict[str, str]] = {
     "SKY-E651": "the state cannot be moved to another number of tasks",
     # Metrics
     "SKY-E675": "the port of the metrics cannot be listened on",
+    # Alerts
+    "SKY-E660": "the file of channels cannot be used",
+    "SKY-E661": "a channel that is not configured for the job",
+    "SKY-E662": "invalid message of an alert",
+    "SKY-E663": "an alert that is never due",
     # Edges
     "SKY-E701": "not a message for an edge filter, or one of another job",
     "SKY-E702": "not the saved state of an edge filter",

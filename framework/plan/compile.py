@@ -27,7 +27,7 @@ from skyband.framework.plan.model import (
     StreamNode,
     VectorNode,
 )
-from skyband.framework.plan.output_nodes import Check, KafkaNode, RunRule
+from skyband.framework.plan.output_nodes import AlertNode, Check, KafkaNode, RunRule
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.plan.several_sources import clocks, of_source, parts
 from skyband.framework.plan.sharding import AUTO
@@ -40,6 +40,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.chains import Division, StreamJob, divided, item_columns, traced
 from skyband.framework.spec.checks.columns import column_types, derived, looked_up, lookup_columns
 from skyband.framework.spec.checks.table_columns import carried, written
+from skyband.framework.spec.models.alerts import EVERY
 from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.lookups import Lookup, Validity
@@ -67,13 +68,13 @@ def compile_job(job: Job, live: Live = NO_LIVE) -> Plan:
     entries = {one.stream.of for one in division.streams if one.stream.takes == "entries"}
     carrying = frozenset(name for name in entries if traced(job.queries[name]))
     streams = tuple(_stream(job, one, division, carrying) for one in division.streams)
-    return replace(_compile(division.job, carrying, live), streams=streams, kafka=_kafka(job))
+    return replace(_compile(division.job, carrying, live), streams=streams, kafka=_kafka(job), alerts=alerts_of(job))
 
 
 def _stream(job: Job, one: StreamJob, division: Division, carrying: frozenset[str]) -> StreamNode:
     stream = one.stream
     columns = item_columns(stream.of, job.queries[stream.of], division.home(stream.of), stream.takes)
-    plan = replace(_compile(one.job, carrying), kafka=None)
+    plan = replace(_compile(one.job, carrying), kafka=None, alerts=())
     # Table ``heads`` has where the source's keys stand, and not those of a stream: its skybands could not be read.
     plan = replace(plan, operators=tuple(replace(node, skyband=False) for node in plan.operators))
     return StreamNode(stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), plan, stream.renewed)
@@ -141,6 +142,7 @@ def _compile(job: Job, carrying: frozenset[str] = frozenset(), live: Live = NO_L
         check_every=job.quality.check_every,
         kafka=_kafka(job),
         catalog=job.sink.catalog,
+        alerts=alerts_of(job),
         lookups=tuple(_lookup_source(lookup) for lookup in job.lookups.values()),
         statistics=statistics,
         live=live,
@@ -299,6 +301,17 @@ def _kafka(job: Job) -> KafkaNode | None:
     given = {name: getattr(kafka, name) for name in ("servers", "user", "password", "mechanism")} | {"tls": str(kafka.tls).lower()}
     shown = ("sink", "kafka", "topic") not in dict(job.variables)
     return KafkaNode(tuple(topics(kafka, job.job, job.queries)), tuple((n, v) for n, v in given.items() if v is not None), shown)
+
+
+def alerts_of(job: Job) -> tuple[AlertNode, ...]:
+    """Return the alerts of a checked job."""
+    return tuple(
+        AlertNode(
+            name, a.channel, a.queries or tuple(job.queries), tuple(dict.fromkeys(a.when)), a.above, a.below, a.message, a.batch, EVERY if a.every is None else a.every,
+            a.at_most,
+        )
+        for name, a in job.alerts.items()
+    )  # fmt: skip
 
 
 def _rules(job: Job, fields: tuple[Field, ...]) -> tuple[RowRule, ...]:

@@ -18,6 +18,7 @@ from skyband.framework.plan.explain_parts import (
 )
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, StreamNode, only_retained
+from skyband.framework.plan.output_nodes import AlertNode
 from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.plan.sharding import shard_lines
 from skyband.framework.queries.protocol import QueryType
@@ -280,6 +281,14 @@ def _sink(plan: Plan) -> list[str]:
         lines += [f"    {topic if plan.kafka.shown else '(name not shown)'}" for topic in dict.fromkeys(t for _, t in plan.kafka.topics)]
     if plan.catalog is not None:
         lines.append(f"  the tables are registered in {plan.catalog}")
+    lines += [_alert(alert) for alert in plan.alerts]
     if plan.checks:
         lines.append(f"  checks    {counted(len(plan.checks), 'expectation')}")
     return lines
+
+
+def _alert(alert: AlertNode) -> str:
+    bounds = [f"{name} {bound:g}" for name, bound in (("above", alert.above), ("below", alert.below)) if bound is not None]
+    when = ", ".join([*(what for what in alert.when if what != "value"), *bounds])
+    limits = f"at most {counted(alert.at_most, 'message')} a minute, {alert.batch:,} a request"
+    return f"  alert {alert.name} to channel {alert.channel}: {when} of {', '.join(alert.queries)}; {limits}"

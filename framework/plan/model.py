@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.lookups import LookupNode
-from skyband.framework.plan.output_nodes import Check, KafkaNode, RunRule
+from skyband.framework.plan.output_nodes import AlertNode, Check, KafkaNode, RunRule
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.plan.statistics import STATISTIC_TYPE, StatisticsNode, statistic_columns
 from skyband.framework.plan.token_nodes import TokenNode
@@ -338,6 +338,7 @@ class Plan:
     check_every: int | None = None
     kafka: KafkaNode | None = None
     catalog: str | None = None
+    alerts: tuple[AlertNode, ...] = ()
     lookups: tuple[SourceNode, ...] = ()
     statistics: tuple[StatisticsNode, ...] = ()
     live: Live = NO_LIVE

@@ -1,4 +1,4 @@
-"""The parts of a plan about what becomes of results: checks of tables, rules over runs, Kafka topics."""
+"""The parts of a plan about what becomes of results: checks of tables, rules over runs, Kafka topics, alerts."""
 
 from __future__ import annotations
 
@@ -38,3 +38,23 @@ class KafkaNode:
     topics: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, str], ...] = field(repr=False)
     shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AlertNode:
+    """Messages to ``channel`` about changes of the results of ``queries``, or about values that pass ``above`` or ``below``.
+
+    ``when``: any of ``enter``, ``leave`` and ``value``. ``message``: a template; None: the default one of each query. ``batch``: the most
+    messages of a request. ``every_micros``: the least time between two requests. ``at_most``: messages a minute.
+    """
+
+    name: str
+    channel: str
+    queries: tuple[str, ...]
+    when: tuple[str, ...]
+    above: float | None
+    below: float | None
+    message: str | None
+    batch: int
+    every_micros: int
+    at_most: int

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
 from skyband.framework.settings.fixed import fixed_reason
+from skyband.framework.settings.toml_file import line_of, parse, read_text
 
 CONFIG: Final = "SKYBAND_CONFIG"
 """The environment variable that names the file; empty: use no file."""
 NAME: Final = "skyband.toml"
-_MOST: Final = 1 << 16
-_AT: Final = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _KEYS: Final = ("master", "conf")
 
 Settings = tuple[str | None, dict[str, str]]
@@ -36,13 +33,9 @@ def read(env: Mapping[str, str], profile: str | None) -> Settings:
     path = _path(env)
     if path is None:
         return None, {}
-    text = _text(path, named=CONFIG in env)
-    try:
-        whole = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
-        at = _AT.search(str(e))
-        line, col = (int(at[1]), int(at[2])) if at and at[1] else (max(1, text.count("\n")), 1)
-        raise SkybandError("SKY-E610", f"TOML syntax: {_AT.sub('', str(e))}", where=Where(str(path), line, col)) from e
+    untrusted = None if CONFIG in env else f"it could start any program; if you trust it, name it by {CONFIG}"
+    text = read_text(path, "SKY-E610", f"{CONFIG} names the file of Spark settings", untrusted)
+    whole = parse(path, text, "SKY-E610")
     return _File(path, text).settings(whole, profile)
 
 
@@ -53,29 +46,12 @@ def _path(env: Mapping[str, str]) -> Path | None:
     return here if os.path.lexists(here) else None
 
 
-def _text(path: Path, named: bool) -> str:
-    """Return the file's text. Reject a file in the working directory that another user may have written."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST:
-                raise SkybandError("SKY-E610", f"{path} is not a file of at most {_MOST >> 10} KB")
-            if not named and (found.st_uid not in (os.geteuid(), 0) or found.st_mode & stat.S_IWOTH):
-                said = f"{path} belongs to another user, or all users may write it"
-                raise SkybandError("SKY-E610", said, f"it could start any program; if you trust it, name it by {CONFIG}")
-            return file.read().decode("utf-8")
-    except OSError as e:
-        raise SkybandError("SKY-E610", f"{path} cannot be read: {e.strerror}", f"{CONFIG} names the file of Spark settings") from e
-    except UnicodeDecodeError as e:
-        raise SkybandError("SKY-E610", f"{path} is not UTF-8") from e
-
-
 class _File:
     """A parsed TOML file; checks its parts and returns their settings."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
-        self.lines = text.splitlines(keepends=True)
+        self.text = text
 
     def settings(self, whole: dict[str, Any], profile: str | None) -> Settings:
         """Return the settings, with those of ``profile`` over the others. Check all parts, including unused profiles."""
@@ -126,20 +102,7 @@ class _File:
                 raise self._wrong("SKY-E610", f"unknown key {key!r}{inside}", (*place, key), hint)
 
     def _wrong(self, code: str, said: str, place: tuple[str, ...], hint: str | None = None) -> SkybandError:
-        return SkybandError(code, said, hint, Where(str(self.path), self._line(place), 1))
-
-    def _line(self, place: tuple[str, ...]) -> int:
-        """Return the line of the key ``place``, 1-based: the first one up to which the file contains it. O(lines x length)."""
-        for n in range(1, len(self.lines) + 1):
-            try:
-                found: Any = tomllib.loads("".join(self.lines[:n]))
-            except tomllib.TOMLDecodeError:
-                continue  # inside a value of several lines
-            for key in place:
-                found = found.get(key) if isinstance(found, dict) else None
-            if found is not None:
-                return n
-        return 1
+        return SkybandError(code, said, hint, Where(str(self.path), line_of(self.text, place), 1))
 
 
 def setting_problem(name: str) -> str | None:

@@ -13,6 +13,7 @@ from skyband.jobs.parser import help_page
 
 if TYPE_CHECKING:
     from skyband.framework.base.errors import SkybandError
+    from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models.job import Job
 
 
@@ -77,7 +78,26 @@ def checked(path: str, data: bool = False, env: Mapping[str, str] | None = None)
 
     found = validated(path, env)
     errors, looked = (found.errors, "") if found.job is None or not data else _of_data(found.job)
+    errors = errors or _of_channels(found, os.environ if env is None else env)
     return Checked(found.job, errors, looked, [] if found.document is None else found.document.warnings)
+
+
+def _of_channels(found: Validated, env: Mapping[str, str]) -> list[SkybandError]:
+    """Return the channels that alerts name and that the operator's file, if there is one, does not have."""
+    if found.job is None or found.document is None or not found.job.alerts:
+        return []
+    from skyband.framework.alerts.channels import channels_of, configured
+    from skyband.framework.base.errors import SkybandError
+    from skyband.framework.plan.compile import alerts_of
+
+    errors = []
+    for alert in alerts_of(found.job) if configured(env) is not None else ():
+        try:
+            channels_of(found.job.job, [alert], env)
+        except SkybandError as e:
+            where = found.document.where_value(("alerts", alert.name, "channel"))
+            errors.append(SkybandError(e.code, e.message, e.hint, where))
+    return errors
 
 
 def _of_data(job: Job) -> tuple[list[SkybandError], str]:

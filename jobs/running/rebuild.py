@@ -10,6 +10,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.locations import require_local
 from skyband.jobs.parser import help_page
+from skyband.jobs.running.alerting import check_channels
 from skyband.jobs.running.opening import (
     CheckSource,
     begin,
@@ -174,6 +175,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     lines: Lines = args.lines
     job = layout.known()
     plan = with_live_queries(args, plan)
+    check_channels(plan)
     found = addable(plan, layout, job)
     CheckSource(plan.source, False).run()
     catalog = registrar(plan, layout, warning(lines))

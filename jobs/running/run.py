@@ -12,7 +12,7 @@ from skyband.framework.console.lines import FORMATS, Lines
 from skyband.jobs.arguments import whole
 from skyband.jobs.options import add_spark_options
 from skyband.jobs.parser import help_page
-from skyband.jobs.running import opening, streaming
+from skyband.jobs.running import alerting, opening, streaming
 
 if TYPE_CHECKING:
     from skyband.framework.console.outcome import Outcome
@@ -97,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         lean_arrow()
     plan, layout = opening.open_job(args)
     opening.check_libraries(plan)
+    alerting.check_channels(plan)
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.streaming.job.idle import at_rest, waiting
     from skyband.framework.streaming.job.layout import fitting_job, reshaped
@@ -125,9 +126,11 @@ def run(args: argparse.Namespace) -> int:
             unread = waiting(plan.source, layout) if once else None
             changes = reshaped(plan, job) if job is not None else []
             idle = unread == [] and not (changes or args.rebuild_results or any_waiting(layout))
-            by_spark = catalog is not None and catalog.needs_spark(plan)
-            if job is not None and idle and at_rest(layout, job, args.finish) and all_sent(plan, layout, job) and not by_spark:
+            idle = idle and job is not None and at_rest(layout, job, args.finish) and all_sent(plan, layout, job)
+            by_spark = idle and (alerting.needs_spark(plan, layout, job) or (catalog is not None and catalog.needs_spark(plan)))
+            if job is not None and idle and not by_spark:
                 code = streaming.RunIdle(args, plan, layout, job, began, catalog).run()
+                alerting.send_waiting(plan, layout, job, lines)
             else:
                 for text in changes if not args.quiet else ():
                     lines.tell("info", "reshaping", text)

@@ -13,6 +13,7 @@ from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import KEEP
 from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mistakes
 from skyband.framework.row_rules.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
+from skyband.framework.spec.checks.alerts import check_alerts
 from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, source_types, type_hint
 from skyband.framework.spec.checks.cron import check_cron
 from skyband.framework.spec.checks.examples import check_examples
@@ -52,6 +53,7 @@ def check(doc: Document, job: Job) -> None:
     _table_checks(scope)
     _schedule(scope)
     check_sink(scope)
+    check_alerts(scope)
     check_examples(scope)
 
 

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Discriminator, Field, PrivateAttr, Tag
 
 from skyband.framework.base.units import WHOLE, JobName, Name, PositiveDuration, Size, Text
 from skyband.framework.queries.models import QueryModel
+from skyband.framework.spec.models.alerts import MOST_ALERTS, Alert
 from skyband.framework.spec.models.base import Model
 from skyband.framework.spec.models.examples import SpecTest
 from skyband.framework.spec.models.lookups import Lookup
@@ -102,6 +103,9 @@ class Job(Model):
     # `models.walk` finds the model of a query by its `type`.
     queries: dict[Name, QueryModel] = Field(min_length=1, description="Queries by name. Every query has tables of its own.")
     sink: Sink = Field(description="Where the job writes its tables.")
+    alerts: dict[Name, Alert] = Field(
+        default_factory=dict, max_length=MOST_ALERTS, description="Alerts by name: messages about changes of results."
+    )
     run: Run = Field(default=Run(), description="How the job runs.")
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")
     tests: tuple[SpecTest, ...] = Field(

@@ -58,7 +58,7 @@ def resolve(text: str, env: Mapping[str, str]) -> tuple[str, set[str], list[Prob
             hint = "use ${NAME} without defaults or expressions, or $${ for a literal ${"
             problems.append(Problem("SKY-E107", f"{m.group()!r} is not a variable reference", hint, m.start(), m.end()))
             return m.group()
-        if name in OPERATORS or name.startswith(OPERATOR_PREFIXES):
+        if name in OPERATORS or name.startswith(OPERATOR_PREFIXES) or name in _of_channels(env):
             said = f"a spec may not use the environment variable {name}"
             problems.append(Problem("SKY-E119", said, "the variable is reserved for the person who runs the job", m.start(), m.end()))
             return m.group()
@@ -76,3 +76,12 @@ def resolve(text: str, env: Mapping[str, str]) -> tuple[str, set[str], list[Prob
         return env[name]
 
     return _REFERENCE.sub(replace, text), used, problems
+
+
+def _of_channels(env: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the variables that the operator's file of channels uses. Raises SkybandError SKY-E660 if it cannot be read."""
+    if not env.get("SKYBAND_CHANNELS"):
+        return frozenset()
+    from skyband.framework.alerts.channel_file import reserved
+
+    return reserved(env)

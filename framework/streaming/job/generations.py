@@ -47,7 +47,10 @@ BACK: Final = "back"
 GONE: Final = "gone"
 """Directory of ``_skyband`` for what an addition has taken the place of, until it is removed."""
 STAYING: Final = frozenset(
-    {"lock", "engine.lock", "logs", "replayed", "catalog.json", OWNER, RUNNING, REQUESTS, NEXT, ADDED, OLD, BACK, GONE, SWAP_JOURNAL}
+    {
+        "lock", "engine.lock", "logs", "replayed", "catalog.json", "alerts.json", OWNER, RUNNING, REQUESTS, NEXT, ADDED, OLD, BACK, GONE,
+        SWAP_JOURNAL,
+    }  # fmt: skip
 )
 """What in ``_skyband`` is the job's, whatever its generation."""
 Moves = tuple[list[Name], list[Name]]
@@ -92,7 +95,7 @@ _BUILT: Final = f"/_skyband/{NEXT}/_skyband/".encode()
 
 def staged(plan: Plan, layout: Layout) -> Plan:
     """The plan of the generation that is built beside the present one: until it is swapped in, nobody is sent anything of it."""
-    return replace(plan, sink=str(layout.next), kafka=None, catalog=None)
+    return replace(plan, sink=str(layout.next), kafka=None, catalog=None, alerts=())
 
 
 def job_of(home: Path) -> str | None:

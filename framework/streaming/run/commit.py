@@ -16,6 +16,7 @@ from skyband.framework.streaming.job.clocks import BatchClock
 from skyband.framework.streaming.job.jumps import Jump, longest_jump, stopped_by_jump
 from skyband.framework.streaming.rows.config import frontier_at
 from skyband.framework.streaming.rows.instants.stretches import limit_of, of_tables
+from skyband.framework.streaming.run.alerting import Alerting
 from skyband.framework.streaming.run.batch import Batch, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.kafka_sink import KafkaSink
@@ -29,7 +30,14 @@ class CommitBatch:
     """Commits the batches of one run."""
 
     def __init__(
-        self, context: RunContext, opened: OpenedJob, source: OpenedSource, totals: Totals, results: Results, kafka: KafkaSink | None
+        self,
+        context: RunContext,
+        opened: OpenedJob,
+        source: OpenedSource,
+        totals: Totals,
+        results: Results,
+        kafka: KafkaSink | None,
+        alerting: Alerting,
     ) -> None:
         self._context = context
         self._opened = opened
@@ -37,6 +45,7 @@ class CommitBatch:
         self._totals = totals
         self._results = results
         self._kafka = kafka
+        self._alerting = alerting
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Run the batch and commit it.
@@ -76,6 +85,7 @@ class CommitBatch:
             sending = time.perf_counter()
             self._kafka.send(batch_id)
             batch.stages |= {"send": time.perf_counter() - sending}
+        self._alerting.committed(batch_id)
         batch.seconds = time.perf_counter() - started
         self._totals.committed(batch_id)
         self._source.backlog.catch_up(counts[REACHED])

@@ -15,6 +15,7 @@ from skyband.framework.streaming.bucket.hand_off import hand_off_during
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import Layout, check_sink_location
 from skyband.framework.streaming.job.locks import jvm_lock, one_run
+from skyband.framework.streaming.run.alerting import Alerting
 from skyband.framework.streaming.run.batch import Report
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import RunContext
@@ -84,7 +85,7 @@ class Runner:
         context, layout = self.context, self.context.layout
         check_sink_location(self.plan, layout)
         hand_off = hand_off_during(context.spark, str(layout.checkpoint))
-        with one_run(layout, self.plan.job), jvm_lock(context.spark, layout), hand_off:
+        with one_run(layout, self.plan.job), jvm_lock(context.spark, layout), hand_off, Alerting(context) as alerting:
             live, plan = LiveQueries(context, self.replan), self.plan
             while True:
                 opened = OpenJob(context, plan, rebuild, found).run()
@@ -100,7 +101,8 @@ class Runner:
                 if rebuild:
                     results.derive()
                 kafka = SendBacklog(context, opened, totals.last_batch).run()
-                commit = CommitBatch(context, opened, source, totals, results, kafka)
+                alerting.begin(opened, totals.last_batch)
+                commit = CommitBatch(context, opened, source, totals, results, kafka, alerting)
                 gate = GateSchedule(context, opened, results, None if once else opened.plan.check_every, totals.last_batch)
                 stream = Stream(replace(context, boundary=partial(live.due, totals)), opened, source, commit, gate)
                 # Requests wait for the end of an unfinished batch.

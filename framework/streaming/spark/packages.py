@@ -31,8 +31,16 @@ def packages(plan: Plan) -> tuple[str, ...]:
     """Return the Maven coordinates for ``get_session``, without duplicates."""
     schemes = {scheme_of(path) for path in (*(part.path for _, part in plan.source.each), plan.sink) if path is not None}
     stored = (jar for scheme, jars in SPARK_JARS.items() if scheme in schemes for jar in jars)
-    source, kafka = plan.source, [] if plan.kafka is None else [JAR]
+    source, kafka = plan.source, [JAR] if plan.kafka is not None or _alerts_use_kafka(plan) else []
     return tuple(dict.fromkeys((*source_format(source.format).packages(source), *stored, *kafka)))
+
+
+def _alerts_use_kafka(plan: Plan) -> bool:
+    if not plan.alerts:
+        return False
+    from skyband.framework.alerts.channels import use_kafka
+
+    return use_kafka(plan.job, plan.alerts)
 
 
 def with_provider(settings: Mapping[str, Any], resolve: Resolve, warn: Callable[[str], None]) -> dict[str, Any]:

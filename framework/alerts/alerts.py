@@ -1,0 +1,110 @@
+"""The alerts of a run: a sender each, from the start of the run to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from skyband.framework.alerts.channels import Channel
+from skyband.framework.alerts.messages import AlertMessages, Identity, Message, envelope, record, shape_of
+from skyband.framework.alerts.positions import Position, Positions
+from skyband.framework.alerts.sender import Deliver, Sender
+from skyband.framework.console.receivers import JSON_HEADERS, post, start
+from skyband.framework.plan.model import Plan
+from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.tables.delta.ownership import Owner
+from skyband.framework.tables.writing.sink import FILLED_BATCH
+
+PATIENCE: Final = 10.0
+"""The most seconds that the end of a run waits for its alerts."""
+Records = Callable[[Channel, Sequence[tuple[str, str]], float], None]
+"""Writes records (key, value) to the topic of a channel in at most so many seconds. Raises NotDelivered."""
+
+
+class Alerts:
+    """Starts a sender for each alert of ``plan``. Only for a caller that holds the job's lock.
+
+    ``last``: the last complete batch of the job. ``channels``: see ``channels_of``. ``records``: needed for channels of Kafka.
+    """
+
+    def __init__(
+        self, plan: Plan, layout: Layout, job: JobFile, last: int, channels: Mapping[str, Channel], records: Records | None = None
+    ) -> None:
+        positions = Positions(layout.home, [a.name for a in plan.alerts])
+        self._news = []
+        if positions.damaged is not None:
+            said = f"{layout.home / 'alerts.json'} cannot be used ({positions.damaged}): alerts begin with the next changes"
+            self._news.append(said)
+        identity = Identity(Owner(layout.root).id or "", plan.job, job.generation)
+        self._senders = []
+        for alert in plan.alerts:
+            position = begin_at(positions.get(alert.name), alert, job.generation, last)
+            # Durable before the next batch: a run that is killed then does not begin later.
+            positions.save(alert.name, position)
+            channel = channels[alert.channel]
+            messages = AlertMessages(layout.root, plan, alert, identity, position.since)
+            at_most = min(alert.at_most, channel.at_most or alert.at_most)
+            deliver = _deliver(channel, plan.job, alert.name, records)
+            self._senders.append(Sender(alert, messages, positions, position, last, deliver, channel.seconds, at_most))
+
+    def committed(self, batch: int) -> list[str]:
+        """Send the messages of ``batch``, which has just been committed. Return at once, with what to warn of."""
+        news, self._news = self._news, []
+        return [*news, *(text for sender in self._senders for text in sender.committed(batch))]
+
+    def close(self, seconds: float = PATIENCE) -> list[str]:
+        """Send what waits, for at most so many seconds. Return what to warn of."""
+        deadline = time.monotonic() + seconds
+        for sender in self._senders:
+            sender.close(deadline)
+        return [*self._news, *(text for sender in self._senders for text in sender.ended())]
+
+
+def begin_at(known: Position | None, alert: AlertNode, generation: str, last: int) -> Position:
+    """Return the position at which a run begins, whose last complete batch is ``last``.
+
+    A new alert begins with the changes after it. After a rebuild, the changes from the instant on up to which the former generation had
+    been sent are those of the new one.
+    """
+    shape = shape_of(alert)
+    if known is None:
+        return Position(generation, last, shape)
+    if known.generation != generation:
+        return Position(generation, FILLED_BATCH - 1, shape, since=known.frontier)
+    if known.shape != shape:
+        # Other messages now: those of a batch of which only some were sent are sent from the first one on.
+        return Position(generation, known.batch, shape, frontier=known.frontier, since=known.since)
+    return known
+
+
+def caught_up(plan: Plan, layout: Layout, job: JobFile, last: int) -> bool:
+    """Return True if nothing waits to be sent up to batch ``last``."""
+    if not plan.alerts:
+        return True
+    positions = Positions(layout.home, [a.name for a in plan.alerts])
+    for alert in plan.alerts:
+        known = positions.get(alert.name)
+        if known is None or known != begin_at(known, alert, job.generation, last) or known.batch < last:
+            return False
+    return True
+
+
+def _deliver(channel: Channel, job: str, alert: str, records: Records | None) -> Deliver:
+    def to_webhook(messages: Sequence[Message], seconds: float) -> None:
+        post(str(channel.webhook), envelope(job, alert, messages), seconds, {**JSON_HEADERS, **dict(channel.headers)})
+
+    def to_command(messages: Sequence[Message], seconds: float) -> None:
+        start(channel.command, envelope(job, alert, messages), seconds)
+
+    def to_topic(write: Records, messages: Sequence[Message], seconds: float) -> None:
+        write(channel, [record(job, alert, message) for message in messages], seconds)
+
+    if channel.webhook is not None:
+        return to_webhook
+    if channel.command:
+        return to_command
+    assert records is not None
+    return partial(to_topic, records)

@@ -1,0 +1,217 @@
+"""The channels that the operator has configured: where alerts are sent. A spec names a channel and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from skyband.framework.alerts.channel_file import CHANNELS, CODE, REFERENCE, path_of, text_of
+from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
+from skyband.framework.base.redaction import conceal
+from skyband.framework.console.receivers import is_url
+from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.settings.toml_file import line_of, parse
+from skyband.framework.sources.kafka.client import MECHANISMS, TEXTS, TOPIC, lacking
+
+SECONDS: Final = 10
+"""How long a receiver may take, unless its channel says otherwise."""
+_RECEIVERS: Final = ("webhook", "command", "kafka")
+_KEYS: Final = (*_RECEIVERS, "headers", "jobs", "at_most", "seconds")
+_KAFKA: Final = ("servers", "topic", "user", "password", "mechanism", "tls")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_SHORTEST: Final = 8
+"""Shorter texts are concealed only if they come from the environment: they may be parts of other words."""
+_BAD_REFERENCE: Final = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})")
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Where messages go: to a ``webhook``, the words of a ``command``, or the Kafka topic ``topic`` of ``kafka`` (options, with login).
+
+    ``jobs``: the jobs that may use it; None: all. ``at_most``: messages a minute of each alert. ``seconds``: how long a request may take.
+    """
+
+    name: str
+    webhook: str | None = field(default=None, repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    command: tuple[str, ...] = field(default=(), repr=False)
+    kafka: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    topic: str = ""
+    jobs: frozenset[str] | None = None
+    at_most: int | None = None
+    seconds: float = SECONDS
+
+
+def configured(env: Mapping[str, str]) -> dict[str, Channel] | None:
+    """Return the channels by name, None if the environment names no file. Raises SkybandError SKY-E660 with the line of a mistake."""
+    path = path_of(env)
+    if path is None:
+        return None
+    text = text_of(path)
+    file = _File(path, text, env)
+    return {name: file.channel(name, table) for name, table in parse(path, text, CODE).items()}
+
+
+def channels_of(job: str, alerts: Iterable[AlertNode], env: Mapping[str, str] | None = None) -> dict[str, Channel]:
+    """Return the channels that ``alerts`` of ``job`` use, by name; imports and reads nothing more if there are none.
+
+    Raises SkybandError SKY-E660 if the file cannot be used, SKY-E661 if a channel is not configured for the job.
+    """
+    alerts = tuple(alerts)
+    if not alerts:
+        return {}
+    known = configured(os.environ if env is None else env)
+    found = {}
+    for alert in alerts:
+        said = f"alert {alert.name!r} of job {job!r} needs channel {alert.channel!r}, which"
+        if known is None:
+            raise SkybandError("SKY-E661", f"{said} is not configured", f"set {CHANNELS} to the file with the channels")
+        channel = known.get(alert.channel)
+        if channel is None:
+            hint = did_you_mean(alert.channel, known) or (f"channels: {one_of(list(known), 20)}" if known else f"{CHANNELS} has no channel")
+            raise SkybandError("SKY-E661", f"{said} is not configured", hint)
+        if channel.jobs is not None and job not in channel.jobs:
+            raise SkybandError("SKY-E661", f"{said} is not for this job", "the operator lists the jobs of a channel in its 'jobs'")
+        found[channel.name] = channel
+    return found
+
+
+def use_kafka(job: str, alerts: Iterable[AlertNode]) -> bool:
+    """Return True if any of ``alerts`` is sent to a topic of Kafka. Raises as ``channels_of``."""
+    return any(channel.kafka for channel in channels_of(job, alerts).values())
+
+
+class _File:
+    """A parsed file of channels; checks its parts."""
+
+    def __init__(self, path: Path, text: str, env: Mapping[str, str]) -> None:
+        self.path, self.text, self.env = path, text, env
+
+    def channel(self, name: str, table: Any) -> Channel:
+        """Return the channel ``name``. Raises SkybandError SKY-E660."""
+        at = (name,)
+        if _NAME.fullmatch(name) is None:
+            raise self._wrong(f"{name!r} is not a name of a channel: letters, digits and _", at)
+        self._only(table, _KEYS, at)
+        given = [key for key in _RECEIVERS if key in table]
+        if len(given) != 1:
+            raise self._wrong(f"channel {name!r} needs one of {one_of(_RECEIVERS)}", at)
+        if "headers" in table and given != ["webhook"]:
+            raise self._wrong("headers are only for a webhook", (*at, "headers"))
+        jobs = table.get("jobs")
+        if jobs is not None and not (isinstance(jobs, list) and all(isinstance(j, str) for j in jobs)):
+            raise self._wrong("jobs is a list of names of jobs", (*at, "jobs"))
+        more = self._kafka(table["kafka"], (*at, "kafka")) if "kafka" in table else {}
+        return Channel(
+            name,
+            webhook=self._webhook(table["webhook"], (*at, "webhook")) if "webhook" in table else None,
+            headers=self._headers(table.get("headers", {}), (*at, "headers")),
+            command=self._command(table["command"], (*at, "command")) if "command" in table else (),
+            kafka=tuple((n, v) for n, v in more.items() if n != "topic"),
+            topic=more.get("topic", ""),
+            jobs=None if jobs is None else frozenset(jobs),
+            at_most=self._whole(table, "at_most", 1, 10_000, at),
+            seconds=self._whole(table, "seconds", 1, 60, at) or SECONDS,
+        )
+
+    def _webhook(self, value: Any, at: tuple[str, ...]) -> str:
+        url = self._secret(value, at)
+        if not is_url(url):
+            raise self._wrong("webhook is not a URL with http or https and a host", at)
+        return url
+
+    def _headers(self, table: Any, at: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        if not isinstance(table, dict):
+            raise self._wrong("headers is a table of texts", at)
+        made = []
+        for name, value in table.items():
+            text = self._secret(value, (*at, name))
+            if _HEADER.fullmatch(name) is None or not text.isprintable() or not text.isascii():
+                raise self._wrong(f"{name!r} is not a header with a value of one line", (*at, name))
+            made.append((name, text))
+        return tuple(made)
+
+    def _command(self, value: Any, at: tuple[str, ...]) -> tuple[str, ...]:
+        # Split before values are put in: none of them becomes several words.
+        if not isinstance(value, str):
+            raise self._wrong("command is a text: the words of a command", at)
+        try:
+            words = shlex.split(value)
+        except ValueError as e:
+            raise self._wrong(f"command is not a command: {str(e).lower()}", at, "write it as in a shell; no shell runs it") from None
+        if not words:
+            raise self._wrong("command is empty", at)
+        made = tuple(self._filled(word, at) for word in words)
+        if any("\0" in word for word in made):
+            raise self._wrong("a word of the command has a NUL character", at)
+        return made
+
+    def _kafka(self, table: Any, at: tuple[str, ...]) -> dict[str, str]:
+        self._only(table, _KAFKA, at)
+        made: dict[str, str] = {}
+        for name in ("servers", "topic"):
+            if name not in table:
+                raise self._wrong(f"kafka needs '{name}'", at)
+        for name in _KAFKA:
+            if name in table and name != "tls":
+                made[name] = (
+                    self._secret(table[name], (*at, name)) if name in ("user", "password") else self._filled(table[name], (*at, name))
+                )
+        for name, (pattern, what) in TEXTS.items():
+            if name in made and re.fullmatch(pattern, made[name]) is None:
+                raise self._wrong(f"{name} takes {what}", (*at, name))
+        if re.fullmatch(TOPIC, made["topic"]) is None:
+            raise self._wrong("topic takes letters, digits, '.', '_' and '-', at most 249", (*at, "topic"))
+        if made.get("mechanism", MECHANISMS[0]) not in MECHANISMS:
+            raise self._wrong(f"mechanism is one of {one_of(MECHANISMS)}", (*at, "mechanism"))
+        for name in lacking(set(made)):
+            raise self._wrong(f"a login needs '{name}' as well", at)
+        if not isinstance(table.get("tls", False), bool):
+            raise self._wrong("tls is true or false", (*at, "tls"))
+        return {**made, "tls": str(table.get("tls", False)).lower()}
+
+    def _secret(self, value: Any, at: tuple[str, ...]) -> str:
+        """Return a text with values of the environment; unless it is short, all of it is concealed from now on."""
+        text = self._filled(value, at)
+        if len(text) >= _SHORTEST:
+            conceal(CHANNELS, text)
+        return text
+
+    def _filled(self, value: Any, at: tuple[str, ...]) -> str:
+        """Return a text of the file with every ``${NAME}`` replaced. The values are concealed from now on."""
+        if not isinstance(value, str) or not value:
+            raise self._wrong(f"{at[-1]} is a text", at)
+        if _BAD_REFERENCE.search(value):
+            raise self._wrong("'${' is not followed by the name of a variable and '}'", at, "write ${NAME}")
+
+        def replace(m: re.Match[str]) -> str:
+            name = m.group(1)
+            if not self.env.get(name):
+                raise self._wrong(f"environment variable {name} is not set", at, f"set it, for instance: export {name}=...")
+            conceal(name, self.env[name])
+            return self.env[name]
+
+        return REFERENCE.sub(replace, value)
+
+    def _whole(self, table: dict[str, Any], name: str, least: int, most: int, at: tuple[str, ...]) -> int | None:
+        value = table.get(name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most):
+            raise self._wrong(f"{name} is a whole number from {least:,} to {most:,}", (*at, name))
+        return value
+
+    def _only(self, table: Any, known: tuple[str, ...], at: tuple[str, ...]) -> None:
+        if not isinstance(table, dict):
+            raise self._wrong(f"{'.'.join(at)} is a table: [{'.'.join(at)}]", at)
+        for key in table:
+            if key not in known:
+                hint = did_you_mean(key, known) or f"known: {one_of(known)}"
+                raise self._wrong(f"unknown key {key!r} in [{'.'.join(at)}]", (*at, key), hint)
+
+    def _wrong(self, said: str, at: tuple[str, ...], hint: str | None = None) -> SkybandError:
+        return SkybandError(CODE, said, hint, Where(str(self.path), line_of(self.text, at), 1))

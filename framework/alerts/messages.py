@@ -1,0 +1,324 @@
+"""Make the messages of an alert from the committed tables, read with delta-rs. The same rows give the same messages, in the same order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.alerts.crossings import Crossing, Crossings, Event
+from skyband.framework.alerts.template import cut, instant_text, render, value_text
+from skyband.framework.base.columns import BATCH
+from skyband.framework.base.counts import counted
+from skyband.framework.base.items import SCORE
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.key_numbers import key_numbers, last_of_each
+from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
+
+ROWS: Final = 20_000
+"""About the most rows that are read at once: further batches wait."""
+_LONGEST: Final = 1_000
+"""The most characters of a value in a message's fields."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CHANGES: Final = "changed_at"
+_POINTS: Final = "valid_from"
+_DID: Final = {"enter": "entered", "leave": "left", "above": "rose above {bound} in", "below": "fell below {bound} in"}
+Message = dict[str, Any]
+
+
+def shape_of(alert: AlertNode) -> str:
+    """Return a hash of what an alert watches: its messages are others if it changes."""
+    said = [alert.queries, sorted(alert.when), alert.above, alert.below]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What makes the ids of messages unique: the job's random id, its name and its generation."""
+
+    owner: str
+    job: str
+    generation: str
+
+
+class AlertMessages:
+    """The messages of one alert, read in the order of the batches.
+
+    ``since``: messages of earlier instants (microseconds) are left out. A batch has the changes by query, key, step and ``pos``, then the
+    values that pass bounds by query and time.
+    """
+
+    def __init__(self, root: Path, plan: Plan, alert: AlertNode, identity: Identity, since: int | None) -> None:
+        self._root, self._alert, self._identity, self._since = root, alert, identity, since
+        nodes = {q.name: q for q in plan.every_query}
+        self._queries = [_Query(plan.of(name), nodes[name], alert, identity) for name in alert.queries if name in nodes]
+        self._at: int | None = None
+        """The batch up to which the values of items are known."""
+
+    def upto(self, after: int, last: int) -> int:
+        """Return the batch up to which to read after ``after``: not much more than ``ROWS`` rows, at least one batch."""
+        rows: Counter[int] = Counter()
+        for query in self._queries:
+            for table in query.tables:
+                rows.update(dict(delta_read.batches(delta_read.open_table(self._root, table), after, last)))
+        total = 0
+        for batch in sorted(rows):
+            total += rows[batch]
+            if total > ROWS and batch < last:
+                return batch
+        return last
+
+    def frontiers(self, after: int, upto: int) -> dict[int, int]:
+        """Return the frontier after each of these batches, in microseconds, as far as table ``runs`` has it."""
+        where = (pc.field(BATCH) > after) & (pc.field(BATCH) <= upto)
+        rows = delta_read.read(delta_read.open_table(self._root, "runs"), [BATCH, "frontier"], where)
+        known = zip(rows[BATCH].to_pylist(), pc.cast(rows["frontier"], pa.int64()).to_pylist(), strict=True)
+        return {batch: frontier for batch, frontier in known if frontier is not None}
+
+    def read(self, after: int, upto: int, frontiers: Mapping[int, int], before: int | None) -> Iterator[Message]:
+        """Yield the messages of the batches after ``after`` up to ``upto``.
+
+        ``frontiers``: those of these batches; ``before``: that after batch ``after``. What the values of items were then is read from the
+        tables, unless the last call ended there: O(rows of the trajectories) once.
+        """
+        valued = [q for q in self._queries if q.crossings is not None]
+        if valued and self._at != after:
+            for query in valued:
+                query.restart()
+                query.learn(self._root, after, before)
+        changes = {q: _by_batch(q.changes(self._root, after, upto)) for q in self._queries}
+        points = {q: _by_batch(q.points(self._root, after, upto)) for q in valued}
+        batches = {b for parts in (changes, points) for found in parts.values() for b in found}
+        if valued:
+            batches |= set(frontiers)
+        frontier = before
+        for batch in sorted(batches):
+            if batch in frontiers:
+                frontier = max(frontiers[batch], frontier if frontier is not None else frontiers[batch])
+            for query in self._queries:
+                yield from self._since_then(query.of_changes(changes[query].get(batch, ())))
+            for query in valued:
+                yield from self._since_then(query.of_values(changes[query].get(batch, ()), points[query].get(batch, ()), frontier))
+        self._at = upto
+
+    def _since_then(self, found: Iterator[tuple[int, Message]]) -> Iterator[Message]:
+        return (message for at, message in found if self._since is None or at >= self._since)
+
+    def combined(self, messages: Sequence[Message]) -> Message:
+        """Return the one message that stands for ``messages``, of which there is at least one."""
+        first, last = messages[0], messages[-1]
+        many = Counter(m["on"] for m in messages)
+        said = ", ".join(f"{n:,} {on}" for on, n in sorted(many.items()))
+        text = f"{counted(len(messages), 'message')} of alert {self._alert.name} of {self._identity.job}: {said}"
+        made = {"count": len(messages), "counts": dict(sorted(many.items())), "first": first["id"], "last": last["id"]}
+        times = [m["time"] for m in messages]
+        return {"id": _id("combined", *made.values()), "on": "combined", "text": text, **made, "from": min(times), "to": max(times)}
+
+
+class _Query:
+    """One query of an alert: reads its tables and words its messages."""
+
+    def __init__(self, plan: Plan, query: QueryNode, alert: AlertNode, identity: Identity) -> None:
+        self.name, self._alert, self._identity = query.name, alert, identity
+        self._item = query.item
+        self._keys = stream_columns(plan, query)
+        self._named = identity_columns(plan, query)
+        columns = query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by)
+        shown = [c.name for c in columns if c.what in ("id", "object") and c.name not in self._keys]
+        self._shown = shown or [c for c in self._named if c not in self._keys]
+        self._varying = query.item.time_varying
+        self._watched = tuple(w for w in ("enter", "leave") if w in alert.when)
+        self.crossings: Crossings | None = None
+        if "value" in alert.when and self._varying is not None:
+            self.restart()
+        self._template = alert.message or f"{{item}} {{what}} {{query}} of {{job}} at {{time}}{' (key {key})' if self._keys else ''}"
+
+    @property
+    def tables(self) -> list[str]:
+        """Return the tables with rows that become messages."""
+        return [changes_name(self.name), *([trajectory_name(self.name)] if self.crossings is not None else [])]
+
+    def restart(self) -> None:
+        """Forget the values of all items."""
+        moving = self._varying is not None and self._varying.slope is not None
+        self.crossings = Crossings(self._alert.above, self._alert.below, moving)
+
+    def learn(self, root: Path, upto: int, frontier: int | None) -> None:
+        """Take the values of all items up to a batch, for which nothing is sent."""
+        assert self.crossings is not None
+        # What an item is depends on its last point and its last change.
+        named = list(dict.fromkeys((*self._keys, *self._named)))
+        points = _last(_table(root, trajectory_name(self.name), None, upto), named, (_POINTS,))
+        lasting = self._varying is not None and not self._varying.all_items
+        orders = (_CHANGES, "step", "pos")
+        wanted = [*named, *orders, "change"]
+        changes = _last(_table(root, changes_name(self.name), None, upto, wanted), named, orders) if lasting else []
+        for _ in self.crossings.take(self._events(changes, points), frontier):
+            pass
+
+    def changes(self, root: Path, after: int, upto: int) -> list[dict[str, Any]]:
+        """Return rows of changes, ordered by key, step and ``pos``."""
+        rows = _table(root, changes_name(self.name), after, upto).to_pylist()
+        return sorted(rows, key=lambda r: (self._sort_key(r), r["step"], r["pos"]))
+
+    def points(self, root: Path, after: int, upto: int) -> list[dict[str, Any]]:
+        """Return points of trajectories, ordered by time and item."""
+        rows = _table(root, trajectory_name(self.name), after, upto).to_pylist()
+        return sorted(rows, key=lambda r: (r[_POINTS], self._sort_key(r), _text([_plain(v) for v in r.values()])))
+
+    def of_changes(self, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, Message]]:
+        """Yield the messages of a batch's changes, each with its instant: items that enter or leave, or whose score is beyond a bound."""
+        for row in rows:
+            on = "leave" if self._item.lasting and row["change"] == "-" else "enter"
+            at, where = _micros(row[_CHANGES]), {"step": row["step"], "pos": row["pos"]}
+            if on in self._watched:
+                yield at, self._message(on, row, at, where, (row["step"], row["pos"]), row.get(SCORE), None)
+            if "value" in self._alert.when and self._varying is None and on == "enter":
+                # An item's score stays the same while it is in the result, where it has none before.
+                score = row.get(SCORE)
+                for side, bound in (("above", self._alert.above), ("below", self._alert.below)):
+                    if bound is not None and score is not None and (score > bound if side == "above" else score < bound):
+                        yield at, self._message(side, row, at, where, (row["step"], row["pos"]), score, bound)
+
+    def of_values(
+        self, changes: Sequence[dict[str, Any]], points: Sequence[dict[str, Any]], frontier: int | None
+    ) -> Iterator[tuple[int, Message]]:
+        """Yield the messages of values that pass a bound in a batch, each with its instant."""
+        assert self.crossings is not None
+        found = list(self.crossings.take(self._events(changes, points), frontier))
+        for c in sorted(found, key=lambda c: (c.at, self._sort_key(c.row), c.side)):
+            yield c.at, self._of_crossing(c)
+
+    def _of_crossing(self, c: Crossing) -> Message:
+        bound = self._alert.above if c.side == "above" else self._alert.below
+        named = [_exact(c.row[n]) for n in self._named]
+        return self._message(c.side, c.row, c.at, {}, (named, c.at), c.value, bound)
+
+    def _events(self, changes: Sequence[dict[str, Any]], points: Sequence[dict[str, Any]]) -> Iterator[Event]:
+        assert self._varying is not None
+        value, slope = self._varying.value, self._varying.slope
+        if not self._varying.all_items:
+            for row in changes:
+                yield Event(self._identity_of(row), _micros(row[_CHANGES]), row["change"])
+        for row in points:
+            at, grows = _micros(row[_POINTS]), 0 if slope is None else int(row[slope] or 0)
+            given = row[value]
+            yield Event(self._identity_of(row), at, "", None if given is None else float(given), grows, row)
+
+    def _identity_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[c] for c in (*self._keys, *self._named))
+
+    def _sort_key(self, row: Mapping[str, Any]) -> str:
+        return _text([_plain(row[c]) for c in self._keys])
+
+    def _message(
+        self, on: str, row: Mapping[str, Any], at: int, where: Mapping[str, Any], place: Sequence[Any], value: Any, bound: float | None
+    ) -> Message:
+        """Return a message. ``place``: what, with query, key and kind, distinguishes it from all others."""
+        time, identity = _EPOCH + timedelta(microseconds=at), self._identity
+        key = {c: _plain(row[c]) for c in self._keys}
+        item = {c: _plain(row[c]) for c in dict.fromkeys((*self._shown, *self._named)) if c not in key}
+        values: dict[str, Any] = {
+            **row,
+            "job": identity.job,
+            "alert": self._alert.name,
+            "query": self.name,
+            "what": _DID[on].format(bound=value_text(bound)),
+            "item": ", ".join(value_text(row[c]) for c in self._shown) or self.name,
+            "key": ", ".join(value_text(row[c]) for c in self._keys),
+            "time": time,
+            "value": value,
+            "bound": bound,
+        }
+        whose = (identity.owner, identity.job, identity.generation, self._alert.name, self.name, on, bound)
+        return {
+            "id": _id(*whose, [_exact(row[c]) for c in self._keys], *place),
+            "on": on,
+            "text": render(self._template, values),
+            "query": self.name,
+            "key": key,
+            "item": item,
+            "time": instant_text(time),
+            **where,
+            "value": _plain(value),
+            **({} if bound is None else {"bound": bound}),
+            "generation": identity.generation,
+        }
+
+
+def envelope(job: str, alert: str, messages: Sequence[Message]) -> bytes:
+    """Return the bytes of a request."""
+    return _text({"format": 1, "job": job, "alert": alert, "messages": list(messages)}).encode()
+
+
+def record(job: str, alert: str, message: Message) -> tuple[str, str]:
+    """Return (key, value) of a message as a record of a topic."""
+    return message["id"], _text({"format": 1, "job": job, "alert": alert, **message})
+
+
+def _id(*parts: Any) -> str:
+    return hashlib.sha256(_text(parts).encode()).hexdigest()[:32]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _table(root: Path, name: str, after: int | None, upto: int, columns: Sequence[str] | None = None) -> pa.Table:
+    where = pc.field(BATCH) <= upto
+    if after is not None:
+        where = where & (pc.field(BATCH) > after)
+    return delta_read.read(delta_read.open_table(root, name), columns, where)
+
+
+def _last(rows: pa.Table, named: Sequence[str], orders: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the last row of every item by the columns ``orders``. O(n log n), in Python O(items)."""
+    ordered = rows.sort_by([(c, "ascending") for c in orders])
+    (number,) = key_numbers([ordered], named) if named else (np.zeros(ordered.num_rows, np.int64),)
+    found: list[dict[str, Any]] = ordered.take(pa.array(last_of_each(number))).to_pylist()
+    return found
+
+
+def _by_batch(rows: Sequence[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row[BATCH], []).append(row)
+    return found
+
+
+def _micros(value: datetime) -> int:
+    at = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a table as JSON has it: instants and decimals as text, numbers that are not finite by their names, text cut."""
+    if isinstance(value, datetime):
+        return instant_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value[:_LONGEST]]
+    return cut(str(value), _LONGEST)
+
+
+def _exact(value: Any) -> Any:
+    """Return a value as an id takes it: as ``_plain`` has it, but whole."""
+    return value if isinstance(value, str) else _plain(value)

@@ -1,0 +1,145 @@
+"""The operator's file of channels: what it may say, what is refused and where, and that its secrets are shown nowhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skyband.framework.alerts.channels import Channel, channels_of, configured
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.redaction import redact_values, reveal_all
+from skyband.framework.spec.load import validate_text
+from tests.framework.alerts.jobs import plan_of, text_of
+
+GOOD = """
+[pager]
+webhook = "https://hooks.example.com/${PAGER_PATH}"
+headers = {Authorization = "Bearer ${PAGER_TOKEN}"}
+jobs = ["machines"]
+at_most = 5
+seconds = 3
+
+[desk]
+command = "notify-send --body '${PAGER_PATH} x'"
+
+[bus]
+kafka = {servers = "b:9092", topic = "alerts", user = "me", password = "${PAGER_TOKEN}", tls = true}
+"""
+ENV = {"PAGER_PATH": "T00/secret path", "PAGER_TOKEN": "tok-en-123"}
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    yield
+    reveal_all()
+
+
+def env_of(directory: Path, text: str, **more: str) -> dict[str, str]:
+    path = directory / "channels.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    return {**ENV, "SKYBAND_CHANNELS": str(path), **more}
+
+
+def test_channels_and_their_secrets(tmp_path: Path) -> None:
+    found = configured(env_of(tmp_path, GOOD))
+    assert found == {
+        "pager": Channel(
+            "pager", "https://hooks.example.com/T00/secret path", (("Authorization", "Bearer tok-en-123"),), jobs=frozenset({"machines"}),
+            at_most=5, seconds=3,
+        ),
+        "desk": Channel("desk", command=("notify-send", "--body", "T00/secret path x")),
+        "bus": Channel(
+            "bus", topic="alerts",
+            kafka=(("servers", "b:9092"), ("user", "me"), ("password", "tok-en-123"), ("tls", "true")),
+        ),
+    }  # fmt: skip
+    assert found is not None
+    for secret in ENV.values():
+        assert secret not in repr(found)
+        assert secret not in redact_values(f"at https://hooks.example.com/{secret} with {secret}")
+    assert "hooks.example.com" not in redact_values(f"POST {found['pager'].webhook}")
+    assert configured({}) is None and configured({"SKYBAND_CHANNELS": ""}) is None
+
+
+@pytest.mark.parametrize(
+    "text, said, line",
+    [
+        ("[pager", "TOML syntax", 1),
+        ("pager = 1", "[pager]", 1),
+        ("[pager]\nurl = 'x'", "unknown key 'url'", 2),
+        ("[pager]\nat_most = 3", "needs one of", 1),
+        ("\n[pager]\nwebhook = 'http://a'\ncommand = 'b'", "needs one of", 2),
+        ("[pager]\nwebhook = 'ftp://a'", "not a URL", 2),
+        ("[pager]\nwebhook = 3", "is a text", 2),
+        ("[pager]\nwebhook = 'http://a/${NOT_SET}'", "NOT_SET is not set", 2),
+        ("[pager]\nwebhook = 'http://a/${A-b}'", "not followed by", 2),
+        ("[pager]\nwebhook = 'http://a'\nheaders = {'a b' = 'c'}", "not a header", 3),
+        ("[pager]\nwebhook = 'http://a'\nheaders = {a = \"b\\nc\"}", "of one line", 3),
+        ("[pager]\ncommand = 'a'\nheaders = {a = 'b'}", "only for a webhook", 3),
+        ('[pager]\ncommand = "a \'b"', "not a command", 2),
+        ("[pager]\ncommand = ' '", "is empty", 2),
+        ("[pager]\ncommand = ['a']", "is a text", 2),
+        ("[pager]\ncommand = 'a'\njobs = 'b'", "a list of names", 3),
+        ("[pager]\ncommand = 'a'\nseconds = 0", "from 1 to 60", 3),
+        ("[pager]\ncommand = 'a'\nat_most = true", "whole number", 3),
+        ("[pager]\nkafka = {servers = 'b:9', topic = 't', user = 'u'}", "needs 'password'", 2),
+        ("[pager]\nkafka = {servers = 'b', topic = 't'}", "HOST:PORT", 2),
+        ("[pager]\nkafka = {servers = 'b:9', topic = 'a/b'}", "topic takes", 2),
+        ("[pager]\nkafka = {servers = 'b:9'}", "needs 'topic'", 2),
+        ("[pager]\nkafka = {servers = 'b:9', topic = 't', acks = 0}", "unknown key 'acks'", 2),
+        ("['a-b']\ncommand = 'a'", "not a name", 1),
+    ],
+)
+def test_what_is_refused_and_where(text: str, said: str, line: int, tmp_path: Path) -> None:
+    with pytest.raises(SkybandError) as e:
+        configured(env_of(tmp_path, text))
+    assert e.value.code == "SKY-E660" and said in e.value.message and e.value.where is not None and e.value.where.line == line
+
+
+def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    env = env_of(tmp_path, GOOD)
+    path = Path(env["SKYBAND_CHANNELS"])
+    for mode, ok in ((0o602, False), (0o666, False), (0o640, True)):
+        path.chmod(mode)
+        if ok:
+            assert configured(env)
+        else:
+            with pytest.raises(SkybandError, match="all users may write it"):
+                configured(env)
+    for place in (tmp_path, tmp_path / "none", "/dev/null"):
+        with pytest.raises(SkybandError) as e:
+            configured({"SKYBAND_CHANNELS": str(place)})
+        assert e.value.code == "SKY-E660"
+    if os.geteuid() == 0:
+        os.chown(path, 12345, -1)
+        with pytest.raises(SkybandError, match="belongs to another user"):
+            configured(env)
+
+
+def test_a_job_needs_its_channels(tmp_path: Path) -> None:
+    def refused(env: dict[str, str], channel: str = "pager") -> str:
+        with pytest.raises(SkybandError) as e:
+            channels_of("machines", plan_of(f"{{a: {{channel: {channel}}}}}", tmp_path).alerts, env)
+        assert e.value.code == "SKY-E661"
+        return f"{e.value.message} {e.value.hint}"
+
+    env = env_of(tmp_path, GOOD)
+    assert set(channels_of("machines", plan_of("{a: {channel: pager}, b: {channel: desk}}", tmp_path).alerts, env)) == {"pager", "desk"}
+    assert "set SKYBAND_CHANNELS" in refused({}) and "did you mean 'pager'?" in refused(env, "pagr")
+    assert "not for this job" in refused(env_of(tmp_path, GOOD.replace("machines", "others")))
+    assert channels_of("machines", (), {"SKYBAND_CHANNELS": "/none"}) == {}
+
+
+def test_a_spec_may_not_use_what_the_file_uses(tmp_path: Path) -> None:
+    env = env_of(tmp_path, GOOD, SITE="here")
+    text = text_of("{}").replace("where: load > 0", "where: 'load > ${PAGER_TOKEN}'")
+    errors = validate_text(text, env)[1]
+    assert [(e.code, e.message) for e in errors] == [("SKY-E119", "a spec may not use the environment variable PAGER_TOKEN")]
+    assert errors[0].where is not None and ENV["PAGER_TOKEN"] not in errors[0].render()
+    allowed: Any = validate_text(text_of("{}").replace("{path: out}", "{path: '/srv/${SITE}'}"), env)
+    assert allowed[1] == []

@@ -1,0 +1,317 @@
+"""Messages are sent at least once, and once if nothing fails: with real receivers that are down, slow or answer 500, and after kills."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from skyband.framework.alerts import sender
+from skyband.framework.alerts.alerts import Alerts, caught_up
+from skyband.framework.alerts.channels import Channel
+from skyband.framework.alerts.positions import Positions
+from tests.framework.alerts import defined
+from tests.framework.alerts.jobs import QUERIES, VALUED, Receiver, job_of, last_of, plan_of, put, receiver, rows_of, tables_of
+
+ALERTS = (
+    "{all: {channel: c, every: 0 seconds, at_most: 10000, batch: 7}, "
+    "values: {channel: c, queries: [best, groups, busy, traced], when: [value], above: 12, below: 0.7, every: 0 seconds, at_most: 10000}}"
+)
+
+
+@pytest.fixture
+def hook() -> Iterator[Receiver]:
+    with receiver() as made:
+        yield made
+
+
+@dataclass
+class Job:
+    """A job whose tables grow on disk batch by batch, and the runs that send its alerts."""
+
+    root: Path
+    alerts: str = ALERTS
+    generation: str = "gen1"
+    tables: dict[str, pa.Table] = field(default_factory=dict)
+    upto: int = -1
+
+    def __post_init__(self) -> None:
+        self.plan = plan_of(self.alerts, self.root)
+        self.tables = self.tables or tables_of(self.plan, rows_of(1, 90), 6)
+        self.last = last_of(self.tables)
+        put(self.root, self.tables, -2, -1)
+
+    def commit(self, upto: int) -> None:
+        put(self.root, self.tables, self.upto, upto)
+        self.upto = upto
+
+    def start(self, channel: Channel) -> Alerts:
+        layout, job = job_of(self.root, self.generation)
+        return Alerts(self.plan, layout, job, self.upto, {"c": channel})
+
+    def run(self, channel: Channel, upto: int | None = None) -> list[str]:
+        """A run that commits the batches up to ``upto``, one by one."""
+        alerts = self.start(channel)
+        news = []
+        for batch in range(self.upto + 1, (self.upto if upto is None else upto) + 1):
+            self.commit(batch)
+            news += alerts.committed(batch)
+        return [*news, *alerts.close()]
+
+    @property
+    def caught_up(self) -> bool:
+        layout, job = job_of(self.root, self.generation)
+        return caught_up(self.plan, layout, job, self.upto)
+
+    def expected(self) -> Counter[defined.Told]:
+        until = max(defined.micros(t) for t in self.tables["runs"]["frontier"].to_pylist() if t is not None)
+        found = defined.entered_and_left(self.tables, tuple(QUERIES))
+        for query in VALUED:
+            found += defined.passed(self.tables, query, 12, 0.7, until)
+        return found
+
+
+def by_id(bodies: list[bytes]) -> dict[str, str]:
+    """The messages by id, as JSON; asserts that a repeated one has the same bytes."""
+    found: dict[str, str] = {}
+    for body in bodies:
+        for message in json.loads(body)["messages"]:
+            text = json.dumps(message)
+            assert found.setdefault(message["id"], text) == text
+    return found
+
+
+@pytest.mark.parametrize("cuts", [(1000,), (5, 9, 1000), (1, 2, 3, 4, 20)])
+def test_once_each_whatever_the_runs(cuts: tuple[int, ...], hook: Receiver, tmp_path: Path) -> None:
+    job, channel = Job(tmp_path), Channel("c", webhook=hook.url, headers=(("X-Key", "k"),))
+    for cut in (*cuts, 1000):
+        assert job.run(channel, min(cut, job.last)) == [] and job.caught_up
+    assert defined.told(hook.messages) == job.expected() and len(by_id(hook.bodies)) == len(hook.messages)
+    said = [json.loads(body) for body in hook.bodies]
+    assert {(b["format"], b["job"], b["alert"]) for b in said} == {(1, "machines", "all"), (1, "machines", "values")}
+    assert max(len(b["messages"]) for b in said if b["alert"] == "all") == 7
+    assert all(h["X-Key"] == "k" and h["Content-Type"] == "application/json" for h in hook.headers)
+
+
+class Killed(BaseException):
+    """Ends a thread as a kill ends a process: nothing more is written."""
+
+
+@pytest.mark.parametrize("point", ["alerts.before", "alerts.sent"])
+def test_a_run_that_is_killed_is_repeated_with_the_same_bytes(
+    point: str, hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    job, channel, hits = Job(tmp_path), Channel("c", webhook=hook.url), Counter[str]()
+    kills = {1, 3, 8}
+
+    def failpoint(name: str) -> None:
+        hits[name] += 1
+        if name == point and hits[name] in kills:
+            raise Killed
+
+    monkeypatch.setattr(sender, "failpoint", failpoint)
+    for upto in (4, 8, 12, job.last, job.last, job.last):
+        job.run(channel, upto)
+    assert hits[point] > 8 and job.caught_up
+    assert Counter(defined.told([json.loads(m) for m in by_id(hook.bodies).values()])) == job.expected()
+    again = Counter(hook.bodies)
+    if point == "alerts.sent":
+        # Whole requests are repeated.
+        assert sorted(again.values())[-3:] == [2, 2, 2] and sum(again.values()) == len(again) + 3
+    else:
+        assert set(again.values()) == {1}
+
+
+def test_a_receiver_that_answers_500_and_comes_back(hook: Receiver, tmp_path: Path) -> None:
+    job, channel = Job(tmp_path), Channel("c", webhook=hook.url)
+    hook.status = 500
+    news = job.run(channel, 9)
+    assert [n for n in news if "alert all: " in n and "to channel c: it answered 500" in n and "the next run sends what waits" in n]
+    assert not job.caught_up and hook.bodies == []
+    hook.status = 200
+    # A run that commits nothing sends what waits.
+    assert job.run(channel) == [] and job.caught_up
+    assert job.run(channel, job.last) == []
+    assert defined.told(hook.messages) == job.expected()
+
+
+def test_a_receiver_that_is_down_and_one_that_hangs_delay_no_batch(hook: Receiver, tmp_path: Path) -> None:
+    job, down = Job(tmp_path), Channel("c", webhook="http://127.0.0.1:9/x")
+    assert any("Connection refused" in text for text in job.run(down, 3))
+    hook.hang.clear()
+    alerts = job.start(Channel("c", webhook=hook.url, seconds=30))
+    hook.asked.acquire()
+    for batch in range(4, 10):
+        job.commit(batch)
+        # Returns while a request hangs.
+        assert alerts.committed(batch) == []
+    assert hook.bodies == []
+    left = alerts.close(0.2)
+    assert len(left) == 2 and "could not be sent to channel c" in left[0]
+    # The thread that hung writes nothing any more: another run has the file.
+    before = (tmp_path / "_skyband" / "alerts.json").read_bytes()
+    hook.hang.set()
+    until = time.monotonic() + 10
+    while not hook.bodies and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert hook.bodies and (tmp_path / "_skyband" / "alerts.json").read_bytes() == before
+    assert job.run(Channel("c", webhook=hook.url), job.last) == []
+    assert Counter(defined.told([json.loads(m) for m in by_id(hook.bodies).values()])) == job.expected()
+
+
+def test_it_tries_again_by_itself(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "_FIRST_WAIT", 0.01)
+    job = Job(tmp_path, "{all: {channel: c, every: 0 seconds, at_most: 10000, batch: 1000}}")
+    job.commit(job.last)
+    layout, _ = job_of(tmp_path)
+    hook.status = 503
+    Positions(layout.home, ["all"])
+    job.upto = -1
+    alerts = job.start(Channel("c", webhook=hook.url))
+    assert alerts.committed(job.last) == []
+    for _ in range(3):
+        hook.asked.acquire()
+    hook.status = 200
+    until = time.monotonic() + 20
+    while not hook.bodies and time.monotonic() < until:
+        time.sleep(0.01)
+    # It says once that something could not be sent.
+    news = alerts.committed(job.last)
+    assert len(news) == 1 and "could not be sent yet to channel c: it answered 503" in news[0]
+    assert alerts.close() == [] and len(hook.messages) == sum(defined.entered_and_left(job.tables, tuple(QUERIES)).values())
+
+
+def test_a_command_and_its_failures(tmp_path: Path) -> None:
+    out, alerts = tmp_path / "out.jsonl", "{all: {channel: c, every: 0 seconds, at_most: 10000, batch: 1000}}"
+    job = Job(tmp_path / "job", alerts)
+    assert any("ended with exit code 1" in text for text in job.run(Channel("c", command=("false",)), 5))
+    assert any("No such file" in text for text in job.run(Channel("c", command=("no-such-command",)), 6))
+    assert any("no answer within 1 s" in text for text in job.run(Channel("c", command=("sh", "-c", "sleep 60 & wait"), seconds=1), 7))
+    assert job.run(Channel("c", command=("sh", "-c", f"cat >> {out}; echo >> {out}")), job.last) == []
+    said = [json.loads(line) for line in out.read_text().splitlines()]
+    assert defined.told([m for body in said for m in body["messages"]]) == defined.entered_and_left(job.tables, tuple(QUERIES))
+
+
+def test_beyond_the_rate_messages_become_one_with_their_number(hook: Receiver, tmp_path: Path) -> None:
+    job = Job(tmp_path, "{all: {channel: c, every: 0 seconds, at_most: 10, batch: 4}}")
+    job.commit(job.last)
+    job.upto = -1
+    alerts = job.start(Channel("c", webhook=hook.url, at_most=6))
+    alerts.committed(job.last)
+    assert alerts.close() == []
+    single, combined = [m for m in hook.messages if m["on"] != "combined"], [m for m in hook.messages if m["on"] == "combined"]
+    every = sum(defined.entered_and_left(job.tables, tuple(QUERIES)).values())
+    # The last of the six that are allowed stands for all others.
+    assert len(single) == 5 and len(combined) == 1 and combined[0]["count"] == every - 5
+    assert sum(combined[0]["counts"].values()) == every - 5 and combined[0]["text"].startswith(
+        f"{every - 5} messages of alert all of machines: "
+    )
+    assert combined[0]["from"] <= combined[0]["to"] and combined[0]["id"] not in {m["id"] for m in single}
+    job.upto = job.last
+    assert job.caught_up
+
+
+def test_a_combined_message_is_repeated_as_it_was(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    job = Job(tmp_path, "{all: {channel: c, every: 0 seconds, at_most: 1}}")
+    killed: list[int] = []
+
+    def failpoint(name: str) -> None:
+        if name == "alerts.sent" and not killed:
+            killed.append(1)
+            raise Killed
+
+    monkeypatch.setattr(sender, "failpoint", failpoint)
+    job.start(Channel("c", webhook=hook.url)).close()
+    job.commit(4)
+    job.upto = -1
+    alerts = job.start(Channel("c", webhook=hook.url))
+    alerts.committed(4)
+    alerts.close()
+    job.upto = 4
+    # More has come since.
+    job.run(Channel("c", webhook=hook.url), job.last)
+    assert killed and hook.bodies[0] == hook.bodies[1] and hook.messages[0]["on"] == "combined"
+    counts = [m["count"] for m in hook.messages[1:] if m["on"] == "combined"]
+    assert sum(counts) + sum(m["on"] != "combined" for m in hook.messages) == sum(
+        defined.entered_and_left(job.tables, tuple(QUERIES)).values()
+    )
+
+
+def test_a_new_alert_begins_with_the_next_changes(hook: Receiver, tmp_path: Path) -> None:
+    job, channel = Job(tmp_path), Channel("c", webhook=hook.url)
+    job.commit(8)
+    assert not job.caught_up and job.run(channel) == [] and job.caught_up and hook.messages == []
+    assert job.run(channel, job.last) == []
+    rest = {q: t.filter(pc.greater(t["batch_id"], 8)) for q, t in job.tables.items() if "batch_id" in t.column_names}
+    got = defined.told([m for m in hook.messages if m["on"] in ("enter", "leave")])
+    assert got == defined.entered_and_left(rest, tuple(QUERIES)) and sum(got.values()) > 20
+    # A file that is damaged is as none: it says so.
+    (tmp_path / "_skyband" / "alerts.json").write_text('{"alerts": {"all": {"batch": "1"}}}')
+    count = len(hook.messages)
+    assert any("cannot be used" in text and "begin with the next changes" in text for text in job.run(channel))
+    assert len(hook.messages) == count and job.caught_up
+
+
+def test_after_a_rebuild_only_what_is_new_is_sent(hook: Receiver, tmp_path: Path) -> None:
+    rows, channel = rows_of(5, 120), Channel("c", webhook=hook.url)
+    plan = plan_of(ALERTS, tmp_path / "job")
+    old = tables_of(plan, rows[:60], 6, finish=False)
+    job = Job(tmp_path / "job", tables=old)
+    assert job.run(channel, job.last) == []
+    before = len(hook.messages)
+    assert before > 100
+    # The same rows and further ones, in other batches of another generation.
+    (tmp_path / "job" / "_skyband" / "alerts.json").rename(tmp_path / "alerts.json")
+    new = Job(tmp_path / "new", generation="gen2", tables=tables_of(plan, rows, 11))
+    new.commit(new.last)
+    job_of(new.root)
+    (tmp_path / "alerts.json").rename(new.root / "_skyband" / "alerts.json")
+    assert not new.caught_up and new.run(channel) == [] and new.caught_up
+    sent = hook.messages
+    assert {m["generation"] for m in sent[before:]} == {"gen2"}
+    assert defined.told(sent) == new.expected() and len(sent) > before
+
+
+def test_an_edited_alert_goes_on(hook: Receiver, tmp_path: Path) -> None:
+    job, channel = Job(tmp_path, "{all: {channel: c, queries: [best], every: 0 seconds}}"), Channel("c", webhook=hook.url)
+    assert job.run(channel, 6) == []
+    edited = Job(tmp_path, "{all: {channel: c, queries: [flat], every: 0 seconds, message: 'x'}}", tables=job.tables, upto=6)
+    assert edited.run(channel, job.last) == []
+    assert {(m["query"], m["text"] == "x") for m in hook.messages} == {("best", False), ("flat", True)}
+    without = replace(edited.plan, alerts=())
+    layout, file = job_of(tmp_path)
+    assert caught_up(without, layout, file, 99)
+
+
+def test_no_secret_in_what_it_says(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from skyband.framework.base.redaction import conceal, reveal_all
+
+    job: Job = Job(tmp_path, "{all: {channel: c, every: 0 seconds}}")
+    conceal("TOKEN", "sesame-open")
+
+    def fails(*_: Any) -> None:
+        raise OSError("cannot open sesame-open")
+
+    try:
+        alerts = job.start(Channel("c", webhook=hook.url))
+        made: list[Callable[..., None]] = [fails]
+        for one in alerts._senders:
+            one._deliver = made[0]
+        job.commit(6)
+        news = [*alerts.committed(6), *alerts.close()]
+    finally:
+        reveal_all()
+    assert news and all("sesame" not in text for text in news) and any("${TOKEN}" in text for text in news)
+    assert b"sesame" not in (tmp_path / "_skyband" / "alerts.json").read_bytes()
