@@ -83,6 +83,8 @@ def test_every_code_of_running_and_of_tables_is_listed() -> None:
                 "SKY-E65",
                 "SKY-E67",
                 "SKY-E68",
+                "SKY-E660",
+                "SKY-E661",
                 "SKY-E7",
                 "SKY-E9",
             )

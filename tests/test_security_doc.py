@@ -34,7 +34,8 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
         "framework/tables/writing/spark_writer.py",
     }
     readers = {f"framework/sources/{name}/spark_reader.py" for name in ("files", "kafka")}
-    assert holders(r"\.options\(\*\*") == {*readers, "framework/tables/writing/spark_writer.py", "framework/streaming/run/kafka_sink.py"}
+    senders = {"framework/streaming/run/kafka_sink.py", "framework/streaming/run/alerting.py"}
+    assert holders(r"\.options\(\*\*") == {*readers, *senders, "framework/tables/writing/spark_writer.py"}
     assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.load\(|os\.system\(") == set()
     # What the driver has packed of itself for its own workers, in the same object.
     assert holders(r"pickle\.loads\(") == holders(r"pickle\.dumps\(") == {"framework/streaming/bucket/processor.py"}

@@ -92,6 +92,29 @@ def caught_up(plan: Plan, layout: Layout, job: JobFile, last: int) -> bool:
     return True
 
 
+def waiting(plan: Plan, layout: Layout, job: JobFile, last: int) -> dict[str, int]:
+    """Return how many messages each alert has not sent up to batch ``last``, of those that have any. Reads what waits, and nothing more.
+
+    An alert that is new has none: it begins with the next run.
+    """
+    found = {}
+    positions = Positions(layout.home, [a.name for a in plan.alerts])
+    identity = Identity("", plan.job, job.generation)
+    for alert in plan.alerts:
+        known = positions.get(alert.name)
+        if known is None:
+            continue
+        position = begin_at(known, alert, job.generation, last)
+        if position.batch >= last:
+            continue
+        messages = AlertMessages(layout.root, plan, alert, identity, position.since)
+        frontiers = messages.frontiers(position.batch, last)
+        count = sum(1 for _ in messages.read(position.batch, last, frontiers, position.frontier)) - position.messages
+        if count > 0:
+            found[alert.name] = count
+    return found
+
+
 def _deliver(channel: Channel, job: str, alert: str, records: Records | None) -> Deliver:
     def to_webhook(messages: Sequence[Message], seconds: float) -> None:
         post(str(channel.webhook), envelope(job, alert, messages), seconds, {**JSON_HEADERS, **dict(channel.headers)})

@@ -307,11 +307,19 @@ def alerts_of(job: Job) -> tuple[AlertNode, ...]:
     """Return the alerts of a checked job."""
     return tuple(
         AlertNode(
-            name, a.channel, a.queries or tuple(job.queries), tuple(dict.fromkeys(a.when)), a.above, a.below, a.message, a.batch, EVERY if a.every is None else a.every,
-            a.at_most,
+            name=name,
+            channel=a.channel,
+            queries=a.queries or tuple(job.queries),
+            when=tuple(dict.fromkeys(a.when)),
+            above=a.above,
+            below=a.below,
+            message=a.message,
+            batch=a.batch,
+            every_micros=EVERY if a.every is None else a.every,
+            at_most=a.at_most,
         )
         for name, a in job.alerts.items()
-    )  # fmt: skip
+    )
 
 
 def _rules(job: Job, fields: tuple[Field, ...]) -> tuple[RowRule, ...]:

@@ -61,6 +61,7 @@ def _lines(found: Status) -> list[str]:
         lines.append(f"waiting: {waits}{f', {files}' if files else ''}")
     elif files:
         lines.append(f"waiting: {files}")
+    lines += [f"alert {name}: {counted(many, 'message')} not sent yet" for name, many in found.alerts.items()]
     lines += [found.unread] if found.unread else []
     if found.tables:
         width = max(len(t.name) for t in found.tables)

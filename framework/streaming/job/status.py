@@ -55,7 +55,7 @@ class Status:
 
     ``waiting``: unprocessed files (None if unknown). ``unread``: files below the source's path
     that are never read, in words. ``bytes``: all below the sink;
-    ``next_bytes`` and ``old_bytes``: of these, those of a generation that is being built (or was, when that was interrupted) and of the one
+    ``alerts``: by alert, the messages that have not been sent, if there are any. ``next_bytes`` and ``old_bytes``: of these, those of a generation that is being built (or was, when that was interrupted) and of the one
     before the last rebuild. ``wrong``: what the next run would say, and what to do about it. ``damaged``: the job file, the checkpoint or
     the tables are gone, in whole or in part. ``swap interrupted``: the next run, rebuild or maintain completes it.
     """
@@ -78,6 +78,7 @@ class Status:
     next_bytes: int = 0
     old_bytes: int = 0
     tables: list[TableState] = field(default_factory=list)
+    alerts: dict[str, int] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
 
@@ -117,7 +118,19 @@ def status_of(plan: Plan) -> Status:
     if found.process is None:
         _look(found, plan, layout, job)
     _held(found, plan, layout)
+    if plan.alerts and found.batch is not None:
+        _alerts(found, plan, layout, job, found.batch)
     return found
+
+
+def _alerts(found: Status, plan: Plan, layout: Layout, job: JobFile, last: int) -> None:
+    """Add the messages of alerts that wait to be sent."""
+    from skyband.framework.alerts.alerts import waiting
+
+    try:
+        found.alerts = waiting(plan, layout, job, last)
+    except SkybandError as e:
+        found.wrong.append(_said(e))
 
 
 def _look(found: Status, plan: Plan, layout: Layout, job: JobFile) -> None:
