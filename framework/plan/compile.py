@@ -45,7 +45,7 @@ from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.lookups import Lookup, Validity
 from skyband.framework.spec.models.quality import RowCondition
-from skyband.framework.spec.models.sink import topics
+from skyband.framework.spec.models.sink import topics, with_feed
 from skyband.framework.spec.models.source import Source, SourceColumn
 from skyband.framework.spec.models.tokens import token_kinds
 from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep, WhereStep
@@ -68,7 +68,8 @@ def compile_job(job: Job, live: Live = NO_LIVE) -> Plan:
     entries = {one.stream.of for one in division.streams if one.stream.takes == "entries"}
     carrying = frozenset(name for name in entries if traced(job.queries[name]))
     streams = tuple(_stream(job, one, division, carrying) for one in division.streams)
-    return replace(_compile(division.job, carrying, live), streams=streams, kafka=_kafka(job), alerts=alerts_of(job))
+    feeds = with_feed(job.sink, job.queries)
+    return replace(_compile(division.job, carrying, live), streams=streams, kafka=_kafka(job), alerts=alerts_of(job), feeds=feeds)
 
 
 def _stream(job: Job, one: StreamJob, division: Division, carrying: frozenset[str]) -> StreamNode:
@@ -143,6 +144,8 @@ def _compile(job: Job, carrying: frozenset[str] = frozenset(), live: Live = NO_L
         kafka=_kafka(job),
         catalog=job.sink.catalog,
         alerts=alerts_of(job),
+        iceberg=job.sink.iceberg,
+        feeds=with_feed(job.sink, job.queries),
         lookups=tuple(_lookup_source(lookup) for lookup in job.lookups.values()),
         statistics=statistics,
         live=live,

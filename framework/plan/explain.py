@@ -282,6 +282,10 @@ def _sink(plan: Plan) -> list[str]:
     if plan.catalog is not None:
         lines.append(f"  the tables are registered in {plan.catalog}")
     lines += [_alert(alert) for alert in plan.alerts]
+    if plan.iceberg:
+        lines.append("  Iceberg metadata of what is published, below _iceberg")
+    if plan.feeds:
+        lines.append(f"  change data feed of the results of {', '.join(plan.feeds)}")
     if plan.checks:
         lines.append(f"  checks    {counted(len(plan.checks), 'expectation')}")
     return lines

@@ -313,6 +313,7 @@ class Plan:
     ``schedule``: when Airflow runs it, in words. ``max_rejected``: percent of a run's rows. ``max_unusable``: percent of the rows that a
     query asks for (None: less than all). ``check_every``: batches of a continuous run between checks of its tables. ``keep_micros``: how
     long rows of ``runs``, and names of files that are gone, are kept. ``catalog``: the schema in which tables are registered.
+    ``iceberg``: whether published tables get Iceberg metadata. ``feeds``: queries whose tables of results have a change data feed.
     ``lookups``: the tables of ``intake.lookups``. ``shards``: of every bucket, or ``sharding.AUTO``. ``streams``: what results make up
     for further queries, each after the one whose query it takes.
     """
@@ -343,6 +344,8 @@ class Plan:
     statistics: tuple[StatisticsNode, ...] = ()
     live: Live = NO_LIVE
     streams: tuple[StreamNode, ...] = ()
+    iceberg: bool = False
+    feeds: tuple[str, ...] = ()
 
     @property
     def plans(self) -> tuple[Plan, ...]:

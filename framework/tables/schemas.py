@@ -30,7 +30,7 @@ from skyband.framework.base.columns import (
     fixed,
 )  # fmt: skip
 from skyband.framework.base.items import ItemShape
-from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, QUERY_COLUMN, TRAJECTORY
+from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, QUERY_COLUMN, TRAJECTORY, every_table
 from skyband.framework.base.types import STAMP, arrow_type
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 
@@ -46,7 +46,8 @@ class TableSpec:
 
     ``history`` is added to for good, ``dense`` is a history with commits every few seconds, ``result`` is derived again now and then,
     ``book`` is written or rewritten by every batch. ``published``: table ``published`` names a version of it, which stays readable.
-    ``required``: the columns in which a null means that the table is damaged, as ``verify`` reports it.
+    ``required``: the columns in which a null means that the table is damaged, as ``verify`` reports it. ``feed``: whether the table has
+    Delta's change data feed.
     """
 
     name: str
@@ -56,6 +57,7 @@ class TableSpec:
     life: Life = "history"
     published: bool = False
     required: tuple[str, ...] = ()
+    feed: bool = False
 
 
 def field(name: str, kind: pa.DataType, comment: str) -> pa.Field:
@@ -262,7 +264,8 @@ def batch_tables(plan: Plan) -> list[TableSpec]:
             required=_required(plan, RUNS),
         ),
     ]  # fmt: skip
-    return made
+    feeds = {t for name in plan.feeds for t in every_table(name)}
+    return [replace(t, feed=t.published and t.name in feeds) for t in made] if feeds else made
 
 
 def _result_tables(plan: Plan, q: QueryNode) -> list[TableSpec]:

@@ -1,8 +1,9 @@
-"""Check the sink of a spec: its path, the schema of its catalog, and the Kafka sink."""
+"""Check the sink of a spec: its path, the schema of its catalog, the Kafka sink, Iceberg metadata and change data feeds."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from skyband.framework.base.errors import did_you_mean
@@ -22,6 +23,10 @@ def check_sink(s: Scope) -> None:
     _catalog(s)
     if s.job.sink.kafka is not None and not s.doc.bad(("sink", "kafka")):
         _kafka(s, s.job.sink.kafka)
+    _feeds(s)
+    if s.job.sink.iceberg and not s.doc.bad_below(("sink", "path")) and "#" in s.job.sink.path:
+        said, hint = f"Iceberg readers misread '#' in paths: {s.job.sink.path}", "name a directory without it, or leave out sink.iceberg"
+        s.doc.add("SKY-E119", said, s.doc.where_value(("sink", "path")), hint)
 
 
 def _path(s: Scope) -> None:
@@ -73,13 +78,24 @@ def _kafka(s: Scope, kafka: KafkaSink) -> None:
         doc.add("SKY-E119", NO_PASSWORD[0], doc.where_key((*at, "password")), NO_PASSWORD[1])
     for name in lacking({n for n in ("user", "password", "mechanism") if getattr(kafka, n) is not None}):
         doc.add("SKY-E111", f"sink.kafka needs '{name}' as well", doc.where_key(at), "a login needs user, password and mechanism")
-    for i, name in enumerate(kafka.queries):
-        where = doc.where_value((*at, "queries", i))
-        if name not in s.job.queries:
-            hint = did_you_mean(name, s.job.queries) or "list queries of this spec"
-            doc.add("SKY-E128", f"there is no query '{name}'", where, hint)
-        elif name in kafka.queries[:i]:
-            doc.add("SKY-E102", f"'{name}' is listed twice in queries", where)
+    _listed(s, (*at, "queries"), kafka.queries)
     if not doc.bad((*at, "topic")) and any(re.fullmatch(TOPIC, topic) is None for _, topic in topics(kafka, s.job.job, s.job.queries)):
         hint = "use letters, digits, '.', '_' and '-', at most 249 characters; {job} and {query} insert names"
         doc.add("SKY-E114", "'topic' is not a valid topic name", doc.where_value((*at, "topic")), hint)
+
+
+def _feeds(s: Scope) -> None:
+    at: Path = ("sink", "change_data_feed")
+    if isinstance(s.job.sink.change_data_feed, tuple) and not s.doc.bad(at):
+        _listed(s, at, s.job.sink.change_data_feed)
+
+
+def _listed(s: Scope, at: Path, names: Sequence[str]) -> None:
+    """Report the ``names`` at ``at`` that are no queries of the spec, or that are there twice."""
+    for i, name in enumerate(names):
+        where = s.doc.where_value((*at, i))
+        if name not in s.job.queries:
+            hint = did_you_mean(name, s.job.queries) or "list queries of this spec"
+            s.doc.add("SKY-E128", f"there is no query '{name}'", where, hint)
+        elif name in names[:i]:
+            s.doc.add("SKY-E102", f"'{name}' is listed twice in {at[-1]}", where)

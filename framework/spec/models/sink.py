@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from skyband.framework.base.units import Name, Text
 from skyband.framework.spec.models.base import Model
@@ -31,6 +31,13 @@ class KafkaSink(Model):
     tls: bool = Field(default=False, description="Connect to the brokers over TLS.")
 
 
+def _feed(value: Any) -> Any:
+    return "<queries>" if isinstance(value, (list, tuple)) else "<all>"
+
+
+Feed = Annotated[Annotated[bool, Tag("<all>")] | Annotated[tuple[Name, ...], Tag("<queries>")], Discriminator(_feed)]
+
+
 class Sink(Model):
     """Where the job writes its tables."""
 
@@ -40,6 +47,19 @@ class Sink(Model):
         "the Hive metastore. Who runs the job configures where the catalog is.",
     )  # fmt: skip
     kafka: KafkaSink | None = Field(default=None, description="Also send the changes to Kafka topics.")
+    iceberg: bool = Field(
+        default=False, description="Also write Iceberg metadata over the same Parquet files whenever results are published, below _iceberg."
+    )
+    change_data_feed: Feed = Field(
+        default=False, description="Keep Delta's change data feed for the tables of results: of all queries, or of the listed ones."
+    )
+
+
+def with_feed(sink: Sink, queries: Iterable[str]) -> tuple[str, ...]:
+    """Return the queries whose tables of results have a change data feed; ``queries`` are those of the spec."""
+    if isinstance(sink.change_data_feed, tuple):
+        return sink.change_data_feed
+    return tuple(queries) if sink.change_data_feed else ()
 
 
 def topics(kafka: KafkaSink, job: str, queries: Iterable[str]) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -11,6 +12,8 @@ from skyband.framework.tables.delta.data_files import bounded
 from skyband.framework.tables.delta.ownership import PROPERTY
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.upkeep import CHECKPOINT_INTERVAL, MINUTES
+
+FEED: Final = "delta.enableChangeDataFeed"
 
 
 def properties(spec: TableSpec, owner: str) -> dict[str, str]:
@@ -21,6 +24,7 @@ def properties(spec: TableSpec, owner: str) -> dict[str, str]:
     """
     return {
         PROPERTY: owner,
+        **({FEED: "true"} if spec.feed else {}),
         # Other engines clean a log by age alone. Upkeep knows which versions must stay readable, and which files only the log names.
         "delta.enableExpiredLogCleanup": "false",
         "delta.enableDeletionVectors": "false",
@@ -32,8 +36,9 @@ def properties(spec: TableSpec, owner: str) -> dict[str, str]:
 
 
 def outdated(spec: TableSpec, owner: str, found: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the properties that a table lacks which an earlier version created, or which got a column since."""
-    return {name: value for name, value in properties(spec, owner).items() if found.get(name) != value}
+    """Return the properties that a table lacks which an earlier version created, or which got a column or another spec since."""
+    no_feed = {FEED: "false"} if not spec.feed and found.get(FEED) == "true" else {}
+    return {name: value for name, value in (properties(spec, owner) | no_feed).items() if found.get(name) != value}
 
 
 def partition_text(value: int | bool) -> str:
