@@ -75,7 +75,7 @@ def compile_job(job: Job, live: Live = NO_LIVE) -> Plan:
 def _stream(job: Job, one: StreamJob, division: Division, carrying: frozenset[str]) -> StreamNode:
     stream = one.stream
     columns = item_columns(stream.of, job.queries[stream.of], division.home(stream.of), stream.takes)
-    plan = replace(_compile(one.job, carrying), kafka=None, alerts=())
+    plan = _compile(one.job, carrying).unshared
     # Table ``heads`` has where the source's keys stand, and not those of a stream: its skybands could not be read.
     plan = replace(plan, operators=tuple(replace(node, skyband=False) for node in plan.operators))
     return StreamNode(stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), plan, stream.renewed)

@@ -6,7 +6,7 @@ source -> intake -> pack -> host(operators) -> sink. Everything here is picklabl
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.base.items import ItemShape
@@ -351,6 +351,11 @@ class Plan:
     def plans(self) -> tuple[Plan, ...]:
         """Return the plan of the queries over the source's rows, then those of the queries over results."""
         return (self, *(s.plan for s in self.streams))
+
+    @property
+    def unshared(self) -> Plan:
+        """Return the plan without what others get besides its tables: for a job that is built aside, or a test."""
+        return replace(self, kafka=None, catalog=None, alerts=(), iceberg=False)
 
     @property
     def every_query(self) -> tuple[QueryNode, ...]:

@@ -23,6 +23,7 @@ from skyband.framework.quality import checks, run_rules
 from skyband.framework.quality.checks import Span
 from skyband.framework.quality.outcome import BROKEN, error_of, failed
 from skyband.framework.tables.delta.delta_read import dataset
+from skyband.framework.tables.iceberg.publishing import export_published
 from skyband.framework.tables.results import invariants
 from skyband.framework.tables.schemas import changes_name, fixed_schema
 from skyband.framework.tables.writing.published import PUBLISHED, publish
@@ -72,6 +73,7 @@ class Gate:
         failpoint("gate.checked")
         if not critical:
             publish(self.plan, sink.writer, sink.app_id(PUBLISHED), batch_id)
+            export_published(self.plan, self.lines)
         self._tell(rows, critical, batch_id, clock.perf_counter() - began)
         return self.code
 

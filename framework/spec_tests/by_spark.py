@@ -36,7 +36,7 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
             plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None, fields=fields, position=(), parts=()
         )
         own = replace(
-            plan, source=source, intake=intake, lookups=lookups, sink=str(sink), variables=(), check_every=None, kafka=None, catalog=None
+            plan.unshared, source=source, intake=intake, lookups=lookups, sink=str(sink), variables=(), check_every=None
         )
         for n, batch in enumerate(batches):
             _write(landing / f"{n:06}.parquet", own, batch.rows)

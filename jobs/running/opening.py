@@ -65,12 +65,14 @@ def with_live_queries(args: argparse.Namespace, plan: Plan) -> Plan:
 
 
 def check_libraries(plan: Plan) -> None:
-    """Raise SkybandError SKY-E200 if the gate needs a library that is not installed."""
+    """Raise SkybandError SKY-E200 if the gate, or the export after it, needs a library that is not installed."""
     from skyband.framework.base.extras import need
     from skyband.framework.quality.checks import uses_library
 
     if any(uses_library(c) for c in plan.checks):
         need("quality", "quality.tables")
+    if plan.iceberg:
+        need("iceberg", "sink.iceberg")
 
 
 @dataclass(frozen=True, slots=True)

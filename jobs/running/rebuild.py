@@ -89,12 +89,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _undo_or_drop(args: argparse.Namespace, plan: Plan, layout: Layout) -> int:
     from skyband.framework.streaming.job.generations import OLD, drop, undo
+    from skyband.framework.tables.iceberg.publishing import export_published
 
     if args.undo:
         undo(layout)
         if (catalog := registrar(plan, layout, warning(args.lines))) is not None:
             # The tables may be others: the next run compares them.
             catalog.look_again()
+        export_published(plan, args.lines)
         args.lines.tell("info", "swapped", f"swapped back the previous generation; the other one is in {layout.home / OLD}")
     else:
         size = drop(layout, OLD)
@@ -109,6 +111,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     from skyband.framework.streaming.job.generations import OLD, bytes_in, drop, goes_on, staged, swap
     from skyband.framework.streaming.job.idle import waiting
     from skyband.framework.streaming.job.layout import NEXT
+    from skyband.framework.tables.iceberg.publishing import export_published
 
     lines: Lines = args.lines
     outcome: Outcome = args.recorded
@@ -135,6 +138,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
         if code == 0 or (code in (1, 4) and args.anyway):
             swap(layout)
             swapped = True
+            export_published(plan, lines)
             outcome.tables_replaced()
             if catalog is not None:
                 catalog.register(plan)
@@ -191,11 +195,13 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
             from skyband.framework.streaming.job.locks import jvm_lock
             from skyband.framework.streaming.job.sent import Sent
             from skyband.framework.streaming.rebuild.add_queries import add
+            from skyband.framework.tables.iceberg.publishing import export_published
 
             # A query that replaces another of its name sends all of its changes again.
             Sent(layout, job).forget(found.queries)
             with jvm_lock(spark, layout):
                 rows = add(spark, plan, layout, job, found)
+            export_published(plan, lines)
             lines.tell("info", "added", f"{names}: {counted(rows, 'row')} backfilled; swapped in", rows=rows)
         return StreamJob(args, plan, layout, layout.home, began, found is not None, catalog=catalog).run()
     finally:

@@ -39,6 +39,7 @@ from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import ADDED, NEXT, REQUESTS, RUNNING, Layout, check_sink_location, fitting_job
 from skyband.framework.tables.delta.ownership import OWNER, Owner
+from skyband.framework.tables.iceberg.exported import remove_exports
 
 OLD: Final = "old"
 """Directory of ``_skyband`` with the generation of before the last swap, as a sink."""
@@ -95,7 +96,7 @@ _BUILT: Final = f"/_skyband/{NEXT}/_skyband/".encode()
 
 def staged(plan: Plan, layout: Layout) -> Plan:
     """The plan of the generation that is built beside the present one: until it is swapped in, nobody is sent anything of it."""
-    return replace(plan, sink=str(layout.next), kafka=None, catalog=None, alerts=())
+    return replace(plan.unshared, sink=str(layout.next))
 
 
 def job_of(home: Path) -> str | None:
@@ -303,6 +304,8 @@ def clear(layout: Layout, tables: Sequence[str]) -> None:
     """
     owner = Owner(layout.root)
     owner.claim(tables)
+    # Only the id of the job, which goes below, proves which files are the job's.
+    remove_exports(layout.root)
     for name in [*tables, *([] if owner.stranger(JOB_RUNS) else [JOB_RUNS])]:
         _remove(layout.root / name)
     for path in sorted(layout.home.iterdir(), key=lambda p: (p == layout.file, p)):

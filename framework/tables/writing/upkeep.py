@@ -7,7 +7,8 @@ a minute, ``m`` minutes, and ``f`` files that a batch writes to the table (for `
 * at most ``2 * MERGE_AT`` small files, one file per 32 MB of rows, and at most ``1.25 m r f + SPARE`` replaced files;
 * at most ``1.25 m r + CHECKPOINT_INTERVAL + SPARE`` files of log, and a checkpoint every ``CHECKPOINT_INTERVAL`` commits.
 
-In addition, the files of published versions and the log since then stay (``published.readable_versions``).
+In addition, the files of published versions (``published.readable_versions``) and of exported ones (``iceberg.exported``), and the log
+since then, stay.
 
 With a batch every 0.5 s, ``runs`` has about 4,000 files, where a week without upkeep makes 1.2 million. Every step is one commit of the
 table, or removes what no commit needs. So a run may be killed at any moment, and the next upkeep does the rest.
@@ -32,8 +33,9 @@ from skyband.framework.storage.locations import is_object
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.commits import MARK, named
 from skyband.framework.tables.delta.ownership import file_mark
+from skyband.framework.tables.iceberg.exported import exported_versions
 from skyband.framework.tables.schemas import Life, TableSpec
-from skyband.framework.tables.writing.published import readable_versions
+from skyband.framework.tables.writing.published import readable_versions, unreadable
 
 MINUTES: Final[dict[Life, int]] = {"history": 4320, "dense": 360, "result": 60, "book": 15}
 """How long replaced files and the files of the log stay, by the life of a table.
@@ -124,6 +126,8 @@ def _clean(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None) ->
     after the files, as of the same moment.
     """
     kept = readable_versions(root.parent, spec.name) if spec.published else []
+    exported = exported_versions(root.parent, spec.name, str(table.metadata().id), owner)
+    kept = sorted({*kept, *(v for v in exported if unreadable(root.parent, spec.name, v) is None)})
     before = clock.time() - 60 * MINUTES[spec.life]
     gone = table.vacuum(retention_hours=None, dry_run=True, enforce_retention_duration=False, full=True, keep_versions=kept or None)
     if gone:

@@ -1,0 +1,211 @@
+"""The Iceberg metadata that the job has written: ``_iceberg/<table>/metadata`` of the sink. This module does not import pyiceberg.
+
+The layout is that of Iceberg's file-system catalog: ``version-hint.text`` has the number N of ``vN.metadata.json``, which names a manifest
+list, which names manifests. Every file is written once, under a name that no file had, and the hint last. So a reader sees one complete
+export, and a killed one is repeated.
+
+A file is the job's if it is a metadata file with the id of the job (``ownership``), or has the job's mark in its name (``file_mark``). No
+other file is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time as clock
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.storage import durable
+from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.records import TOLERANT, InvalidRecord, read_regular_file
+from skyband.framework.storage.sinks import reject_links_below
+from skyband.framework.tables.delta.ownership import Owner, file_mark
+
+HOME: Final = "_iceberg"
+"""Directory of a sink for the metadata of all tables. No query may have such a name."""
+EDITION: Final = "1"
+"""Of the way in which tables are exported: metadata of another edition is written again from scratch."""
+GRACE: Final = 1800.0
+"""Seconds that files of an earlier export stay, for readers that have begun. The export before the current one always stays."""
+_HINT: Final = "version-hint.text"
+_METADATA: Final = re.compile(r"v(\d{1,9})\.metadata\.json")
+_LEFTOVER: Final = re.compile(r"\.(.+)\.[0-9a-f]{12}")
+"""A file that a killed process has not finished (``durable``)."""
+
+_Json = TypeAdapter(dict[str, Any])
+
+
+class _Properties(BaseModel):
+    model_config = TOLERANT | ConfigDict(populate_by_name=True)
+
+    job: Annotated[str, Field(alias="skyband.job")]
+    edition: Annotated[str, Field(alias="skyband.edition")]
+    table: Annotated[str, Field(alias="skyband.table")]
+    delta_id: Annotated[str, Field(alias="skyband.delta-id")]
+    delta_version: Annotated[str, Field(alias="skyband.delta-version", pattern=r"^\d{1,19}$")]
+    files: Annotated[str, Field(alias="skyband.files")]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One export of a table: ``number`` as in its file's name, ``files`` the names of its Avro files, ``content`` its metadata."""
+
+    number: int
+    edition: str
+    delta_id: str
+    version: int
+    location: str
+    files: frozenset[str]
+    content: dict[str, Any]
+
+
+def directory(root: Path, table: str) -> Path:
+    """Return the directory of a table's metadata files."""
+    return root / HOME / table / "metadata"
+
+
+def uri(path: Path) -> str:
+    """Return a path as Iceberg metadata names it: with a scheme, not percent-encoded."""
+    return str(path) if is_object(path) else f"file://{path}"
+
+
+def properties(owner: str, table: str, delta_id: str, version: int, files: list[str]) -> dict[str, str]:
+    """Return the properties of a metadata file, by which it is known as the job's."""
+    given = _Properties(
+        job=owner, edition=EDITION, table=table, delta_id=delta_id, delta_version=str(version), files=json.dumps(sorted(files))
+    )
+    return {str(name): str(value) for name, value in given.model_dump(by_alias=True).items()}
+
+
+def avro_name(owner: str, number: int, part: str) -> str:
+    """Return the name of a manifest or manifest list of export ``number``."""
+    return f"skyband-{file_mark(owner)}-{number}-{part}.avro"
+
+
+def metadata_name(number: int) -> str:
+    """Return the name of the metadata file of export ``number``."""
+    return f"v{number}.metadata.json"
+
+
+class Exports:
+    """The exports of one table below ``root``, newest first; ``owner`` is the id of the job, None if it has none yet.
+
+    Raises SkybandError SKY-E518 for a link below the directory.
+    """
+
+    def __init__(self, root: Path, table: str, owner: str | None) -> None:
+        self.root, self.table, self.owner = root, table, owner
+        self.directory = directory(root, table)
+        for above in (root / HOME, root / HOME / table):
+            if not is_object(root) and above.is_symlink():
+                reject_links_below(above)
+        reject_links_below(self.directory)
+        self._names = _names(self.directory)
+        numbers = sorted((int(m[1]) for n in self._names if (m := _METADATA.fullmatch(n))), reverse=True)
+        self.next = numbers[0] + 1 if numbers else 1
+        """The number of the next export: greater than that of any metadata file here, whoever wrote it."""
+        self.numbers = numbers
+
+    def newest(self, count: int = 1) -> list[Export]:
+        """Return up to ``count`` exports of the job, newest first."""
+        found: list[Export] = []
+        for number in self.numbers:
+            export = self._read(number)
+            if export is not None:
+                found.append(export)
+                if len(found) == count:
+                    break
+        return found
+
+    def point_to(self, number: int) -> None:
+        """Make export ``number`` the one that readers see, if it is not yet."""
+        if self._hint() != number:
+            durable.replace(self.directory / _HINT, str(number))
+            failpoint("iceberg.pointed")
+
+    def clean(self) -> None:
+        """Remove the job's files of exports that no reader needs: all but the newest two, ``GRACE`` after they were written."""
+        kept = self.newest(2)
+        needed = {name for e in kept for name in (metadata_name(e.number), *e.files)}
+        before = clock.time() - GRACE
+        for name in sorted(_names(self.directory) - needed):
+            with suppress(FileNotFoundError):
+                if self._own(name) and (self.directory / name).stat().st_mtime < before:
+                    (self.directory / name).unlink()
+
+    def remove(self) -> None:
+        """Remove every file of the job here, and the directories if that leaves them empty. The hint goes first."""
+        own = [name for name in sorted(self._names) if self._own(name)]
+        hint = self._hint()
+        if hint is not None and metadata_name(hint) in own:
+            (self.directory / _HINT).unlink(missing_ok=True)
+        for name in own:
+            failpoint("iceberg.removed")
+            (self.directory / name).unlink(missing_ok=True)
+        if not is_object(self.root):
+            for path in (self.directory, self.directory.parent, self.root / HOME):
+                with suppress(OSError):
+                    path.rmdir()
+
+    def _own(self, name: str) -> bool:
+        if (leftover := _LEFTOVER.fullmatch(name)) is not None:
+            name = leftover[1]
+            return self.owner is not None and (name == _HINT or _METADATA.fullmatch(name) is not None or self._marked(name))
+        number = _METADATA.fullmatch(name)
+        return self._read(int(number[1])) is not None if number is not None else self._marked(name)
+
+    def _marked(self, name: str) -> bool:
+        return self.owner is not None and re.fullmatch(rf"skyband-{file_mark(self.owner)}-\d+-[a-z0-9]+\.avro", name) is not None
+
+    def _hint(self) -> int | None:
+        with suppress(OSError, ValueError):
+            return int(read_regular_file(self.directory / _HINT)[:20])
+        return None
+
+    def _read(self, number: int) -> Export | None:
+        """Return the export, None if its file is not one that this job wrote for this table."""
+        if self.owner is None:
+            return None
+        try:
+            content = _Json.validate_json(read_regular_file(self.directory / metadata_name(number)))
+            said = _Properties.model_validate(content.get("properties"))
+            files = TypeAdapter(list[str]).validate_json(said.files)
+        except (OSError, InvalidRecord, ValidationError):
+            return None
+        if said.job != self.owner or said.table != self.table or not all(self._marked(name) for name in files):
+            return None
+        location = str(content.get("location"))
+        return Export(number, said.edition, said.delta_id, int(said.delta_version), location, frozenset(files), content)
+
+
+def exported_versions(root: Path, table: str, delta_id: str, owner: str | None) -> list[int]:
+    """Return the Delta versions of a table whose files Iceberg readers may be reading: those of the newest two exports."""
+    if not directory(root, table).is_dir():
+        return []
+    return sorted({e.version for e in Exports(root, table, owner).newest(2) if e.delta_id == delta_id})
+
+
+def exported_tables(root: Path) -> list[str]:
+    """Return the names of the tables below ``root`` with a directory of Iceberg metadata."""
+    home = root / HOME
+    return sorted(_names(home)) if home.is_dir() else []
+
+
+def remove_exports(root: Path, tables: list[str] | None = None) -> None:
+    """Remove the Iceberg metadata of ``tables``, by default of all; only what is proven to be the job's. O(its files)."""
+    owner = Owner(root).id
+    for table in exported_tables(root) if tables is None else tables:
+        Exports(root, table, owner).remove()
+
+
+def _names(directory: Path) -> set[str]:
+    try:
+        return {path.name for path in directory.iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
