@@ -126,9 +126,9 @@ def run(args: argparse.Namespace) -> int:
             unread = waiting(plan.source, layout) if once else None
             changes = reshaped(plan, job) if job is not None else []
             idle = unread == [] and not (changes or args.rebuild_results or any_waiting(layout))
-            idle = idle and job is not None and at_rest(layout, job, args.finish) and all_sent(plan, layout, job)
-            by_spark = idle and (alerting.needs_spark(plan, layout, job) or (catalog is not None and catalog.needs_spark(plan)))
-            if job is not None and idle and not by_spark:
+            by_spark = catalog is not None and catalog.needs_spark(plan)
+            idle = idle and not by_spark and job is not None and at_rest(layout, job, args.finish) and all_sent(plan, layout, job)
+            if job is not None and idle and not alerting.needs_spark(plan, layout, job):
                 code = streaming.RunIdle(args, plan, layout, job, began, catalog).run()
                 alerting.send_waiting(plan, layout, job, lines)
             else:
