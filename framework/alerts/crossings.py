@@ -69,12 +69,11 @@ class Crossings:
         self._count = 0
 
     def take(self, events: Iterable[Event], frontier: int | None) -> Iterator[Crossing]:
-        """Yield the crossings of a batch. ``frontier``: all events before it are known; None: nothing is known of it.
+        """Yield the crossings of a batch, whose ``events`` are in order of time. ``frontier``: all before it are known; None: unknown.
 
         O(events log events) for a batch.
         """
-        ordered = sorted(events, key=lambda e: e.at)
-        for at, together in groupby(ordered, key=lambda e: e.at):
+        for at, together in groupby(events, key=lambda e: e.at):
             by_item: dict[Hashable, list[Event]] = {}
             for event in together:
                 by_item.setdefault(event.item, []).append(event)

@@ -6,10 +6,11 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from heapq import merge
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from skyband.framework.tables.schemas import changes_name, identity_columns, str
 
 ROWS: Final = 20_000
 """About the most rows that are read at once: further batches wait."""
+_AT_ONCE: Final = 4_096
 _LONGEST: Final = 1_000
 """The most characters of a value in a message's fields."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,33 +101,62 @@ class AlertMessages:
             for query in valued:
                 query.restart()
                 query.learn(self._root, after, before)
-        changes = {q: _by_batch(q.changes(self._root, after, upto)) for q in self._queries}
-        points = {q: _by_batch(q.points(self._root, after, upto)) for q in valued}
+        changes = {q: _by_batch(q.changes(self._root, after, upto), q.order) for q in self._queries}
+        points = {q: _by_batch(q.points(self._root, after, upto), q.order_of_points) for q in valued}
         batches = {b for parts in (changes, points) for found in parts.values() for b in found}
         if valued:
             batches |= set(frontiers)
-        frontier = before
+        self._at, frontier = None, before
         for batch in sorted(batches):
             if batch in frontiers:
                 frontier = max(frontiers[batch], frontier if frontier is not None else frontiers[batch])
             for query in self._queries:
-                yield from self._since_then(query.of_changes(changes[query].get(batch, ())))
+                yield from self._since_then(query.of_changes(changes[query].get(batch)))
             for query in valued:
-                yield from self._since_then(query.of_values(changes[query].get(batch, ()), points[query].get(batch, ()), frontier))
+                yield from self._since_then(query.of_values(changes[query].get(batch), points[query].get(batch), frontier))
         self._at = upto
 
     def _since_then(self, found: Iterator[tuple[int, Message]]) -> Iterator[Message]:
         return (message for at, message in found if self._since is None or at >= self._since)
 
-    def combined(self, messages: Sequence[Message]) -> Message:
-        """Return the one message that stands for ``messages``, of which there is at least one."""
-        first, last = messages[0], messages[-1]
-        many = Counter(m["on"] for m in messages)
-        said = ", ".join(f"{n:,} {on}" for on, n in sorted(many.items()))
-        text = f"{counted(len(messages), 'message')} of alert {self._alert.name} of {self._identity.job}: {said}"
-        made = {"count": len(messages), "counts": dict(sorted(many.items())), "first": first["id"], "last": last["id"]}
-        times = [m["time"] for m in messages]
-        return {"id": _id("combined", *made.values()), "on": "combined", "text": text, **made, "from": min(times), "to": max(times)}
+    def summary(self) -> Summary:
+        """Return an empty summary of messages of this alert."""
+        return Summary(self._alert.name, self._identity.job)
+
+
+class Summary:
+    """Counts messages, in constant memory, and makes the one message that stands for them."""
+
+    def __init__(self, alert: str, job: str) -> None:
+        self._alert, self._job = alert, job
+        self._kinds: Counter[str] = Counter()
+        self._ids: list[str] = []
+        self._times: list[str] = []
+
+    @property
+    def count(self) -> int:
+        """Return the number of messages."""
+        return self._kinds.total()
+
+    def add(self, message: Message) -> None:
+        """Count a message."""
+        self._kinds[message["on"]] += 1
+        self._ids = [*self._ids[:1], message["id"]]
+        self._times = sorted((*self._times[:1], *self._times[-1:], message["time"]))
+
+    def message(self) -> Message:
+        """Return the message for all that have been counted, of which there is at least one."""
+        said = ", ".join(f"{n:,} {on}" for on, n in sorted(self._kinds.items()))
+        text = f"{counted(self.count, 'message')} of alert {self._alert} of {self._job}: {said}"
+        made = {"count": self.count, "counts": dict(sorted(self._kinds.items())), "first": self._ids[0], "last": self._ids[-1]}
+        return {
+            "id": _id("combined", *made.values()),
+            "on": "combined",
+            "text": text,
+            **made,
+            "from": self._times[0],
+            "to": self._times[-1],
+        }
 
 
 class _Query:
@@ -166,22 +197,33 @@ class _Query:
         orders = (_CHANGES, "step", "pos")
         wanted = [*named, *orders, "change"]
         changes = _last(_table(root, changes_name(self.name), None, upto, wanted), named, orders) if lasting else []
+        changes.sort(key=lambda row: row[_CHANGES])
+        points.sort(key=lambda row: row[_POINTS])
         for _ in self.crossings.take(self._events(changes, points), frontier):
             pass
 
-    def changes(self, root: Path, after: int, upto: int) -> list[dict[str, Any]]:
-        """Return rows of changes, ordered by key, step and ``pos``."""
-        rows = _table(root, changes_name(self.name), after, upto).to_pylist()
-        return sorted(rows, key=lambda r: (self._sort_key(r), r["step"], r["pos"]))
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Return the columns by which changes of a batch are ordered."""
+        return (*self._keys, "step", "pos")
 
-    def points(self, root: Path, after: int, upto: int) -> list[dict[str, Any]]:
-        """Return points of trajectories, ordered by time and item."""
-        rows = _table(root, trajectory_name(self.name), after, upto).to_pylist()
-        return sorted(rows, key=lambda r: (r[_POINTS], self._sort_key(r), _text([_plain(v) for v in r.values()])))
+    @property
+    def order_of_points(self) -> tuple[str, ...]:
+        """Return the columns by which points of a batch are ordered."""
+        assert self._varying is not None
+        return (_POINTS, *dict.fromkeys((*self._keys, *self._named)), self._varying.value)
 
-    def of_changes(self, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, Message]]:
+    def changes(self, root: Path, after: int, upto: int) -> pa.Table:
+        """Return the rows of changes of these batches."""
+        return _table(root, changes_name(self.name), after, upto)
+
+    def points(self, root: Path, after: int, upto: int) -> pa.Table:
+        """Return the points of trajectories of these batches."""
+        return _table(root, trajectory_name(self.name), after, upto)
+
+    def of_changes(self, rows: pa.Table | None) -> Iterator[tuple[int, Message]]:
         """Yield the messages of a batch's changes, each with its instant: items that enter or leave, or whose score is beyond a bound."""
-        for row in rows:
+        for row in _rows(rows):
             on = "leave" if self._item.lasting and row["change"] == "-" else "enter"
             at, where = _micros(row[_CHANGES]), {"step": row["step"], "pos": row["pos"]}
             if on in self._watched:
@@ -193,12 +235,12 @@ class _Query:
                     if bound is not None and score is not None and (score > bound if side == "above" else score < bound):
                         yield at, self._message(side, row, at, where, (row["step"], row["pos"]), score, bound)
 
-    def of_values(
-        self, changes: Sequence[dict[str, Any]], points: Sequence[dict[str, Any]], frontier: int | None
-    ) -> Iterator[tuple[int, Message]]:
+    def of_values(self, changes: pa.Table | None, points: pa.Table | None, frontier: int | None) -> Iterator[tuple[int, Message]]:
         """Yield the messages of values that pass a bound in a batch, each with its instant."""
         assert self.crossings is not None
-        found = list(self.crossings.take(self._events(changes, points), frontier))
+        if changes is not None:
+            changes = changes.sort_by([(c, "ascending") for c in (_CHANGES, *self.order)])
+        found = list(self.crossings.take(self._events(_rows(changes), _rows(points)), frontier))
         for c in sorted(found, key=lambda c: (c.at, self._sort_key(c.row), c.side)):
             yield c.at, self._of_crossing(c)
 
@@ -207,22 +249,25 @@ class _Query:
         named = [_exact(c.row[n]) for n in self._named]
         return self._message(c.side, c.row, c.at, {}, (named, c.at), c.value, bound)
 
-    def _events(self, changes: Sequence[dict[str, Any]], points: Sequence[dict[str, Any]]) -> Iterator[Event]:
+    def _events(self, changes: Iterable[dict[str, Any]], points: Iterable[dict[str, Any]]) -> Iterator[Event]:
+        """Yield what happens to items in order of time; so are ``changes`` and ``points``."""
+        signs = () if self._varying is None or self._varying.all_items else (self._sign(row) for row in changes)
+        return merge(signs, (self._point(row) for row in points), key=lambda e: e.at)
+
+    def _sign(self, row: dict[str, Any]) -> Event:
+        return Event(self._identity_of(row), _micros(row[_CHANGES]), row["change"])
+
+    def _point(self, row: dict[str, Any]) -> Event:
         assert self._varying is not None
-        value, slope = self._varying.value, self._varying.slope
-        if not self._varying.all_items:
-            for row in changes:
-                yield Event(self._identity_of(row), _micros(row[_CHANGES]), row["change"])
-        for row in points:
-            at, grows = _micros(row[_POINTS]), 0 if slope is None else int(row[slope] or 0)
-            given = row[value]
-            yield Event(self._identity_of(row), at, "", None if given is None else float(given), grows, row)
+        slope, given = self._varying.slope, row[self._varying.value]
+        grows = 0 if slope is None else int(row[slope] or 0)
+        return Event(self._identity_of(row), _micros(row[_POINTS]), "", None if given is None else float(given), grows, row)
 
     def _identity_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(row[c] for c in (*self._keys, *self._named))
 
     def _sort_key(self, row: Mapping[str, Any]) -> str:
-        return _text([_plain(row[c]) for c in self._keys])
+        return _text([_plain(row[c]) for c in (*self._keys, *self._named)])
 
     def _message(
         self, on: str, row: Mapping[str, Any], at: int, where: Mapping[str, Any], place: Sequence[Any], value: Any, bound: float | None
@@ -292,11 +337,20 @@ def _last(rows: pa.Table, named: Sequence[str], orders: Sequence[str]) -> list[d
     return found
 
 
-def _by_batch(rows: Sequence[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row[BATCH], []).append(row)
-    return found
+def _by_batch(rows: pa.Table, order: Sequence[str]) -> dict[int, pa.Table]:
+    """Return the rows of each batch, in order. O(n log n)."""
+    rows = rows.sort_by([(c, "ascending") for c in (BATCH, *order)])
+    batches = rows[BATCH].to_numpy()
+    starts = np.nonzero(np.diff(batches, prepend=batches[:1] - 1))[0]
+    ends = [*starts[1:], len(batches)][: len(starts)]
+    return {int(batches[a]): rows.slice(a, b - a) for a, b in zip(starts, ends, strict=True)}
+
+
+def _rows(table: pa.Table | None) -> Iterator[dict[str, Any]]:
+    """Yield rows, of which only some are Python's at a time: a batch may have millions."""
+    if table is not None:
+        for part in table.to_batches(max_chunksize=_AT_ONCE):
+            yield from part.to_pylist()
 
 
 def _micros(value: datetime) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from skyband.framework.alerts.messages import AlertMessages, Message
@@ -24,6 +25,8 @@ from skyband.framework.plan.output_nodes import AlertNode
 Deliver = Callable[[Sequence[Message], float], None]
 """Delivers messages in at most so many seconds. Raises NotDelivered."""
 _MINUTE: Final = 60.0
+_WINDOW: Final = 10_001
+"""How many messages are kept in memory: one more than any rate allows."""
 _BETWEEN_LOOKS: Final = 1.0
 """The least seconds between two looks at the tables."""
 _FIRST_WAIT: Final = 1.0
@@ -51,6 +54,12 @@ class Sender:
         self._alert, self._messages, self._positions, self._position = alert, messages, positions, position
         self._deliver, self._seconds, self._at_most = deliver, seconds, at_most
         self._pending: deque[Message] = deque()
+        self._stream: Iterator[Message] = iter(())
+        """The messages after ``_pending``, up to ``_upto``."""
+        self._more = False
+        """Whether ``_stream`` may have any."""
+        self._summary: Message | None = None
+        """The message that stands for those of the request that is being sent, which have been taken out of ``_pending``."""
         self._upto = position.batch
         """The batch up to which ``_pending`` has messages."""
         self._sent: deque[tuple[float, int]] = deque()
@@ -63,7 +72,7 @@ class Sender:
         self._why: str | None = None
         self._gave_up = self._abandoned = False
         self._news: list[str] = []
-        self._changed = threading.Condition(threading.RLock())
+        self._changed, self._saving = threading.Condition(), threading.Lock()
         self._last = last
         self._deadline: float | None = None
         self._thread = threading.Thread(target=self._work, name=f"alert {alert.name}", daemon=True)
@@ -89,18 +98,16 @@ class Sender:
             self._thread.join(max(0.0, self._deadline - time.monotonic()))
         with self._changed:
             news, self._news = self._news, []
-            waiting, behind = len(self._pending), self._last > self._upto
-            if not self._thread.is_alive():
-                self._save()
+            waiting, behind = self._waits, self._last > self._upto or self._more
+        if not self._thread.is_alive():
+            self._save()
+        with self._saving:
             self._abandoned = True
-            if not waiting and not behind:
-                return news
-            many = "messages" if not waiting else f"{'at least ' if behind else ''}{counted(waiting, 'message')}"
-            why = f": {self._why}" if self._why is not None else ""
-            said = (
-                f"alert {self._alert.name}: {many} could not be sent to channel {self._alert.channel}{why}; the next run sends what waits"
-            )
-            return [said]
+        if not waiting and not behind:
+            return news
+        many = "messages" if not waiting else f"{'at least ' if behind else ''}{counted(waiting, 'message')}"
+        why = f": {self._why}" if self._why is not None else ""
+        return [f"alert {self._alert.name}: {many} could not be sent to channel {self._alert.channel}{why}; the next run sends what waits"]
 
     def _work(self) -> None:
         try:
@@ -108,6 +115,8 @@ class Sender:
                 pass
         except Exception as e:  # nothing that happens here ends the run
             self._why = _in_one_line(e)
+            with self._changed:
+                self._news.append(f"alert {self._alert.name}: nothing more is sent in this run: {self._why}")
 
     def _step(self) -> bool:
         """Do one thing that is due, or wait for one. Return False at the end."""
@@ -115,7 +124,7 @@ class Sender:
             now, closing = time.monotonic(), self._deadline is not None
             if self._deadline is not None and (now >= self._deadline or self._gave_up):
                 return False
-            if not self._pending and self._last <= self._upto:
+            if not self._waits and self._last <= self._upto:
                 if closing:
                     return False
                 self._changed.wait()
@@ -126,12 +135,15 @@ class Sender:
                 return True
             last = self._last
         try:
-            if self._pending:
-                self._request(closing)
+            if self._waits:
+                self._request()
             else:
                 self._gather(last)
-        except (NotDelivered, SkybandError, OSError) as e:
-            # A table may be rewritten at this moment, as a receiver may be restarted.
+        except NotDelivered as e:
+            self._failed(_in_one_line(e), closing)
+        except (SkybandError, OSError) as e:
+            # A table may be rewritten at this moment.
+            self._reset()
             self._failed(_in_one_line(e), closing)
         return True
 
@@ -140,11 +152,17 @@ class Sender:
         if self._failures:
             wait = min(_FIRST_WAIT * 2.0 ** min(self._failures - 1, 10), _LONGEST_WAIT)
             return max(0.0, self._failed_at + wait - now)
-        if self._pending and self._position.sending is None and self._allowed(now) < 1:
+        if self._waits and self._position.sending is None and self._allowed(now) < 1:
             return max(0.0, self._sent[0][0] + _MINUTE - now)
-        if not self._pending and self._looked is not None and now < self._looked + _BETWEEN_LOOKS:
+        if not self._waits and self._looked is not None and now < self._looked + _BETWEEN_LOOKS:
             return self._looked + _BETWEEN_LOOKS - now
         return self._rest(now)
+
+    @property
+    def _waits(self) -> int:
+        """Return how many messages have been read and not sent: at most, if there are more, what a plan needs to know of."""
+        sending = self._position.sending
+        return len(self._pending) + (sending.messages if self._summary is not None and sending is not None else 0)
 
     def _rest(self, now: float) -> float:
         """Return the seconds until the next request may begin, for ``every``."""
@@ -162,41 +180,74 @@ class Sender:
         position = self._position
         upto = self._messages.upto(position.batch, last)
         frontiers = self._messages.frontiers(position.batch, upto)
-        found = deque(self._messages.read(position.batch, upto, frontiers, position.frontier))
-        for _ in range(min(position.messages, len(found))):
-            found.popleft()
         self._frontier = max([f for f in (position.frontier, *frontiers.values()) if f is not None], default=None)
+        self._stream = self._messages.read(position.batch, upto, frontiers, position.frontier)
+        for _ in islice(self._stream, position.messages):
+            pass
+        self._fill()
         with self._changed:
-            self._pending, self._upto = found, upto
+            self._upto = upto
         self._failures, self._why = 0, None
-        if not found:
+        if not self._pending:
             self._position = self._after()
+
+    def _reset(self) -> None:
+        """Forget what has been read, after an error: it is read again from the position on."""
+        with self._changed:
+            self._pending.clear()
+            self._stream, self._more, self._summary, self._upto = iter(()), False, None, self._position.batch
+
+    def _fill(self) -> None:
+        """Take messages out of the stream, as many as a plan needs to know of."""
+        taken = list(islice(self._stream, _WINDOW - len(self._pending)))
+        self._more = len(self._pending) + len(taken) == _WINDOW
+        with self._changed:
+            self._pending.extend(taken)
 
     def _after(self) -> Position:
         """Return the position at which everything gathered has been sent."""
         return replace(self._position, batch=self._upto, messages=0, frontier=self._frontier, sending=None)
 
-    def _request(self, closing: bool) -> None:
+    def _request(self) -> None:
         """Send the next request, one that was begun before as it was."""
-        planned = self._position.sending or self._planned(closing)
-        if planned.messages > len(self._pending):
-            planned = self._planned(closing)
-        chosen = [self._pending[i] for i in range(planned.messages)]
+        planned = self._position.sending
+        if self._summary is None:
+            planned = self._planned() if planned is None else planned
+            if planned.combined:
+                planned, self._summary = self._combined(None if self._position.sending is None else planned.messages)
+            elif planned.messages > len(self._pending):
+                planned = self._planned()
+        assert planned is not None
+        chosen = list(islice(self._pending, planned.messages)) if self._summary is None else [self._summary]
         self._keep(replace(self._position, sending=planned))
         failpoint("alerts.before")
         now = self._begun = time.monotonic()
         left = self._seconds if self._deadline is None else max(0.1, min(self._seconds, self._deadline - now))
-        self._deliver([self._messages.combined(chosen)] if planned.combined else chosen, left)
+        self._deliver(chosen, left)
         failpoint("alerts.sent")
         self._failures, self._why = 0, None
-        self._sent.append((now, 1 if planned.combined else planned.messages))
-        with self._changed:
-            for _ in chosen:
-                self._pending.popleft()
+        self._sent.append((now, len(chosen)))
+        if self._summary is None:
+            with self._changed:
+                for _ in chosen:
+                    self._pending.popleft()
+        self._summary = None
+        if self._more:
+            self._fill()
         sent = self._position.messages + planned.messages
         self._keep(replace(self._position, messages=sent, sending=None) if self._pending else self._after())
 
-    def _planned(self, closing: bool) -> Request:
+    def _combined(self, most: int | None) -> tuple[Request, Message]:
+        """Take all that waits, or so many messages, and return the request and the message that stand for them."""
+        found = self._messages.summary()
+        while self._pending and (most is None or found.count < most):
+            for _ in range(len(self._pending) if most is None else min(len(self._pending), most - found.count)):
+                found.add(self._pending.popleft())
+            if self._more:
+                self._fill()
+        return Request(found.count, True), found.message()
+
+    def _planned(self) -> Request:
         """Return the next request: as many messages as the rate allows, or all in one, of which the last allowed message is kept."""
         waiting, allowed = len(self._pending), self._allowed(time.monotonic())
         if waiting <= allowed:
@@ -209,7 +260,7 @@ class Sender:
         self._failures, self._why, self._failed_at = self._failures + 1, why, time.monotonic()
         self._gave_up = closing
         if self._failures == 1 and not closing:
-            many = counted(len(self._pending), "message") if self._pending else "messages"
+            many = counted(self._waits, "message") if self._waits and not self._more else "messages"
             with self._changed:
                 self._news.append(f"alert {self._alert.name}: {many} could not be sent yet to channel {self._alert.channel}: {why}")
 
@@ -218,7 +269,7 @@ class Sender:
         self._save()
 
     def _save(self) -> None:
-        with self._changed:
+        with self._saving:
             # Another run may own the file by now.
             if not self._abandoned:
                 self._positions.save(self._alert.name, self._position)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.framework.alerts.jobs import Receiver, receiver
+from tests.spark.broker import broker
 from tests.spark.cuts import stream, write
 from tests.spark.jobs import run_apart, table, write_spec
 
@@ -71,3 +72,41 @@ def test_every_change_is_told_once_to_a_receiver_that_drops_what_it_has(tmp_path
         assert done.returncode == 0, done.stderr
         done = run_apart(spec, "--finish", failpoint="engine.started", **env)
         assert done.returncode == 0 and len(hook.messages) == count, done.stderr
+
+
+def test_a_topic_gets_a_record_for_each_message(tmp_path: Path) -> None:
+    directory, channels = tmp_path / "job", tmp_path / "channels.toml"
+    directory.mkdir()
+    spec = write_spec(directory, watermark="2 days", partition=True, buckets=2, job="pairs")
+    spec.write_text(spec.read_text() + ALERTS.replace("batch: 20", "batch: 1000"))
+    with broker(tmp_path / "kafka") as kafka:
+        channels.write_text(f'[pager]\nkafka = {{servers = "{kafka.servers}", topic = "alerts"}}\n')
+        channels.chmod(0o600)
+        kafka.topic("alerts", 1)
+
+        def records() -> dict[str, tuple[object, ...]]:
+            found: dict[str, str] = {}
+            for _, _, _, key, value in kafka.read("alerts"):
+                assert found.setdefault(key, value) == value
+            said = {key: json.loads(value) for key, value in found.items()}
+            assert all(m["id"] == key and (m["format"], m["job"], m["alert"]) == (1, "pairs", "pairs") for key, m in said.items())
+            return {key: (m["query"], m["key"]["grp"], m["step"], m["pos"], m["on"]) for key, m in said.items()}
+
+        def run_until_sent() -> None:
+            # On a slow machine Spark may need longer than the end of a run waits: then the next run sends the rest.
+            for _ in range(4):
+                done = run_apart(spec, "--finish", SKYBAND_CHANNELS=str(channels))
+                assert done.returncode == 0, done.stderr
+                if "alert" not in done.stderr:
+                    break
+            assert sorted(records().values()) == held(directory)
+
+        write(directory, ROWS, 3, slice(0, 1))
+        run_until_sent()
+        assert len(records()) > 20
+        kafka.stop()
+        write(directory, ROWS, 3, slice(1, 3))
+        done = run_apart(spec, "--finish", SKYBAND_CHANNELS=str(channels))
+        assert done.returncode == 0 and "could not be sent to channel pager" in done.stderr and "Traceback" not in done.stderr, done.stderr
+        kafka.start()
+        run_until_sent()

@@ -53,10 +53,11 @@ class TableState:
 class Status:
     """``process``: that of Spark that runs. Counts are those of the rows that ``runs`` still has (``run.keep``): ``since`` its oldest.
 
-    ``waiting``: unprocessed files (None if unknown). ``unread``: files below the source's path that are never read, in words. ``alerts``: by
-    alert, the messages that have not been sent, if there are any. ``bytes``: all below the sink; ``next_bytes`` and ``old_bytes``: of
-    these, those of a generation that is being built (or was, when that was interrupted) and of the one
-    before the last rebuild. ``wrong``: what the next run would say, and what to do about it. ``damaged``: the job file, the checkpoint or
+    ``waiting``: unprocessed files (None if unknown). ``unread``: files below the source's path
+    that are never read, in words. ``bytes``: all below the sink;
+    ``next_bytes`` and ``old_bytes``: of these, those of a generation that is being built (or was, when that was interrupted) and of the one
+    before the last rebuild. ``alerts``: by alert, the messages that have not been sent, if there are any.
+    ``wrong``: what the next run would say, and what to do about it. ``damaged``: the job file, the checkpoint or
     the tables are gone, in whole or in part. ``swap interrupted``: the next run, rebuild or maintain completes it.
     """
 

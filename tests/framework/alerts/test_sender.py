@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from skyband.framework.alerts import sender
-from skyband.framework.alerts.alerts import Alerts, caught_up
+from skyband.framework.alerts import messages, sender
+from skyband.framework.alerts.alerts import Alerts, caught_up, waiting
 from skyband.framework.alerts.channels import Channel
 from skyband.framework.alerts.positions import Positions
+from skyband.framework.base.errors import SkybandError
 from tests.framework.alerts import defined
 from tests.framework.alerts.jobs import QUERIES, VALUED, Receiver, job_of, last_of, plan_of, put, receiver, rows_of, tables_of
 
@@ -138,9 +139,14 @@ def test_a_receiver_that_answers_500_and_comes_back(hook: Receiver, tmp_path: Pa
     news = job.run(channel, 9)
     assert [n for n in news if "alert all: " in n and "to channel c: it answered 500" in n and "the next run sends what waits" in n]
     assert not job.caught_up and hook.bodies == []
+    layout, file = job_of(tmp_path)
+    done = {name: t.filter(pc.field("batch_id") <= 9) for name, t in job.tables.items() if "batch_id" in t.column_names}
+    left = waiting(job.plan, layout, file, 9)
+    assert left["all"] == sum(defined.entered_and_left(done, tuple(QUERIES)).values()) and left["values"] > 0
     hook.status = 200
     # A run that commits nothing sends what waits.
-    assert job.run(channel) == [] and job.caught_up
+    assert job.run(channel) == [] and job.caught_up and waiting(job.plan, layout, file, 9) == {}
+    assert len(hook.messages) == sum(left.values())
     assert job.run(channel, job.last) == []
     assert defined.told(hook.messages) == job.expected()
 
@@ -247,6 +253,54 @@ def test_a_combined_message_is_repeated_as_it_was(hook: Receiver, tmp_path: Path
     assert sum(counts) + sum(m["on"] != "combined" for m in hook.messages) == sum(
         defined.entered_and_left(job.tables, tuple(QUERIES)).values()
     )
+
+
+@pytest.mark.parametrize("at_most", [10_000, 25])
+def test_a_backlog_that_does_not_fit_in_memory_at_once(
+    at_most: int, hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "_WINDOW", 30)
+    monkeypatch.setattr(messages, "ROWS", 50)
+    monkeypatch.setattr(messages, "_AT_ONCE", 7)
+    job = Job(tmp_path, f"{{all: {{channel: c, every: 0 seconds, at_most: {at_most}, batch: 11}}}}")
+    job.commit(job.last)
+    job.upto = -1
+    hook.status = 500
+    alerts = job.start(Channel("c", webhook=hook.url))
+    alerts.committed(job.last)
+    assert "could not be sent" in alerts.close()[0]
+    hook.status = 200
+    alerts = job.start(Channel("c", webhook=hook.url))
+    alerts.committed(job.last)
+    assert alerts.close() == []
+    every = sum(defined.entered_and_left(job.tables, tuple(QUERIES)).values())
+    assert sum(m.get("count", 1) for m in hook.messages) == every > 150
+    assert {"combined" in m["on"] for m in hook.messages} == ({False} if at_most == 10_000 else {False, True})
+    job.upto = job.last
+    assert job.caught_up
+
+
+def test_tables_that_cannot_be_read_for_a_moment(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "_FIRST_WAIT", 0.01)
+    job, read, fails = Job(tmp_path), messages.AlertMessages.read, Counter[str]()
+
+    def breaking(self: messages.AlertMessages, *given: Any) -> Iterator[messages.Message]:
+        fails["reads"] += 1
+        for n, message in enumerate(read(self, *given)):
+            if n == 5 and fails["reads"] % 3:
+                raise SkybandError("SKY-E400", "the table is gone")
+            yield message
+
+    monkeypatch.setattr(messages.AlertMessages, "read", breaking)
+    alerts = job.start(Channel("c", webhook=hook.url))
+    job.commit(job.last)
+    news = alerts.committed(job.last)
+    until = time.monotonic() + 60
+    while Counter(defined.told(hook.messages)) != job.expected() and time.monotonic() < until:
+        news += alerts.committed(job.last)
+        time.sleep(0.02)
+    assert alerts.close() == [] and any("the table is gone" in text for text in news)
+    assert defined.told(hook.messages) == job.expected()
 
 
 def test_a_new_alert_begins_with_the_next_changes(hook: Receiver, tmp_path: Path) -> None:
