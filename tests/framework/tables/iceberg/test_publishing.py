@@ -66,7 +66,7 @@ def job(tmp_path: Path) -> Job:
 
 
 def test_every_publish_shows_the_published_versions(job: Job) -> None:
-    for batch in range(6):
+    for batch in range(3):
         job.run(batch)
         if batch > 0:
             assert published(job.root) != {n: DeltaTable(str(job.root / n)).version() for n in published(job.root)}
@@ -110,7 +110,7 @@ def test_the_same_version_has_the_same_snapshot(job: Job, tmp_path: Path) -> Non
 
 
 def test_appended_tables_keep_their_manifests(job: Job) -> None:
-    for batch in range(6):
+    for batch in range(3):
         job.run(batch)
         job.publish(batch)
     for name in ("near_changes", "runs"):
@@ -126,17 +126,18 @@ def test_appended_tables_keep_their_manifests(job: Job) -> None:
 def test_many_manifests_are_merged(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "MOST_MANIFESTS", 2)
     counts = []
-    for batch in range(6):
+    for batch in range(4):
         job.run(batch)
         job.publish(batch)
-        check_all(job.sink.plan, job.root, TABLES)
         table = opened(job.root, "runs")
         snapshot = table.current_snapshot()
         assert snapshot is not None
         counts.append(len(snapshot.manifests(table.io)))
-    assert counts == [1, 2, 1, 2, 1, 2]
+    assert counts == [1, 2, 1, 2]
+    check_all(job.sink.plan, job.root, TABLES)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_once")
 def test_what_readers_see_outlives_upkeep(job: Job) -> None:
     job.changes = random_changes(job.sink.plan, seed=5, batches=16, steps=12)
@@ -227,12 +228,12 @@ def test_earlier_files_go_and_only_the_jobs(job: Job, monkeypatch: pytest.Monkey
     }  # fmt: skip
     for name, text in foreign.items():
         (directory / name).write_text(text)
-    for batch in range(1, 6):
+    for batch in range(1, 4):
         job.run(batch)
         job.publish(batch)
     names = set(files(job.root, "runs"))
     assert names >= set(foreign) and {n for n in names if n.startswith("v")} == {
-        "v7.metadata.json", "v3.metadata.json", "version-hint.text", "v11.metadata.json", "v12.metadata.json",
+        "v7.metadata.json", "v3.metadata.json", "version-hint.text", "v9.metadata.json", "v10.metadata.json",
     }  # fmt: skip
     check_all(job.sink.plan, job.root, TABLES)
     job.export(iceberg=False)
