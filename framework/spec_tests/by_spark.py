@@ -35,6 +35,7 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
         source = replace(
             plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None, fields=fields, position=(), parts=()
         )
+        # Nothing of a test is sent to anyone.
         own = replace(plan.unshared, source=source, intake=intake, lookups=lookups, sink=str(sink), variables=(), check_every=None)
         for n, batch in enumerate(batches):
             _write(landing / f"{n:06}.parquet", own, batch.rows)

@@ -191,7 +191,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
         if found is not None:
             names = ", ".join(found.queries)
             lines.tell("info", "starting", f"backfilling {names}; the tables of job {plan.job} stay unchanged meanwhile")
-            spark = get_session(plan.job, packages=packages(plan), home=layout.home)
+            spark = get_session(plan.job, packages=packages(plan, alerts=True), home=layout.home)
             from skyband.framework.streaming.job.locks import jvm_lock
             from skyband.framework.streaming.job.sent import Sent
             from skyband.framework.streaming.rebuild.add_queries import add

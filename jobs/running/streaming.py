@@ -154,7 +154,8 @@ class StreamJob:
             checking.start()
 
         extra = SOON_OVER if self.quick else None
-        spark = get_session(plan.job, packages=packages(plan), home=self.home, extra=extra, quick=brief, meanwhile=while_the_jvm_starts)
+        jars = packages(plan, alerts=True)
+        spark = get_session(plan.job, packages=jars, home=self.home, extra=extra, quick=brief, meanwhile=while_the_jvm_starts)
         if checking.ident is not None:
             checking.join()
         if self.catalog is not None:

@@ -27,11 +27,14 @@ Resolve = Callable[[str], "Path | None"]
 """Maps a package's coordinates to its jar file; to None if it does not resolve."""
 
 
-def packages(plan: Plan) -> tuple[str, ...]:
-    """Return the Maven coordinates for ``get_session``, without duplicates."""
+def packages(plan: Plan, alerts: bool = False) -> tuple[str, ...]:
+    """Return the Maven coordinates for ``get_session``, without duplicates. ``alerts``: also those to send the job's alerts.
+
+    Raises SkybandError SKY-E660 or SKY-E661 if the channels of ``alerts`` are not configured.
+    """
     schemes = {scheme_of(path) for path in (*(part.path for _, part in plan.source.each), plan.sink) if path is not None}
     stored = (jar for scheme, jars in SPARK_JARS.items() if scheme in schemes for jar in jars)
-    source, kafka = plan.source, [JAR] if plan.kafka is not None or _alerts_use_kafka(plan) else []
+    source, kafka = plan.source, [JAR] if plan.kafka is not None or (alerts and _alerts_use_kafka(plan)) else []
     return tuple(dict.fromkeys((*source_format(source.format).packages(source), *stored, *kafka)))
 
 

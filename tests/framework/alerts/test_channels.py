@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skyband.framework.alerts.channels import Channel, channels_of, configured
+from skyband.framework.alerts.positions import Position, Positions, Request
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values, reveal_all
+from skyband.framework.sources.kafka.client import JAR
 from skyband.framework.spec.load import validate_text
+from skyband.framework.streaming.spark.packages import packages
 from tests.framework.alerts.jobs import plan_of, text_of
 
 GOOD = """
@@ -133,6 +137,37 @@ def test_a_job_needs_its_channels(tmp_path: Path) -> None:
     assert "set SKYBAND_CHANNELS" in refused({}) and "did you mean 'pager'?" in refused(env, "pagr")
     assert "not for this job" in refused(env_of(tmp_path, GOOD.replace("machines", "others")))
     assert channels_of("machines", (), {"SKYBAND_CHANNELS": "/none"}) == {}
+
+
+def test_only_a_run_that_sends_needs_the_channels_and_their_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SKYBAND_CHANNELS", raising=False)
+    bus, desk = (plan_of(f"{{a: {{channel: {channel}}}}}", tmp_path) for channel in ("bus", "desk"))
+    assert packages(bus) == ()
+    with pytest.raises(SkybandError, match="not configured"):
+        packages(bus, alerts=True)
+    for name, value in env_of(tmp_path, GOOD).items():
+        monkeypatch.setenv(name, value)
+    assert packages(bus, alerts=True) == (JAR,) and packages(desk, alerts=True) == ()
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"alerts": 1}', b'{"alerts": {"a": {}}}', b"\xff", b'{"alerts": {}, "more": 1}', None])
+def test_positions_that_do_not_fit_are_as_none(content: bytes | None, tmp_path: Path) -> None:
+    if content is None:
+        (tmp_path / "alerts.json").mkdir()
+    else:
+        (tmp_path / "alerts.json").write_bytes(content)
+    found = Positions(tmp_path, ["a"])
+    assert found.get("a") is None and found.damaged
+
+
+def test_positions_are_of_the_alerts_that_there_are(tmp_path: Path) -> None:
+    position = Position("gen1", 4, "0" * 16, messages=3, frontier=5, sending=Request(2, False))
+    first = Positions(tmp_path, ["a", "b"])
+    first.save("a", position)
+    first.save("b", replace(position, batch=-2))
+    assert Positions(tmp_path, ["a"]).get("a") == position and Positions(tmp_path, ["a"]).get("b") is None
+    Positions(tmp_path, ["b"]).save("b", position)
+    assert Positions(tmp_path, ["a", "b"]).get("a") is None and Positions(tmp_path, []).damaged is None
 
 
 def test_a_spec_may_not_use_what_the_file_uses(tmp_path: Path) -> None:

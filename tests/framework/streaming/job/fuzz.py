@@ -52,7 +52,8 @@ VALUES: list[Any] = [
     "http://[", "2020-01-01T00:00:00+00:00", "2020-01-01", "9999-12-31T23:59:59+00:00",
 ]  # fmt: skip
 PLANTS = [
-    "swap.json", "taken.json", "sent.json", "drop.json", "files.json", "run.json", "rest.json", "replayed/x.json", "replayed/..json",
+    "swap.json", "taken.json", "sent.json", "alerts.json", "drop.json", "files.json", "run.json", "rest.json",
+    "replayed/x.json", "replayed/..json",
     "checkpoint/offsets/999", "checkpoint/offsets/1²", "checkpoint/commits/999999999999999999999",
     "checkpoint/commits/x", "checkpoint/sources/0/99",
     "checkpoint/sources/0/99.compact", "checkpoint/sources/0/1²", "checkpoint/sources/1/7", "filling/0", "next/_skyband/job.json",

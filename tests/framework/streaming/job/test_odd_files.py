@@ -62,7 +62,7 @@ def test_what_a_job_depends_on_is_named(tmp_path: Path, odd: str) -> None:
 
 
 @pytest.mark.parametrize("odd", [*ODD, "a directory"])
-@pytest.mark.parametrize("name", ["rest.json", "sent.json", "taken.json", "logs", "x.json"])
+@pytest.mark.parametrize("name", ["rest.json", "sent.json", "taken.json", "alerts.json", "logs", "x.json"])
 def test_a_hint_is_passed_over(job: tuple[Path, Layout], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, odd: str) -> None:
     spec, layout = job
     put(layout.home / name, ODD.get(odd))
