@@ -143,6 +143,9 @@ CODES: Final[dict[str, str]] = {
     "SKY-E632": "a command that does not work on object storage",
     # The Kafka sink
     "SKY-E640": "committed changes could not be sent to Kafka",
+    # Rebucketing
+    "SKY-E650": "the state cannot be split as the edited spec requires",
+    "SKY-E651": "the state cannot be moved to another number of tasks",
     # Catalogs
     "SKY-E680": "not a name that a catalog takes",
     "SKY-E681": "the person who runs the job has not configured the catalog",

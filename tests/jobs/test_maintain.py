@@ -39,7 +39,7 @@ def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sink:
             derive(made, n)
         if n == 9:
             publish(made.plan, made.writer, made.app_id(PUBLISHED), n)
-    monkeypatch.setattr(command, "load_plan", lambda spec: made.plan)
+    monkeypatch.setattr(command, "load_plan", lambda spec, **_: made.plan)
     return made
 
 
@@ -104,7 +104,7 @@ def test_not_beside_a_run_and_not_before_the_first(
         done.set()
         other.join()
     nowhere = tmp_path.with_name("nowhere")
-    monkeypatch.setattr(command, "load_plan", lambda spec: make_plan(str(nowhere)))
+    monkeypatch.setattr(command, "load_plan", lambda spec, **_: make_plan(str(nowhere)))
     assert main(["maintain", "spec.yaml"]) == 2
     assert "SKY-E402 there are no tables" in capsys.readouterr().err and not nowhere.exists()
 
@@ -114,5 +114,5 @@ def test_tables_of_later_versions_may_be_missing(tmp_path: Path, monkeypatch: py
 
     plan, _ = job(tmp_path, ())
     shutil.rmtree(tmp_path / PUBLISHED)
-    monkeypatch.setattr(command, "load_plan", lambda spec: plan)
+    monkeypatch.setattr(command, "load_plan", lambda spec, **_: plan)
     assert main(["maintain", "spec.yaml"]) == 0 and not (tmp_path / PUBLISHED).exists()

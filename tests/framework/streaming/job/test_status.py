@@ -106,7 +106,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
     job = Known(tmp_path / "other")
     job.run(BATCHES, BATCHES)
-    monkeypatch.setattr("skyband.jobs.spec.load_plan", lambda path: job.plan)
+    monkeypatch.setattr("skyband.jobs.spec.load_plan", lambda path, **_: job.plan)
     assert main(["status", str(spec), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["job"], found["state"], found["batch"]) == ("tests", "stopped", BATCHES - 1)
@@ -147,7 +147,7 @@ def test_lost_parts_of_a_checkpoint_are_named(
         path.unlink()
     found = status_of(job.plan)
     assert found.state == "damaged" and any("restore" in w for w in found.wrong), found.wrong
-    monkeypatch.setattr("skyband.jobs.spec.load_plan", lambda path: job.plan)
+    monkeypatch.setattr("skyband.jobs.spec.load_plan", lambda path, **_: job.plan)
     assert main(["status", "x.yaml", "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["state"] == "damaged"
 

@@ -233,7 +233,7 @@ def test_maintain_and_reset_refuse_a_sink_with_a_link(
     monkeypatch.setattr(upkeep, "MINUTES", dict.fromkeys(upkeep.MINUTES, 0))
     before = put_in_place(job, "near", other)
     for command in (maintain_command, reset_command):
-        monkeypatch.setattr(command, "load_plan", lambda spec: job.plan)
+        monkeypatch.setattr(command, "load_plan", lambda spec, **_: job.plan)
     for words in (["maintain", "spec.yaml"], ["reset", "spec.yaml", "--yes"]):
         assert main(words) == 2
         assert f"SKY-E518 {job.root / 'near'}" in capsys.readouterr().err
@@ -248,12 +248,12 @@ def test_maintain_and_reset_leave_it_alone_and_say_so(
     put_in_place(job, "near", other)
     theirs = [job.root / "near", job.root.parent / "elsewhere"]
     before = {str(t): everything(t) for t in theirs}
-    monkeypatch.setattr(maintain_command, "load_plan", lambda spec: job.plan)
+    monkeypatch.setattr(maintain_command, "load_plan", lambda spec, **_: job.plan)
     assert main(["maintain", "spec.yaml"]) == 0
     shown = capsys.readouterr().out
     assert f"left alone, as it is not proven to be a table of this job: {job.root / 'near'}" in shown
     assert {str(t): everything(t) for t in theirs} == before
-    monkeypatch.setattr(reset_command, "load_plan", lambda spec: job.plan)
+    monkeypatch.setattr(reset_command, "load_plan", lambda spec, **_: job.plan)
     assert main(["reset", "spec.yaml", "--yes"]) == 0
     assert {str(t): everything(t) for t in theirs} == before
     assert not (job.root / "near_changes").exists() and not job.layout.file.exists()
