@@ -16,6 +16,7 @@ from skyband.framework.base.items import SCORE, ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.read_columns import state_columns
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 
@@ -156,6 +157,17 @@ class QueryType:
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
         """Return lines about the expected size of a state for ``explain``; ``rate``: assumed rows per second and key."""
         return []
+
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return the stream's columns that the values of items are computed from, as ``read_columns`` names them.
+
+        By default all that the state reads.
+        """
+        return state_columns(node)
+
+    def deciding_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return the stream's columns that decide which items are in the result, and their rank. By default all that the state reads."""
+        return state_columns(node)
 
     def brute_force(self, question: Question) -> Found | None:
         """Return the result by definition, or None if the window is too large for that."""

@@ -13,6 +13,7 @@ from skyband.framework.queries.group_rows import explain
 from skyband.framework.queries.group_rows.check import check
 from skyband.framework.queries.group_rows.model import scored_group
 from skyband.framework.queries.protocol import Limits, Makeup, QueryType, Question
+from skyband.framework.queries.read_columns import aggregate_columns, node_columns
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 
@@ -42,6 +43,16 @@ class GroupsType(QueryType):
         from skyband.framework.queries.group_rows.compile import compile_groups
 
         return compile_groups(context, entries)
+
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return what the aggregates of the score read."""
+        operator: Any = node.operator
+        return aggregate_columns(operator.score)
+
+    def deciding_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return what makes the groups, and what score and conditions read: not what only the tables carry."""
+        op: Any = node.operator
+        return tuple(dict.fromkeys([*op.group, *aggregate_columns(op.score, op.having), *node_columns(op.where)]))
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``explain``."""

@@ -13,6 +13,7 @@ from skyband.framework.queries.loyalty_rows.check import check
 from skyband.framework.queries.loyalty_rows.compile import compile_loyalty
 from skyband.framework.queries.loyalty_rows.model import LOYALTY, loyal_object
 from skyband.framework.queries.protocol import Limits, QueryType, Question, TimeVaryingValues
+from skyband.framework.queries.read_columns import node_columns
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 
@@ -39,6 +40,12 @@ class LoyaltyType(QueryType):
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
         return compile_loyalty(context, entries)
+
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return what says when an object satisfies the criterion."""
+        op: Any = node.operator
+        updates = () if op.updates is None else (op.updates.name,)
+        return (*node_columns(op.criteria), *updates, *(() if op.held is None else (op.held,)))
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``explain``."""

@@ -15,6 +15,7 @@ from skyband.framework.queries.matches.forms import of_sets
 from skyband.framework.queries.matches.model import Matches
 from skyband.framework.queries.pair_rows.model import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.read_columns import node_columns
 from skyband.framework.queries.scored_pairs.scored_pairs_type import check_scored_pairs, facts_of_scored_pairs
 from skyband.framework.queries.set_pairs.set_pairs_type import check_set_pairs, facts_of_set_pairs
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
@@ -60,6 +61,11 @@ class MatchesType(QueryType):
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
         return compile_matches(context, entries)
+
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return the sets, or what scores are computed from."""
+        operator: Any = node.operator
+        return (operator.tokens,) if of_sets(node) else node_columns(operator.scoring)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """Return the score or the similarity, the condition and the sides."""

@@ -12,6 +12,7 @@ from skyband.framework.queries.checks import bounds_in_order, uses_scoring
 from skyband.framework.queries.pair_rows.check import check_between, check_room
 from skyband.framework.queries.pair_rows.model import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.read_columns import node_columns
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 
@@ -47,6 +48,11 @@ class ScoredPairsType(QueryType):
     def check(self, scope: Scope, path: Path, query: Any) -> None:
         """See ``check_scored_pairs``."""
         check_scored_pairs(scope, path, query)
+
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return what scores are computed from."""
+        operator: Any = node.operator
+        return node_columns(operator.scoring)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``facts_of_scored_pairs``."""

@@ -59,6 +59,11 @@ class SetPairsType(QueryType):
         """See ``check_set_pairs``."""
         check_set_pairs(scope, path, query)
 
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return the sets."""
+        operator: Any = node.operator
+        return (operator.tokens,)
+
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``facts_of_set_pairs``."""
         return facts_of_set_pairs(node)

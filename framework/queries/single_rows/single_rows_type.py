@@ -9,6 +9,7 @@ from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, QueryNode
 from skyband.framework.queries.protocol import QueryType
+from skyband.framework.queries.read_columns import scoring_columns
 from skyband.framework.queries.single_rows.list_check import list_parameters
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
@@ -26,6 +27,10 @@ class SingleRowsType(QueryType):
     def parameters(self, scope: Scope, path: Path, query: Any) -> tuple[str, ...] | None:
         """Those of a list of queries."""
         return list_parameters(scope, path, query)
+
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return what scores are computed from."""
+        return scoring_columns(*query.asked)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """Return the score and the condition of a state."""

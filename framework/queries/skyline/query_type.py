@@ -13,6 +13,7 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.checks import uses_scoring
 from skyband.framework.queries.protocol import Limits, QueryType, Question
+from skyband.framework.queries.read_columns import scoring_columns
 from skyband.framework.queries.skyline import explain
 from skyband.framework.queries.skyline.check_size import check_size
 from skyband.framework.queries.skyline.compile import compile_skyline
@@ -78,6 +79,10 @@ class SkylineType(QueryType):
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
         return compile_skyline(context, entries)
+
+    def value_columns(self, node: OperatorNode, query: QueryNode) -> tuple[str, ...]:
+        """Return what the score is computed from, if there is one."""
+        return scoring_columns(*query.asked)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``explain``."""
