@@ -49,6 +49,14 @@ class StartedRun:
     run: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
+class NotDelivered(Exception):
+    """Events that a receiver did not take, and why, in our words. ``events``: how many."""
+
+    def __init__(self, why: str, events: int = 1) -> None:
+        super().__init__(why)
+        self.events = events
+
+
 class Observer:
     """Hears of one run, from one thread, in the order of what happens. What it raises is counted and reported at the end of the run."""
 
@@ -136,6 +144,9 @@ class _Listener:
     def _try(self, event: Event) -> None:
         try:
             event(self._observer)
+        except NotDelivered as e:
+            self._why = f"this reason: {redact_values(str(e))}"
+            self._failed += e.events
         except BaseException as e:  # whatever a client's library raises, SystemExit too: the thread goes on
             self._why = _why(e)
             self._failed += 1
