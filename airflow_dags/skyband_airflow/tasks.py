@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import ResumableJobMixin
 from airflow.sdk import BaseOperator, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
-from . import child, cluster
+from . import child, cluster, lineage
 from .facts import environment
 
 WRITTEN: Final = (0, 1, 4)
@@ -98,7 +98,7 @@ class Run(ResumableJobMixin, BaseOperator):
         """Start the run."""
         words = [*self.command, *(["rebuild", self.spec] if context["params"]["rebuild"] else ["run", self.spec, "--once"])]
         try:
-            self._handle = child.start(words, environment() | self._cluster())
+            self._handle = child.start(words, environment() | lineage.parents(context.get("ti")) | self._cluster())
         except OSError as e:
             raise AirflowException(f"{words[0]} cannot be run: {e.strerror}; SKYBAND_COMMAND names the pipeline's command") from e
         self.log.info("process %s: %s", self._handle["pid"], " ".join(words))
