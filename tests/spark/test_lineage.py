@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +15,7 @@ from deltalake import DeltaTable
 from skyband.framework.observe import observers
 from skyband.jobs.cli import main
 from tests.framework.observe.lineage.receiver import check_event, receiver
-from tests.spark.jobs import stamp, table, write_file, write_spec
+from tests.spark.jobs import stamp, start_apart, table, write_file, write_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +36,14 @@ def job(directory: Path) -> Path:
     spec = write_spec(directory, watermark="0 seconds", queries=QUERIES)
     write_file(directory, "1.csv", [[i, stamp(i), "p", i % 5 if i else 2_000_000, 1, "a"] for i in range(40)], at=1)
     return spec
+
+
+def until(done: Callable[[], bool], seconds: float = 300) -> None:
+    """Wait for what another process does."""
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.1)
 
 
 def test_runs_that_succeed_rest_fail_and_are_refused(
@@ -112,3 +123,25 @@ def test_a_run_is_the_same_whatever_the_receiver_does(
                 capfd.readouterr()
             found[name] = changes, table(directory, "far3_now").to_pylist(), table(directory, "rejected").num_rows
     assert found["off"][0] and all(one == found["off"] for one in found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("after", "code", "kinds"), [("START", 143, ["START", "ABORT"]), ("RUNNING", 0, ["START", "RUNNING", "COMPLETE"])])
+def test_a_continuous_run_that_is_stopped(after: str, code: int, kinds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While Spark starts, a signal ends the command at once; while batches run, it ends in order."""
+    spec = job(tmp_path)
+    with receiver() as got:
+        monkeypatch.setenv(URL, got.url)
+        process = start_apart(spec, "--continuous")
+        try:
+            until(lambda: after in got.kinds())
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == code
+        finally:
+            process.kill()
+    assert got.kinds() == kinds
+    for event in got.events:
+        check_event(event)
+    end = got.events[-1]
+    assert end["job"]["facets"]["jobType"]["processingType"] == "STREAMING" and "errorMessage" not in end["run"]["facets"]
+    assert bool(end["outputs"]) == (code == 0)
