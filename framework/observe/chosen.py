@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from skyband.framework.observe.observers import Observer, Observers
+
+LINEAGE: Final = ("SKYBAND_OPENLINEAGE_URL", "OPENLINEAGE_URL", "OPENLINEAGE_CONFIG")
+"""Variables that turn on OpenLineage, beside those that begin with ``OPENLINEAGE__TRANSPORT``: Skyband's own, and the client's."""
 
 
 def chosen(env: Mapping[str, str], metrics_port: int | None = None) -> Observers:
@@ -15,8 +19,18 @@ def chosen(env: Mapping[str, str], metrics_port: int | None = None) -> Observers
     """
     found: list[Observer] = []
     notes: list[str] = []
+    if _lineage(env):
+        from skyband.framework.observe.lineage import observer_of
+
+        found.append(observer_of(env))
     if metrics_port is not None or any(name.startswith("OTEL_") for name in env):
         from skyband.framework.observe.metrics.chosen import telemetry
 
         found += telemetry(env, metrics_port, notes)
     return Observers(found, notes=notes)
+
+
+def _lineage(env: Mapping[str, str]) -> bool:
+    if env.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
+        return False
+    return any(env.get(name) for name in LINEAGE) or any(name.startswith("OPENLINEAGE__TRANSPORT") for name in env)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skyband.framework.observe import observers as module
-from skyband.framework.observe.observers import Observer, Observers, StartedRun
+from skyband.framework.observe.observers import NotDelivered, Observer, Observers, StartedRun
 from skyband.framework.streaming.run.batch import Batch
 
 RUN = StartedRun("run", SimpleNamespace(job="flights"), "/tables", "flights.yaml", False)  # type: ignore[arg-type]
@@ -67,6 +67,17 @@ def test_a_broken_observer_is_reported_and_disturbs_no_other():
     said = _run(Observers([Broken(), listener]))
     assert said == ["broken: 3 events were not delivered, the last one for ConnectionRefusedError: nobody listens"]
     assert [h for h in listener.heard if h[0] == "committed"] == [("committed", n) for n in range(3)]
+
+
+class Refused(Listener):
+    name = "refused"
+
+    def close(self, seconds):
+        raise NotDelivered("the receiver is full", 7)
+
+
+def test_an_observer_counts_its_events_itself():
+    assert _run(Observers([Refused()])) == ["refused: 7 events were not delivered, the last one for this reason: the receiver is full"]
 
 
 def test_a_stuck_observer_delays_the_end_by_its_patience_and_no_batch():
