@@ -146,21 +146,18 @@ CODES: Final[dict[str, str]] = {
     # Rebucketing
     "SKY-E650": "the state cannot be split as the edited spec requires",
     "SKY-E651": "the state cannot be moved to another number of tasks",
-    # Catalogs
-    "SKY-E680": "not a name that a catalog takes",
-    "SKY-E681": "the person who runs the job has not configured the catalog",
-    "SKY-E682": "a name in the catalog is taken by something that is not the job's",
-    "SKY-E683": "a source cannot be found in its catalog",
-    # Rebucketing
-    "SKY-E650": "the state cannot be split as the edited spec requires",
-    "SKY-E651": "the state cannot be moved to another number of tasks",
-    # Metrics
-    "SKY-E675": "the port of the metrics cannot be listened on",
     # Alerts
     "SKY-E660": "the file of channels cannot be used",
     "SKY-E661": "a channel that is not configured for the job",
     "SKY-E662": "invalid message of an alert",
     "SKY-E663": "an alert that is never due",
+    # Metrics
+    "SKY-E675": "the port of the metrics cannot be listened on",
+    # Catalogs
+    "SKY-E680": "not a name that a catalog takes",
+    "SKY-E681": "the person who runs the job has not configured the catalog",
+    "SKY-E682": "a name in the catalog is taken by something that is not the job's",
+    "SKY-E683": "a source cannot be found in its catalog",
     # Edges
     "SKY-E701": "not a message for an edge filter, or one of another job",
     "SKY-E702": "not the saved state of an edge filter",

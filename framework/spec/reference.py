@@ -20,9 +20,9 @@ _NOTE: Final = (
     "Generated from the models that check a spec, by `python -m skyband.framework.spec.reference`. A field in bold is required.\n"
 )
 _PAGES: Final = {
-    "spec.md": "# Spec fields: job, quality, window, sink, schedule\n\n"
-    "Every field of a spec except [source, sources and lookups](spec-source.md), [scoring, tokens and statistics](spec-scoring.md)\n"
-    "and [queries](spec-queries.md).\n"
+    "spec.md": "# Spec fields: job, quality, window, schedule\n\n"
+    "Every field of a spec except [source, sources and lookups](spec-source.md), [scoring, tokens and statistics](spec-scoring.md),\n"
+    "[queries](spec-queries.md), and [sink and alerts](spec-sink.md).\n"
     "[Write a spec](../how-to/write-a-spec.md) shows the fields in use.\n\n"
     "```sh\nskyband render specs/flights.yaml    # a spec with all defaults\n```\n",
     "spec-source.md": "# Spec fields: source, sources and lookups\n\n"
@@ -32,6 +32,9 @@ _PAGES: Final = {
     "spec-scoring.md": "# Spec fields: scoring, tokens and statistics\n\n"
     "The entries of `scoring`, `tokens` and `stats`, which [queries](spec-queries.md) name. "
     "[Expressions](expressions.md)\nhas the language of scores.\n\n```sh\nskyband explain specs/itineraries.yaml\n```\n",
+    "spec-sink.md": "# Spec fields: sink and alerts\n\n"
+    "Where the tables of a job are, who else gets its changes, and what messages are sent. [Query results](../how-to/query-results.md)\n"
+    "shows the tables in use.\n\n```sh\nskyband explain specs/flights.yaml\n```\n",
     "spec-queries.md": "# Spec fields: queries\n\n"
     "The entries of `queries` about rows and pairs, one section per query type. [Spec fields: queries about objects and\n"
     "groups](spec-queries-objects.md) has the others, [Spec fields](spec.md) the other sections of a spec.\n\n"
@@ -43,6 +46,7 @@ _PAGES: Final = {
 }
 _SOURCE: Final = ("Source", "OneOfSources", "SourceColumn", "EventTime", "Operations", "Lookup", "Validity")
 _SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens", "Statistics")
+_SINK: Final = ("Sink", "KafkaSink", "Alert")
 _QUERIES: Final = ("QueryWindow", "Between", "QueriesFrom")
 _SECTIONS: Final = {"Job": "The top level"}
 _KINDS: Final = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "nothing"}
@@ -70,6 +74,8 @@ def _page(name: str, model: Schema) -> str:
     """Return the file name of the page with the section of a model."""
     if name in _SOURCE:
         return "spec-source.md"
+    if name in _SINK:
+        return "spec-sink.md"
     if name in _SCORING:
         return "spec-scoring.md"
     if {"object", "group"} & set(model["properties"]):
