@@ -13,6 +13,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
+from skyband.framework.streaming.job.layout import Layout, changed_since
 from skyband.jobs import cli
 from skyband.jobs.spec import SpecText, load_plan
 from tests.framework.catalogs.jobs import TOKEN
@@ -153,3 +154,16 @@ def test_nothing_of_catalogs_is_loaded_for_a_job_without_one(tmp_path: Path) -> 
     code = load + "print(sorted(m for m in sys.modules if '.catalogs' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.replace("'", '"')) == ["skyband.framework.catalogs", "skyband.framework.catalogs.names"]
+
+
+def test_commands_that_need_no_source_work_without_the_catalog(tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = load_plan(written(tmp_path))
+    layout = Layout(plan.sink)
+    server.fail = 500
+    assert cli.main(["status", written(tmp_path)]) == 0
+    assert "never run" in capsys.readouterr().out
+    layout.create(plan, 1, None)
+    assert changed_since(load_plan(written(tmp_path), locate=False), layout) == []
+    server.fail = None
+    server.tables["main.prod.flows"]["storage_location"] = "file:///elsewhere"
+    assert changed_since(load_plan(written(tmp_path)), layout) == ["source.path has changed"]
