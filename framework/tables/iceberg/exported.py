@@ -16,14 +16,13 @@ import time as clock
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from typing import Any, Final
 
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.plain_json import loads, mapping, number
 from skyband.framework.storage import durable
 from skyband.framework.storage.locations import is_object
-from skyband.framework.storage.records import TOLERANT, InvalidRecord, read_regular_file
+from skyband.framework.storage.records import InvalidRecord, read_regular_file
 from skyband.framework.storage.sinks import reject_links_below
 from skyband.framework.tables.delta.ownership import Owner, file_mark
 
@@ -38,18 +37,13 @@ _METADATA: Final = re.compile(r"v(\d{1,9})\.metadata\.json")
 _LEFTOVER: Final = re.compile(r"\.(.+)\.[0-9a-f]{12}")
 """A file that a killed process has not finished (``durable``)."""
 
-_Json = TypeAdapter(dict[str, Any])
-
-
-class _Properties(BaseModel):
-    model_config = TOLERANT | ConfigDict(populate_by_name=True)
-
-    job: Annotated[str, Field(alias="skyband.job")]
-    edition: Annotated[str, Field(alias="skyband.edition")]
-    table: Annotated[str, Field(alias="skyband.table")]
-    delta_id: Annotated[str, Field(alias="skyband.delta-id")]
-    delta_version: Annotated[str, Field(alias="skyband.delta-version", pattern=r"^\d{1,19}$")]
-    files: Annotated[str, Field(alias="skyband.files")]
+_JOB: Final = "skyband.job"
+_TABLE: Final = "skyband.table"
+_EDITION: Final = "skyband.edition"
+_DELTA_ID: Final = "skyband.delta-id"
+_VERSION: Final = "skyband.delta-version"
+_FILES: Final = "skyband.files"
+"""Properties of a metadata file. ``_FILES`` is a JSON list of the names of its Avro files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +71,9 @@ def uri(path: Path) -> str:
 
 def properties(owner: str, table: str, delta_id: str, version: int, files: list[str]) -> dict[str, str]:
     """Return the properties of a metadata file, by which it is known as the job's."""
-    given = _Properties(
-        job=owner, edition=EDITION, table=table, delta_id=delta_id, delta_version=str(version), files=json.dumps(sorted(files))
-    )
-    return {str(name): str(value) for name, value in given.model_dump(by_alias=True).items()}
+    return {
+        _JOB: owner, _TABLE: table, _EDITION: EDITION, _DELTA_ID: delta_id, _VERSION: str(version), _FILES: json.dumps(sorted(files))
+    }  # fmt: skip
 
 
 def avro_name(owner: str, number: int, part: str) -> str:
@@ -115,8 +108,8 @@ class Exports:
     def newest(self, count: int = 1) -> list[Export]:
         """Return up to ``count`` exports of the job, newest first."""
         found: list[Export] = []
-        for number in self.numbers:
-            export = self._read(number)
+        for n in self.numbers:
+            export = self._read(n)
             if export is not None:
                 found.append(export)
                 if len(found) == count:
@@ -168,20 +161,22 @@ class Exports:
             return int(read_regular_file(self.directory / _HINT)[:20])
         return None
 
-    def _read(self, number: int) -> Export | None:
-        """Return the export, None if its file is not one that this job wrote for this table."""
+    def _read(self, export: int) -> Export | None:
+        """Return the export of that number, None if its file is not one that this job wrote for this table."""
         if self.owner is None:
             return None
         try:
-            content = _Json.validate_json(read_regular_file(self.directory / metadata_name(number)))
-            said = _Properties.model_validate(content.get("properties"))
-            files = TypeAdapter(list[str]).validate_json(said.files)
-        except (OSError, InvalidRecord, ValidationError):
+            content = mapping(read_regular_file(self.directory / metadata_name(export)))
+            said = content.get("properties")
+            if not isinstance(said, dict) or (said.get(_JOB), said.get(_TABLE)) != (self.owner, self.table):
+                return None
+            files, version = loads(str(said.get(_FILES))), number(str(said.get(_VERSION)))
+        except (OSError, InvalidRecord, ValueError):
             return None
-        if said.job != self.owner or said.table != self.table or not all(self._marked(name) for name in files):
+        if version is None or not isinstance(files, list) or not all(isinstance(f, str) and self._marked(f) for f in files):
             return None
-        location = str(content.get("location"))
-        return Export(number, said.edition, said.delta_id, int(said.delta_version), location, frozenset(files), content)
+        edition, delta_id, location = str(said.get(_EDITION)), str(said.get(_DELTA_ID)), str(content.get("location"))
+        return Export(export, edition, delta_id, version, location, frozenset(files), content)
 
 
 def exported_versions(root: Path, table: str, delta_id: str, owner: str | None) -> list[int]:
