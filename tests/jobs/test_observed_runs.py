@@ -119,6 +119,7 @@ def test_every_end_is_told_and_the_outcome_is_that_of_an_unobserved_run(
     assert outcomes[0] == outcomes[1] == told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stuck_in", METHODS)
 def test_a_stuck_observer_changes_no_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, observed: Callable[..., Heard], stuck_in: str, capsys: pytest.CaptureFixture[str]
@@ -211,18 +212,21 @@ def signalled(tmp_path: Path, stuck_in: str, code: int | None, patience: float, 
             process.kill()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stuck_in", ["started", "ended", "close"])
 def test_a_signal_ends_a_run_with_a_stuck_observer(tmp_path: Path, stuck_in: str) -> None:
     code, outcome = signalled(tmp_path, stuck_in, None, 0.5, 1)
     assert code == 143 and outcome["status"] == "stopped" and outcome["exit_code"] == 143
 
 
+@pytest.mark.long
 def test_a_signal_ends_the_wait_for_an_observer_and_the_run_is_what_it_was(tmp_path: Path) -> None:
     """The run is done: its outcome does not become that of a stopped run."""
     code, outcome = signalled(tmp_path, "ended", 0, 500, 1)
     assert code == 0 and outcome["status"] == "done"
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_the_wait_after_the_first(tmp_path: Path) -> None:
     code, outcome = signalled(tmp_path, "ended", None, 500, 2)
     assert code == 143 and outcome["status"] == "stopped"
