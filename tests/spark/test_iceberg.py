@@ -30,7 +30,7 @@ def test_readers_follow_a_job(
     plan = plan_of_text(spec.read_text(), {})
 
     def seen(rows: str) -> list[str]:
-        counts = check_all(plan, root, len(RESULTS) + 5)
+        counts = check_all(plan, root, len(RESULTS) + 6)
         assert set(published(root)) == set(RESULTS) and min(counts[n] for n in RESULTS) > 0
         return sorted(map(repr, opened(root, rows).scan().to_arrow().to_pylist()))
 
