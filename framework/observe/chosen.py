@@ -19,7 +19,7 @@ def chosen(env: Mapping[str, str], metrics_port: int | None = None) -> Observers
     """
     found: list[Observer] = []
     notes: list[str] = []
-    if _lineage(env):
+    if sends_lineage(env):
         from skyband.framework.observe.lineage import observer_of
 
         found.append(observer_of(env))
@@ -30,7 +30,8 @@ def chosen(env: Mapping[str, str], metrics_port: int | None = None) -> Observers
     return Observers(found, notes=notes)
 
 
-def _lineage(env: Mapping[str, str]) -> bool:
+def sends_lineage(env: Mapping[str, str]) -> bool:
+    """Return whether the environment turns on OpenLineage."""
     if env.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
     return any(env.get(name) for name in LINEAGE) or any(name.startswith("OPENLINEAGE__TRANSPORT") for name in env)

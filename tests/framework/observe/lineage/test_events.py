@@ -17,8 +17,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN, Tally
 from skyband.framework.console.outcome import Outcome
-from skyband.framework.observe import chosen as module
-from skyband.framework.observe.chosen import chosen
+from skyband.framework.observe.chosen import chosen, sends_lineage
 from skyband.framework.observe.lineage import Unavailable, observer_of
 from skyband.framework.observe.lineage import client as client_module
 from skyband.framework.observe.lineage.client import OpenLineageClient, connect
@@ -74,7 +73,7 @@ def run(
     continuous: bool = False, before: int | None = None, errors: Any = (), checks: Any = (),
 ) -> list[str]:  # fmt: skip
     """One run without Spark; its warnings."""
-    observers = Observers(chosen(env)._each, patience)
+    observers = Observers([observer_of(env)] if sends_lineage(env) else [], patience)
     observers.started(StartedRun(command, plan, "/warehouse/tables", spec, continuous))
     made = [batch(n, parse=n) for n in range(batches)]
     for b in made:
@@ -229,7 +228,7 @@ def test_nothing_from_the_environment_is_sent(text: str) -> None:
     gone = "the file /data/s3cret-place/in/1.csv" if text is SECRETIVE else "a record of s3cret.topic"
     error = SkybandError("SKY-E301", f"{gone} is gone")
     with receiver() as got:
-        observers = Observers(chosen({URL: f"{got.url}/", "OPENLINEAGE_API_KEY": "s3cret-api-key"})._each)
+        observers = Observers([observer_of({URL: f"{got.url}/", "OPENLINEAGE_API_KEY": "s3cret-api-key"})])
         observers.started(StartedRun("run", plan, plan.sink, "none", False))
         observers.committed(batch(0))
         assert observers.ended(lambda: outcome_of(plan, [batch(0)], checks=[check]).document(3, [error])) == []
@@ -257,7 +256,7 @@ class Hearing(Observer):
 def test_a_receiver_that_hangs_holds_up_no_other_observer_and_the_end_only_as_long_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Hearing()
     with receiver(hangs=True) as got:
-        observers = Observers([*chosen({URL: got.url})._each, other], patience=1.0)
+        observers = Observers([observer_of({URL: got.url}), other], patience=1.0)
         observers.started(StartedRun("run", plan_of(), "/t", "none", False))
         for n in range(50):
             observers.committed(batch(n))
@@ -353,7 +352,7 @@ def test_standard_variables_of_the_client(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_what_turns_it_on(env: dict[str, str], on: bool) -> None:
-    assert module._lineage(env) == on
+    assert sends_lineage(env) == on
 
 
 def test_nothing_is_imported_when_it_is_off() -> None:
