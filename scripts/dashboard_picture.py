@@ -48,7 +48,7 @@ def main(url: str, minutes: float) -> None:
     }
     # Few colours make a small file.
     Image.open(io.BytesIO(vl_convert.vegalite_to_png(spec, scale=1.25))).convert("RGB").quantize(96).save(PICTURE, optimize=True)
-    print(f"{PICTURE}: {PICTURE.stat().st_size:,} bytes")
+    print(f"{PICTURE}: {PICTURE.stat().st_size / 1000:.0f} kB")
 
 
 def draw(panel: dict[str, Any], url: str, minutes: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from skyband.framework.base.counts import counted
 from skyband.framework.base.extras import extra
 from skyband.framework.base.redaction import conceal, redact_values
 from skyband.framework.observe.metrics.all_metrics import METRICS
@@ -99,8 +100,7 @@ class _Failures(logging.Handler):
     def check(self, what: str) -> None:
         """Raise ConnectionError if an export failed."""
         if self.count:
-            times = "once" if self.count == 1 else f"{self.count:,} times"
-            raise ConnectionError(f"{what} could not be sent {times}; last: {self.last}")
+            raise ConnectionError(f"{what} could not be sent ({counted(self.count, 'failure')}); last: {self.last}")
 
 
 class _Otlp(Observer):
