@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from skyband.framework.catalogs.names import InvalidName, schema_of
 from skyband.framework.storage import durable
 from skyband.framework.storage.records import STRICT, InvalidRecord, read_record
 
@@ -41,6 +42,7 @@ class Record:
         self.places: dict[str, dict[str, str]] = {}
         try:
             found = read_record(self._path, _FILE)
+            _check([] if found is None else list(found.places))
         except InvalidRecord as e:
             self.damage = f"{self._path} is not what a run has written, so it is ignored: {e}"
         else:
@@ -62,6 +64,17 @@ class Record:
         else:
             self._path.unlink(missing_ok=True)
         self._written, self.damage = _copy(places), None
+
+
+def _check(places: list[str]) -> None:
+    """Raise InvalidRecord for a place that is not the full name of a schema as ``Schema`` spells it."""
+    for place in places:
+        try:
+            same = str(schema_of(place)) == place
+        except InvalidName as e:
+            raise InvalidRecord(str(e)) from e
+        if not same:
+            raise InvalidRecord(f"{place!r} is not spelled as a run spells it")
 
 
 def _copy(places: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:

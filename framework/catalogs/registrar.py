@@ -103,7 +103,10 @@ class Registrar:
         try:
             self._within([*places, *([self._schema] if self._schema is not None else [])], lambda: self._bring(plan))
         except Unavailable as e:
-            self._give_up(self._schema or places[0], e)
+            if self._schema is not None:
+                self._give_up(self._schema, e)
+            else:
+                self._leave(", ".join(map(str, places)), str(e))
 
     def needs_spark(self, plan: Plan) -> bool:
         """Return True if there is something to do in the Hive metastore."""
@@ -137,7 +140,7 @@ class Registrar:
             return Hive(self._spark)
         if not schema.hive and self._unity is not None:
             return self._unity
-        raise Unavailable(_not_configured(schema).message)
+        raise Unavailable(f"no {'Hive metastore' if schema.hive else 'Unity Catalog'} is configured")
 
     def _taken(self, schema: Schema, new: list[Definition]) -> dict[str, str]:
         """Return the names of tables that others have, with the reasons."""
@@ -158,13 +161,16 @@ class Registrar:
             for place in list(self._record.places):
                 schema = schema_of(place)
                 gone = [n for n in self._record.places[place] if schema != self._schema or n not in wanted]
-                self._each(schema, gone, lambda name, schema=schema: self._drop(schema, name, owner), failed)  # type: ignore[misc]
+                left: list[str] = []
+                self._each(schema, gone, lambda name, schema=schema: self._drop(schema, name, owner), left)  # type: ignore[misc]
+                if left:
+                    self._leave(place, _first(left))
             if self._schema is not None:
                 self._register(self._schema, wanted, failed)
         finally:
             self._record.save()
         if failed:
-            raise Unavailable(failed[0] + (f" (and {counted(len(failed) - 1, 'more failure')})" if len(failed) > 1 else ""))
+            raise Unavailable(_first(failed))
 
     def _register(self, schema: Schema, wanted: Mapping[str, Definition], failed: list[str]) -> None:
         kept = self._record.places.setdefault(str(schema), {})
@@ -239,8 +245,15 @@ class Registrar:
 
     def _give_up(self, schema: Schema, e: Unavailable) -> None:
         self._down = True
-        what = "entries of tables are left in" if self._schema is None else "the tables are not registered in"
-        self._warn(f"{what} {schema}: {e}")
+        self._warn(f"the tables are not registered in {schema}: {e}")
+
+    def _leave(self, places: str, why: str) -> None:
+        self._down = True
+        self._warn(f"entries of tables are left in {places}: {why}")
+
+
+def _first(failed: list[str]) -> str:
+    return failed[0] + (f" (and {counted(len(failed) - 1, 'more failure')})" if len(failed) > 1 else "")
 
 
 def _not_configured(schema: Schema) -> SkybandError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -12,6 +14,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.catalogs.hive import Hive
 from skyband.framework.catalogs.model import KIND, Entry, Unavailable
 from skyband.framework.catalogs.names import Schema, table_of
+from skyband.framework.catalogs.registrar import PATIENCE
 from skyband.framework.catalogs.unity import TOKEN, URL, Unity
 from skyband.framework.settings.spark import IMPLEMENTATION, spark_settings
 from skyband.framework.storage.overlap import is_root, unusable_characters
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan, SourceNode
 
 _FOUND: Final = "SKY-E683"
+_USER: Final = re.compile(r"(?<=//)[^/@]*:[^/@]*@")
+"""A user with a password in a location. A catalog should have none there, and nobody else may see them."""
 
 
 class Locations:
@@ -72,7 +77,28 @@ class Locations:
         unity = Unity.of(self._env)
         if unity is None:
             raise SkybandError("SKY-E681", f"the source {name} is in a Unity Catalog, and none is configured", f"set {URL} and {TOKEN}")
-        return unity.get(schema, table)
+        return _within(PATIENCE, lambda: unity.get(schema, table))
+
+
+def _within(seconds: float, work: Callable[[], Entry | None]) -> Entry | None:
+    """Return what ``work`` returns. Raises Unavailable, also after ``seconds``: the server may send a byte at a time."""
+    done: list[Entry | None] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as e:  # raised again below
+            failed.append(e)
+
+    working = threading.Thread(target=run, name="catalog", daemon=True)
+    working.start()
+    working.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise Unavailable(f"no answer within {seconds:g} s")
+    return done[0]
 
 
 def _checked(name: str, location: str) -> str:
@@ -82,8 +108,9 @@ def _checked(name: str, location: str) -> str:
         location = "/" + unquote(rest).lstrip("/")
     elif mark and scheme.lower() in ("s3a", "s3n"):
         location = f"s3:{rest}"
-    usable = location.startswith("/") or location.partition("://")[0] in SCHEMES
+    usable = (location.startswith("/") or location.partition("://")[0] in SCHEMES) and _USER.search(location) is None
     if not usable or unusable_characters(location) or ".." in location.split("/") or is_root(location):
-        said = f"the source {name} is at {location}, where Skyband cannot read it"
+        shown = re.split("[?;]", _USER.sub("", location))[0][:200]
+        said = f"the source {name} is at {shown}, where Skyband cannot read it"
         raise SkybandError(_FOUND, said, f"it reads local directories, {', '.join(f'{s}://' for s in SCHEMES)}")
     return location

@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.redaction import conceal, redact_values
 from skyband.framework.catalogs.model import KIND, Definition, Entry, Unavailable
 from skyband.framework.catalogs.names import Schema
@@ -144,10 +145,10 @@ def _location(path: str) -> str:
 
 def _object(text: bytes) -> dict[str, Any]:
     """Return a JSON object. An answer without content is an empty one. Raises ValueError."""
-    found = json.loads(text) if text.strip() else {}
-    if not isinstance(found, dict):
-        raise ValueError("its answer is not a JSON object")
-    return found
+    try:
+        return mapping(text) if text.strip() else {}
+    except ValueError as e:
+        raise ValueError("its answer is not a JSON object") from e
 
 
 def _said(e: urllib.error.HTTPError) -> str | None:

@@ -64,14 +64,15 @@ def run(args: argparse.Namespace) -> Answer:
         size = bytes_in(layout.home) + sum(bytes_in(layout.root / n) for n in names)
         what = f"state and {counted(len(names), 'table')} of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
         if not args.yes and not _confirmed(f"Remove {what}?"):
-            return Answer({"removed": [], "bytes": 0, "left_alone": sorted(left)}, "nothing was removed", 1)
+            return Answer({"removed": [], "bytes": 0, "left_alone": sorted(left), "left_in_catalog": []}, "nothing was removed", 1)
         in_catalog = _unregistered(plan, layout)
         clear(layout, names)
     said = [
         *in_catalog,
         *(f"left alone, as it is not proven to be a table of this job: {layout.root / name} {why}" for name, why in left.items()),
     ]
-    return Answer({"removed": names, "bytes": size, "left_alone": sorted(left)}, "\n".join([f"removed {what}", *said]))
+    data = {"removed": names, "bytes": size, "left_alone": sorted(left), "left_in_catalog": in_catalog}
+    return Answer(data, "\n".join([f"removed {what}", *said]))
 
 
 def _unregistered(plan: Plan, layout: Layout) -> list[str]:

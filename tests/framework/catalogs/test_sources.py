@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.catalogs import resolve
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.job.layout import Layout, changed_since
@@ -98,6 +99,9 @@ def test_a_plan_asks_once_and_validation_never(tmp_path: Path, server: Server) -
         ({"storage_location": "file:///data/%2A"}, "cannot read it"),
         ({"storage_location": "file:///"}, "cannot read it"),
         ({"storage_location": "relative/path"}, "cannot read it"),
+        ({"storage_location": "s3://AKIA:hunter2@bucket/flows"}, "is at s3://bucket/flows, where"),
+        ({"storage_location": "jdbc:postgresql://me:hunter2@host/db?password=hunter2"}, "is at jdbc:postgresql://host/db, where"),
+        ({"storage_location": "jdbc:sqlserver://host;user=me;password=hunter2"}, "is at jdbc:sqlserver://host, where"),
     ],
 )
 def test_what_is_no_table_that_can_be_read_is_refused(tmp_path: Path, server: Server, change: dict[str, str], said: str) -> None:
@@ -105,6 +109,25 @@ def test_what_is_no_table_that_can_be_read_is_refused(tmp_path: Path, server: Se
     with pytest.raises(SkybandError, match=said) as raised:
         load_plan(written(tmp_path))
     assert raised.value.code == "SKY-E683" and "main.prod.flows" in raised.value.message
+    assert "hunter2" not in raised.value.message + str(raised.value.hint)
+
+
+def test_a_server_that_sends_a_byte_at_a_time_ends_the_command(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve, "PATIENCE", 0.5)
+    server.trickle = 0.1
+    with pytest.raises(SkybandError, match="no answer within 0.5 s") as raised:
+        load_plan(written(tmp_path))
+    assert raised.value.code == "SKY-E683"
+
+
+def test_a_job_does_not_read_its_own_tables_by_their_names(
+    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.tables["main.prod.flows"]["storage_location"] = (tmp_path / "out" / "best").as_uri()
+    (tmp_path / "out" / "best" / "_delta_log").mkdir(parents=True)
+    assert cli.main(["run", written(tmp_path)]) == 2
+    assert "SKY-E" in (said := capsys.readouterr().err) and str(tmp_path / "out") in said
+    assert not (tmp_path / "out" / "best_now").exists()
 
 
 def test_a_table_that_is_not_there_or_a_catalog_that_fails_is_an_error_without_the_token(

@@ -152,7 +152,8 @@ def test_a_forged_record_drops_nothing_of_others(tmp_path: Path, server: Server)
     [
         "{", "[]", '{"places": {"main/../..": {"a": ""}}}', '{"places": {"main.prod": {"../flows": ""}}}',
         '{"places": {"main.a.b": {"c": ""}}}', '{"places": {"main.prod": {"a?x=1": ""}}}', '{"places": {"main.prod": {"flows": 1}}}',
-        '{"places": {}, "url": "http://else"}',
+        '{"places": {}, "url": "http://else"}', '{"places": {"spark_catalog.a-b": {"c": ""}}}', '{"places": {"spark_catalog.Main": {"c": ""}}}',
+        '{"places": {"SPARK_CATALOG.main": {"c": ""}}}',
     ],
 )  # fmt: skip
 def test_a_record_that_no_run_has_written_is_ignored(tmp_path: Path, server: Server, text: str) -> None:
@@ -235,6 +236,36 @@ def test_the_token_goes_to_the_configured_server_only_and_into_no_message(tmp_pa
     assert TOKEN not in redacted(f"whatever else names {TOKEN}")
     assert not any(TOKEN in p.read_text() for p in (tmp_path / "out").rglob("*.json"))
     assert TOKEN not in json.dumps(server.bodies)
+
+
+@pytest.mark.parametrize("raw", [b"[" * 200_000, b"<html>", b"[]", b"\xff", b"1" * 10_000, b"{" * 9_000_000, b'"', b"null"])
+@pytest.mark.parametrize("status", [None, 500])
+def test_an_answer_that_is_no_object_is_a_warning(tmp_path: Path, server: Server, raw: bytes, status: int | None) -> None:
+    server.raw, server.fail = raw, status
+    registered(tmp_path, server, said := [])
+    assert len(said) == 1 and said[0].startswith("the tables are not registered in main.rankings: Unity Catalog ") and len(said[0]) < 400
+    server.raw = server.fail = None
+    registered(tmp_path, server, said := [])
+    assert said == []
+
+
+def test_a_warning_names_the_schema_whose_entries_are_left(tmp_path: Path, server: Server) -> None:
+    registered(tmp_path, server, [])
+    server.schemas["main.other"] = {"name": "other"}
+    answer = server.answer
+
+    def keeps_entries(method: str, path: str, body: dict) -> tuple[int, dict]:
+        return (403, {"error_code": "PERMISSION_DENIED", "message": "not yours"}) if method == "DELETE" else answer(method, path, body)
+
+    server.answer = keeps_entries  # type: ignore[method-assign]
+    registered(tmp_path, server, said := [], catalog="main.other")
+    assert len(said) == 1 and said[0].startswith("entries of tables are left in main.rankings: Unity Catalog answers 403") and "more" in said[0]
+    assert server.names("main.other") == {t.name for t in tables(plan_at(tmp_path))}
+    # Nobody has a token for the former catalog any more.
+    plan = plan_at(tmp_path, catalog=None)
+    registrar_of(plan, said := [], {"SKYBAND_CONFIG": ""}).register(plan)
+    assert len(said) == 2 and {s.partition(":")[0] for s in said} == {f"entries of tables are left in main.{n}" for n in ("rankings", "other")}
+    assert all(s.endswith("no Unity Catalog is configured") for s in said)
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "host:8080", "http://", "https://me:secret@host", "https://host/?a=b", "http://[::1"])

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -26,7 +26,7 @@ NAME = re.compile(r"[a-zA-Z0-9_@-]{1,255}")
 @dataclass
 class Server:
     """``requests``: (method, path, authorization) of each. ``fail``: status of every answer; ``slow``: seconds before each; ``redirect``:
-    where each leads."""
+    where each leads; ``trickle``: seconds between the bytes of an answer; ``raw``: the body of every answer."""
 
     url: str = ""
     token: str | None = None
@@ -38,6 +38,8 @@ class Server:
     fail: int | None = None
     slow: float = 0.0
     redirect: str | None = None
+    trickle: float = 0.0
+    raw: bytes | None = None
 
     def names(self, schema: str) -> set[str]:
         """The tables of a schema."""
@@ -97,12 +99,18 @@ def unity_server(token: str | None = None) -> Iterator[Server]:
                 status, said = _error(401, "UNAUTHENTICATED", "the token is not known")
             else:
                 status, said = state.answer(self.command, urlsplit(self.path).path, json.loads(body) if body else {})
-            data = json.dumps(said).encode()
+            data = json.dumps(said).encode() if state.raw is None else state.raw
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            if not state.trickle:
+                self.wfile.write(data)
+                return
+            with suppress(OSError):
+                for byte in data:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(state.trickle)
 
         do_GET = do_POST = do_DELETE = _do
 
