@@ -190,3 +190,20 @@ def test_commands_that_need_no_source_work_without_the_catalog(tmp_path: Path, s
     server.fail = None
     server.tables["main.prod.flows"]["storage_location"] = "file:///elsewhere"
     assert changed_since(load_plan(written(tmp_path)), layout) == ["source.path has changed"]
+
+
+def test_a_reset_with_the_catalog_down_resets_and_says_what_is_left(
+    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = written(tmp_path, SPEC.replace("sink: {path: out}", "sink: {path: out, catalog: main.rankings}"))
+    plan = load_plan(spec, locate=False)
+    layout = Layout(plan.sink)
+    layout.home.mkdir(parents=True)
+    layout.create(plan, 1, None)
+    (layout.home / "catalog.json").write_text('{"places": {"main.rankings": {"best": ""}, "main.former": {"best": ""}}}')
+    server.fail = 503
+    assert cli.main(["reset", spec, "--yes", "--format", "json"]) == 0
+    said = capsys.readouterr()
+    left = json.loads(said.out)["left_in_catalog"]
+    assert [line.partition(":")[0] for line in left] == [f"entries of tables are left in main.{n}" for n in ("rankings", "former")]
+    assert not layout.file.exists() and not (layout.home / "catalog.json").exists() and TOKEN not in said.out + said.err
