@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time as clock
 import uuid
 from collections.abc import Mapping
@@ -72,12 +73,31 @@ class TableExport:
         return self._same_place(before, delta_id) and before.version == table.version()
 
     def _write(self, table: DeltaTable, delta_id: str, exports: Exports, before: Export | None) -> None:
-        number, version, where = exports.next, table.version(), exports.directory
+        number, where, shown = exports.next, exports.directory, exports.shown()
         where.mkdir(parents=True, exist_ok=True)
+        try:
+            content = self._content(table, delta_id, number, where, before)
+        except Exception:
+            if before is None:
+                raise
+            # Whatever is wrong with the metadata of the export before, nothing of it is needed.
+            content = self._content(table, delta_id, number, where, None)
+        if is_object(self.root) and overtaken(self.root, self.name):
+            raise lease_lost(self.root)
+        durable.replace(where / metadata_name(number), content)
+        failpoint("iceberg.metadata")
+        exports.point_to(number)
+        Exports(self.root, self.name, self.owner).clean(shown)
+
+    def _content(self, table: DeltaTable, delta_id: str, number: int, where: Path, before: Export | None) -> bytes:
+        """Write the manifests of export ``number``, with those of ``before`` that still hold; return the content of its metadata file."""
+        version, attempt = table.version(), os.urandom(4).hex()
         partition_by = table.metadata().partition_columns
         shape = adapter.TableShape(pa.schema(table.schema().to_arrow()), partition_by, None if before is None else before.content)
         snapshot_id = self._snapshot_id(delta_id, version)
-        manifests = adapter.Manifests(shape, where, self.root / self.name, snapshot_id, lambda part: avro_name(self.owner, number, part))
+        manifests = adapter.Manifests(
+            shape, where, self.root / self.name, snapshot_id, lambda part: avro_name(self.owner, number, attempt, part)
+        )
         now = paths(table)
         earlier = self._earlier(before, delta_id)
         removed = set() if earlier is None else earlier - now
@@ -95,15 +115,9 @@ class TableExport:
         at = int(clock.time() * 1000)
         own = properties(self.owner, self.name, delta_id, version, [listed.name, *manifests.names])
         summary = {"skyband.delta-version": str(version), "skyband.delta-id": delta_id, "skyband.job": self.job, **totals}
-        content = adapter.metadata(
+        return adapter.metadata(
             shape, self._home, uuid.uuid5(_TABLES, f"{self.owner}/{self.name}"), snapshot_id, number, at, listed, not removed, summary, own
         )
-        if is_object(self.root) and overtaken(self.root, self.name):
-            raise lease_lost(self.root)
-        durable.replace(where / metadata_name(number), content)
-        failpoint("iceberg.metadata")
-        exports.point_to(number)
-        Exports(self.root, self.name, self.owner).clean()
 
     def _snapshot_id(self, delta_id: str, version: int) -> int:
         """Return the same positive number for the same version of the same table."""

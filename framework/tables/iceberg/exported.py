@@ -15,6 +15,7 @@ import re
 import time as clock
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,11 @@ EDITION: Final = "1"
 GRACE: Final = 1800.0
 """Seconds that files of an earlier export stay, for readers that have begun. The export before the current one always stays."""
 _HINT: Final = "version-hint.text"
-_METADATA: Final = re.compile(r"v(\d{1,9})\.metadata\.json")
+_METADATA: Final = re.compile(r"v([1-9][0-9]{0,8})\.metadata\.json")
+_AVRO: Final = re.compile(r"skyband-([0-9a-f]{16})-[0-9]+(?:-[0-9a-f]{8})?-[a-z0-9]+\.avro")
+_LAST: Final = 999_999_999
+_MOST: Final = 16 << 20
+"""Bytes of a metadata file above which it is not the job's: one of ten thousand columns has about two million."""
 _LEFTOVER: Final = re.compile(r"\.(.+)\.[0-9a-f]{12}")
 """A file that a killed process has not finished (``durable``)."""
 
@@ -76,9 +81,12 @@ def properties(owner: str, table: str, delta_id: str, version: int, files: list[
     }  # fmt: skip
 
 
-def avro_name(owner: str, number: int, part: str) -> str:
-    """Return the name of a manifest or manifest list of export ``number``."""
-    return f"skyband-{file_mark(owner)}-{number}-{part}.avro"
+def avro_name(owner: str, number: int, attempt: str, part: str) -> str:
+    """Return the name of a manifest or manifest list of export ``number``.
+
+    ``attempt``: eight random hexadecimal digits. Readers such as pyiceberg remember manifests by name, also after a reset.
+    """
+    return f"skyband-{file_mark(owner)}-{number}-{attempt}-{part}.avro"
 
 
 def metadata_name(number: int) -> str:
@@ -101,30 +109,44 @@ class Exports:
         reject_links_below(self.directory)
         self._names = _names(self.directory)
         numbers = sorted((int(m[1]) for n in self._names if (m := _METADATA.fullmatch(n))), reverse=True)
-        self.next = numbers[0] + 1 if numbers else 1
-        """The number of the next export: greater than that of any metadata file here, whoever wrote it."""
         self.numbers = numbers
+        self.next = numbers[0] + 1 if numbers else 1
+        """The number of the next export: greater than that of any metadata file here, whoever wrote it, unless that has the last number."""
+        if self.next > _LAST:
+            first = next((e.number for e in self.newest()), 0) + 1
+            self.next = next(n for n in count(first) if n not in set(numbers))
 
-    def newest(self, count: int = 1) -> list[Export]:
-        """Return up to ``count`` exports of the job, newest first."""
+    def newest(self, most: int = 1) -> list[Export]:
+        """Return up to ``most`` exports of the job, newest first."""
         found: list[Export] = []
         for n in self.numbers:
             export = self._read(n)
             if export is not None:
                 found.append(export)
-                if len(found) == count:
+                if len(found) == most:
                     break
         return found
 
+    def in_use(self) -> list[Export]:
+        """Return the exports that readers may be reading: the newest two, and the one that they see if it is neither."""
+        found = self.newest(2)
+        shown = self.shown()
+        older = None if shown is None or any(e.number == shown for e in found) else self._read(shown)
+        return found if older is None else [*found, older]
+
     def point_to(self, number: int) -> None:
         """Make export ``number`` the one that readers see, if it is not yet."""
-        if self._hint() != number:
+        if self.shown() != number:
             durable.replace(self.directory / _HINT, str(number))
             failpoint("iceberg.pointed")
 
-    def clean(self) -> None:
-        """Remove the job's files of exports that no reader needs: all but the newest two, ``GRACE`` after they were written."""
-        kept = self.newest(2)
+    def clean(self, before_it: int | None) -> None:
+        """Remove the job's files of exports that no reader needs, ``GRACE`` after they were written.
+
+        The newest two stay, and ``before_it``, the one that readers saw before.
+        """
+        former = None if before_it is None else self._read(before_it)
+        kept = [*self.newest(2), *([] if former is None else [former])]
         needed = {name for e in kept for name in (metadata_name(e.number), *e.files)}
         before = clock.time() - GRACE
         for name in sorted(_names(self.directory) - needed):
@@ -135,7 +157,7 @@ class Exports:
     def remove(self) -> None:
         """Remove every file of the job here, and the directories if that leaves them empty. The hint goes first."""
         own = [name for name in sorted(self._names) if self._own(name)]
-        hint = self._hint()
+        hint = self.shown()
         if hint is not None and metadata_name(hint) in own:
             (self.directory / _HINT).unlink(missing_ok=True)
         for name in own:
@@ -154,9 +176,11 @@ class Exports:
         return self._read(int(number[1])) is not None if number is not None else self._marked(name)
 
     def _marked(self, name: str) -> bool:
-        return self.owner is not None and re.fullmatch(rf"skyband-{file_mark(self.owner)}-\d+-[a-z0-9]+\.avro", name) is not None
+        made = _AVRO.fullmatch(name)
+        return made is not None and self.owner is not None and made[1] == file_mark(self.owner)
 
-    def _hint(self) -> int | None:
+    def shown(self) -> int | None:
+        """Return the number of the export that readers see, None if the hint names none."""
         with suppress(OSError, ValueError):
             return int(read_regular_file(self.directory / _HINT)[:20])
         return None
@@ -166,7 +190,10 @@ class Exports:
         if self.owner is None:
             return None
         try:
-            content = mapping(read_regular_file(self.directory / metadata_name(export)))
+            text = read_regular_file(self.directory / metadata_name(export))
+            if len(text) > _MOST:
+                return None
+            content = mapping(text)
             said = content.get("properties")
             if not isinstance(said, dict) or (said.get(_JOB), said.get(_TABLE)) != (self.owner, self.table):
                 return None
@@ -180,10 +207,10 @@ class Exports:
 
 
 def exported_versions(root: Path, table: str, delta_id: str, owner: str | None) -> list[int]:
-    """Return the Delta versions of a table whose files Iceberg readers may be reading: those of the newest two exports."""
+    """Return the Delta versions of a table whose files Iceberg readers may be reading (``Exports.in_use``)."""
     if not directory(root, table).is_dir():
         return []
-    return sorted({e.version for e in Exports(root, table, owner).newest(2) if e.delta_id == delta_id})
+    return sorted({e.version for e in Exports(root, table, owner).in_use() if e.delta_id == delta_id})
 
 
 def exported_tables(root: Path) -> list[str]:

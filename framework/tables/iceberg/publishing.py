@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +31,7 @@ def export_published(plan: Plan, lines: Lines) -> None:
         return
     failures: list[tuple[str, BaseException]] = []
     try:
-        if plan.iceberg:
-            failures = _exported(plan, root)
-        else:
-            remove_exports(root)
+        failures = _exported(plan, root) if plan.iceberg else _removed(root, exported_tables(root))
     except Exception as e:
         failures = [("", e)]
     if failures:
@@ -42,7 +39,8 @@ def export_published(plan: Plan, lines: Lines) -> None:
         more = "" if len(failures) == 1 else f", and {counted(len(failures) - 1, 'more table')}"
         which = f"table {name!r}{more}" if name else "the results"
         said = error.message if isinstance(error, SkybandError) else one_line(error)[:300]
-        text = f"{which} could not be exported for Iceberg readers, who see the export before: {said}; the next run tries again"
+        what = "be exported for Iceberg readers, who see the export before" if plan.iceberg else "be withdrawn from Iceberg readers"
+        text = f"{which} could not {what}: {said}; the next run tries again"
         lines.tell("warning", "warning", f"WARNING: {text}")
 
 
@@ -62,7 +60,19 @@ def _exported(plan: Plan, root: Path) -> list[tuple[str, BaseException]]:
             if not isinstance(e, Exception) and type(e).__name__ != "PanicException":
                 raise
             failures.append((name, e))
-    remove_exports(root, [t for t in exported_tables(root) if t not in targets and _is_stale(root, t, owner)])
+    others = [t for t in exported_tables(root) if t not in targets]
+    return failures + _removed(root, others, lambda name: _is_stale(root, name, owner))
+
+
+def _removed(root: Path, names: Iterable[str], wanted: Callable[[str], bool] = lambda _: True) -> list[tuple[str, BaseException]]:
+    """Remove the exports of the tables ``names`` that are ``wanted``; return those that could not be, with the error."""
+    failures: list[tuple[str, BaseException]] = []
+    for name in names:
+        try:
+            if wanted(name):
+                remove_exports(root, [name])
+        except Exception as e:
+            failures.append((name, e))
     return failures
 
 
