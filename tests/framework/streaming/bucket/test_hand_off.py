@@ -32,7 +32,10 @@ class Job:
         self.caches: list[dict[Any, Any]] = [{} for _ in range(workers)]
 
     def batch(self, number: int, worker: int, whole: bool = True) -> list[tuple[str, bytes]]:
-        """What the bucket says, but for how long it took; ``whole``: the batch is done, else it will have to be repeated."""
+        """What the bucket says, but for how long it took and how many expired rows it still has.
+
+        ``whole``: the batch is done, else it will have to be repeated.
+        """
         self.patch.setattr(processor, "_CACHE", self.caches[worker])
         host = processor.HostProcessor(self.config, as_it_is, self.directory)
         host.init(self.store)  # type: ignore[arg-type]
@@ -45,7 +48,8 @@ class Job:
                 tally.add(data)
             else:
                 out.append((kind, data))
-        return [*out, (COUNTS, repr(sorted((k, v) for k, v in tally.items() if not k.startswith("us_"))).encode())]
+        counts = sorted((k, v) for k, v in tally.items() if not k.startswith(("us_", "kept:")))
+        return [*out, (COUNTS, repr(counts).encode())]
 
 
 @pytest.fixture
