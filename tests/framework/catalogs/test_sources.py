@@ -115,14 +115,12 @@ def test_what_is_no_table_that_can_be_read_is_refused(tmp_path: Path, server: Se
 def test_a_server_that_sends_a_byte_at_a_time_ends_the_command(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolve, "PATIENCE", 0.5)
     server.trickle = 0.1
-    with pytest.raises(SkybandError, match="no answer within 0.5 s") as raised:
+    with pytest.raises(SkybandError, match=r"no answer within 0\.5 s") as raised:
         load_plan(written(tmp_path))
     assert raised.value.code == "SKY-E683"
 
 
-def test_a_job_does_not_read_its_own_tables_by_their_names(
-    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_does_not_read_its_own_tables_by_their_names(tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     server.tables["main.prod.flows"]["storage_location"] = (tmp_path / "out" / "best").as_uri()
     (tmp_path / "out" / "best" / "_delta_log").mkdir(parents=True)
     assert cli.main(["run", written(tmp_path)]) == 2
