@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+    from subprocess import Popen
+
 JSON_HEADERS: Final[Mapping[str, str]] = {"Content-Type": "application/json", "User-Agent": "skyband"}
+_started: dict[int, Popen[bytes]] = {}
+"""The commands that run now, by the number of their process."""
 
 
 class NotDelivered(Exception):
@@ -21,7 +29,14 @@ class NotDelivered(Exception):
 
 def post(url: str, data: bytes, seconds: float, headers: Mapping[str, str] = JSON_HEADERS) -> None:
     """POST ``data`` to ``url`` and wait for the answer. Raises NotDelivered unless it is of the 200s; a redirection is not followed."""
-    within(seconds, lambda: _post(url, data, seconds, headers))
+    connections: list[HTTPConnection] = []
+
+    def hang_up() -> None:
+        for connection in connections:
+            with suppress(OSError, AttributeError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    within(seconds, lambda: _post(url, data, seconds, headers, connections), hang_up)
 
 
 def start(words: Sequence[str], data: bytes, seconds: float) -> None:
@@ -33,6 +48,12 @@ def start(words: Sequence[str], data: bytes, seconds: float) -> None:
     within(seconds, lambda: _start(words, data, seconds))
 
 
+def stop_commands() -> None:
+    """Kill the commands that still run, with all that they have started in their sessions: nobody waits for them any more."""
+    for process in list(_started.values()):
+        _kill(process)
+
+
 def is_url(text: str) -> bool:
     """Return True if ``text`` is a URL with http or https and a host."""
     try:
@@ -42,7 +63,7 @@ def is_url(text: str) -> bool:
         return False
 
 
-def _post(url: str, data: bytes, seconds: float, headers: Mapping[str, str]) -> None:
+def _post(url: str, data: bytes, seconds: float, headers: Mapping[str, str], connections: list[HTTPConnection]) -> None:
     # Imported by runs that send something, not by every command.
     import urllib.error
     import urllib.request
@@ -54,9 +75,27 @@ def _post(url: str, data: bytes, seconds: float, headers: Mapping[str, str]) -> 
         def redirect_request(self, *_: Any, **__: Any) -> None:
             """None: the redirection is an error."""
 
+    class Kept:
+        """Keeps the connections, so that one whose answer never ends can be closed."""
+
+        def do_open(self, http_class: Any, req: Any, **more: Any) -> Any:
+            """Open a connection and note it."""
+
+            def connect(host: str, **args: Any) -> HTTPConnection:
+                connections.append(http_class(host, **args))
+                return connections[-1]
+
+            return super().do_open(connect, req, **more)  # type: ignore[misc]
+
+    class Plain(Kept, urllib.request.HTTPHandler):
+        """http"""
+
+    class Secure(Kept, urllib.request.HTTPSHandler):
+        """https"""
+
     request = urllib.request.Request(url, data, dict(headers), method="POST")
     try:
-        with urllib.request.build_opener(NoRedirect).open(request, timeout=seconds):
+        with urllib.request.build_opener(NoRedirect, Plain, Secure).open(request, timeout=seconds):
             pass
     except urllib.error.HTTPError as e:
         raise NotDelivered(f"it answered {e.code}") from None
@@ -76,23 +115,34 @@ def _start(words: Sequence[str], data: bytes, seconds: float) -> None:
         )
     except OSError as e:
         raise NotDelivered(f"{words[0]}: {e.strerror}") from None
+    _started[process.pid] = process
     try:
         process.communicate(data, timeout=seconds)
     except subprocess.TimeoutExpired:
         # Whatever it has started goes with it.
-        os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.wait()
         raise NotDelivered(_late(seconds)) from None
+    finally:
+        del _started[process.pid]
     if process.returncode != 0:
         raise NotDelivered(f"{words[0]} ended with exit code {process.returncode}")
+
+
+def _kill(process: Popen[bytes]) -> None:
+    with suppress(OSError):  # it has just ended
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _late(seconds: float) -> str:
     return f"no answer within {seconds:g} s"
 
 
-def within(seconds: float, work: Callable[[], None]) -> None:
-    """Do ``work`` and wait for it so long: an answer that comes byte by byte would outlast any time-out of a socket's."""
+def within(seconds: float, work: Callable[[], None], stop: Callable[[], None] = lambda: None) -> None:
+    """Do ``work`` and wait for it so long: an answer that comes byte by byte would outlast any time-out of a socket's.
+
+    ``stop`` then makes it end: a receiver that never comes to an end must not leave a thread for every request. Raises NotDelivered.
+    """
     raised: list[NotDelivered] = []
 
     def run() -> None:
@@ -100,11 +150,14 @@ def within(seconds: float, work: Callable[[], None]) -> None:
             work()
         except NotDelivered as e:
             raised.append(e)
+        except Exception as e:  # whatever a library raises: it has not been delivered
+            raised.append(NotDelivered(type(e).__name__))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds + 1)
     if thread.is_alive():
+        stop()
         raise NotDelivered(_late(seconds))
     if raised:
         raise raised[0]
