@@ -6,11 +6,13 @@ The file is never found by default, and no spec can name it. Other users must no
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from skyband.framework.settings.toml_file import read_text
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.settings.toml_file import parse, read_text
 
 CHANNELS: Final = "SKYBAND_CHANNELS"
 """The environment variable that names the file; unset or empty: there are no channels."""
@@ -33,4 +35,20 @@ def text_of(path: Path) -> str:
 def reserved(env: Mapping[str, str]) -> frozenset[str]:
     """Return the names of the environment variables that the file uses, which no spec may use. Raises SkybandError SKY-E660."""
     path = path_of(env)
-    return frozenset() if path is None else frozenset(REFERENCE.findall(text_of(path)))
+    if path is None:
+        return frozenset()
+    text = text_of(path)
+    found = set(REFERENCE.findall(text))
+    # A text may spell a reference with escapes. A file that cannot be parsed is reported where channels are needed.
+    with suppress(SkybandError):
+        found |= {name for value in _texts(parse(path, text, CODE)) for name in REFERENCE.findall(value)}
+    return frozenset(found)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value of the file."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from skyband.framework.alerts.channel_file import CHANNELS, CODE, REFERENCE, path_of, text_of
 from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
@@ -124,6 +125,10 @@ class _File:
         url = self._secret(value, at)
         if not is_url(url):
             raise self._wrong("webhook is not a URL with http or https and a host", at)
+        if "@" in urlsplit(url).netloc:
+            raise self._wrong("webhook has a login before its host", at, "write it as headers: {Authorization = ...}")
+        if not url.isascii() or " " in url:
+            raise self._wrong("webhook has characters that a URL cannot have", at, "write them as %20, for instance")
         return url
 
     def _headers(self, table: Any, at: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

@@ -44,6 +44,8 @@ def parse(path: Path, text: str, code: str) -> dict[str, Any]:
         at = _AT.search(str(e))
         line, col = (int(at[1]), int(at[2])) if at and at[1] else (max(1, text.count("\n")), 1)
         raise SkybandError(code, f"TOML syntax: {_AT.sub('', str(e))}", where=Where(str(path), line, col)) from e
+    except (RecursionError, ValueError) as e:  # a number of thousands of digits
+        raise SkybandError(code, f"{path} is nested too deeply, or has a number that is too long") from e
 
 
 def line_of(text: str, place: Sequence[str]) -> int:
