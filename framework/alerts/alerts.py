@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,7 +12,7 @@ from skyband.framework.alerts.channels import Channel
 from skyband.framework.alerts.messages import AlertMessages, Identity, Message, envelope, record, shape_of
 from skyband.framework.alerts.positions import Position, Positions
 from skyband.framework.alerts.sender import Deliver, Sender
-from skyband.framework.console.receivers import JSON_HEADERS, post, start
+from skyband.framework.console.receivers import JSON_HEADERS, post, start, stop_commands
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.output_nodes import AlertNode
 from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -41,11 +42,18 @@ class Alerts:
         identity = Identity(Owner(layout.root).id or "", plan.job, job.generation)
         self._senders = []
         for alert in plan.alerts:
-            position = begin_at(positions.get(alert.name), alert, job.generation, last)
+            known = positions.get(alert.name)
+            position = begin_at(known, alert, job.generation, last)
+            messages = AlertMessages(layout.root, plan, alert, identity, position.since)
+            if position.batch == last != FILLED_BATCH and position.frontier is None:
+                # What happened before it is neither sent later, nor by a generation that follows.
+                position = replace(position, frontier=max(messages.frontiers(FILLED_BATCH - 1, last).values(), default=None))
             # Durable before the next batch: a run that is killed then does not begin later.
             positions.save(alert.name, position)
+            if known is not None and _ahead(known, job.generation, last):
+                said = f"{layout.home / 'alerts.json'} is ahead of the job's last batch"
+                self._news.append(f"alert {alert.name}: {said}: it begins with the next changes")
             channel = channels[alert.channel]
-            messages = AlertMessages(layout.root, plan, alert, identity, position.since)
             at_most = min(alert.at_most, channel.at_most or alert.at_most)
             deliver = _deliver(channel, plan.job, alert.name, records)
             self._senders.append(Sender(alert, messages, positions, position, last, deliver, channel.seconds, at_most))
@@ -60,17 +68,19 @@ class Alerts:
         deadline = time.monotonic() + seconds
         for sender in self._senders:
             sender.close(deadline)
-        return [*self._news, *(text for sender in self._senders for text in sender.ended())]
+        said = [*self._news, *(text for sender in self._senders for text in sender.ended())]
+        stop_commands()
+        return said
 
 
 def begin_at(known: Position | None, alert: AlertNode, generation: str, last: int) -> Position:
     """Return the position at which a run begins, whose last complete batch is ``last``.
 
-    A new alert begins with the changes after it. After a rebuild, the changes from the instant on up to which the former generation had
-    been sent are those of the new one.
+    A new alert begins with the changes after it, and so does one whose position the job has never had. After a rebuild, the changes from
+    the instant on up to which the former generation had been sent are those of the new one.
     """
     shape = shape_of(alert)
-    if known is None:
+    if known is None or _ahead(known, generation, last):
         return Position(generation, last, shape)
     if known.generation != generation:
         return Position(generation, FILLED_BATCH - 1, shape, since=known.frontier)
@@ -78,6 +88,11 @@ def begin_at(known: Position | None, alert: AlertNode, generation: str, last: in
         # Other messages now: those of a batch of which only some were sent are sent from the first one on.
         return Position(generation, known.batch, shape, frontier=known.frontier, since=known.since)
     return known
+
+
+def _ahead(known: Position, generation: str, last: int) -> bool:
+    """Return True if a position is of a batch that has not been. The batch after the last complete one may be in the tables already."""
+    return known.generation == generation and known.batch > last + 1
 
 
 def caught_up(plan: Plan, layout: Layout, job: JobFile, last: int) -> bool:
@@ -108,8 +123,13 @@ def waiting(plan: Plan, layout: Layout, job: JobFile, last: int) -> dict[str, in
         if position.batch >= last:
             continue
         messages = AlertMessages(layout.root, plan, alert, identity, position.since)
-        frontiers = messages.frontiers(position.batch, last)
-        count = sum(1 for _ in messages.read(position.batch, last, frontiers, position.frontier)) - position.messages
+        count, after, frontier = -position.messages, position.batch, position.frontier
+        # Not at once: much may wait, more than fits in memory.
+        while after < last:
+            upto = messages.upto(after, last)
+            frontiers = messages.frontiers(after, upto)
+            count += sum(1 for _ in messages.read(after, upto, frontiers, frontier))
+            after, frontier = upto, max([f for f in (frontier, *frontiers.values()) if f is not None], default=None)
         if count > 0:
             found[alert.name] = count
     return found

@@ -142,7 +142,8 @@ class Summary:
         """Count a message."""
         self._kinds[message["on"]] += 1
         self._ids = [*self._ids[:1], message["id"]]
-        self._times = sorted((*self._times[:1], *self._times[-1:], message["time"]))
+        # Without the Z, an instant with fractions of a second is greater than the second.
+        self._times = sorted((*self._times[:1], *self._times[-1:], message["time"]), key=lambda time: time.removesuffix("Z"))
 
     def message(self) -> Message:
         """Return the message for all that have been counted, of which there is at least one."""
@@ -267,7 +268,7 @@ class _Query:
         return tuple(row[c] for c in (*self._keys, *self._named))
 
     def _sort_key(self, row: Mapping[str, Any]) -> str:
-        return _text([_plain(row[c]) for c in (*self._keys, *self._named)])
+        return _text([_exact(row[c]) for c in (*self._keys, *self._named)])
 
     def _message(
         self, on: str, row: Mapping[str, Any], at: int, where: Mapping[str, Any], place: Sequence[Any], value: Any, bound: float | None

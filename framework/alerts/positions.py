@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.storage import durable
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Whole, read_record
+from skyband.framework.storage.sinks import unsupported_entry
 
 FILE: Final = "alerts.json"
 
@@ -76,9 +77,14 @@ class Positions:
         return self._known.get(name)
 
     def save(self, name: str, position: Position) -> None:
-        """Note a position; durable when this returns."""
+        """Note a position; durable when this returns. Raises SkybandError if it cannot be written."""
         with self._lock:
             if self._known.get(name) != position:
-                self._known[name] = position
-                with raising_system_failures(self._file):
-                    durable.replace(self._file, _MODEL.dump_json(_PositionsFile(self._known), indent=1))
+                known = {**self._known, name: position}
+                try:
+                    with raising_system_failures(self._file):
+                        durable.replace(self._file, _MODEL.dump_json(_PositionsFile(known), indent=1))
+                except IsADirectoryError as e:
+                    raise unsupported_entry(self._file) from e
+                # Only now: what could not be written is written by the next call.
+                self._known = known

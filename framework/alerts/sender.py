@@ -100,7 +100,10 @@ class Sender:
             news, self._news = self._news, []
             waiting, behind = self._waits, self._last > self._upto or self._more
         if not self._thread.is_alive():
-            self._save()
+            try:
+                self._save()
+            except (SkybandError, OSError) as e:
+                news.append(f"alert {self._alert.name}: what has been sent could not be recorded, and is repeated: {_in_one_line(e)}")
         with self._saving:
             self._abandoned = True
         if not waiting and not behind:

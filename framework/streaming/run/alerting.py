@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _AFTER_SIGNAL: Final = 2.0
 """The seconds that a run which a signal ends waits for its alerts."""
+_BETWEEN_PLANS: Final = 1.0
+"""The seconds that a run waits for them before it goes on with other live queries."""
 
 
 class Alerting:
@@ -36,9 +39,12 @@ class Alerting:
 
     def begin(self, opened: OpenedJob, last: int) -> None:
         """Send the alerts of ``opened`` from now on; ``last`` is its last complete batch. Ends those of an earlier plan of the run."""
-        self._close()
+        self._close(_BETWEEN_PLANS)
         plan, context = opened.plan, self._context
         if not plan.alerts:
+            # An alert that is declared later begins then, also if there was one of its name before.
+            with suppress(OSError):
+                (context.layout.home / "alerts.json").unlink(missing_ok=True)
             return
         from skyband.framework.alerts.alerts import Alerts
         from skyband.framework.alerts.channels import channels_of
@@ -54,10 +60,11 @@ class Alerting:
         if self._alerts is not None:
             self._tell(self._alerts.committed(batch))
 
-    def _close(self) -> None:
+    def _close(self, seconds: float | None = None) -> None:
         if self._alerts is not None:
             alerts, self._alerts = self._alerts, None
-            self._tell(alerts.close() if STOP.signal is None else alerts.close(_AFTER_SIGNAL))
+            seconds = _AFTER_SIGNAL if STOP.signal is not None else seconds
+            self._tell(alerts.close() if seconds is None else alerts.close(seconds))
 
     def _tell(self, news: Sequence[str]) -> None:
         for text in news:
