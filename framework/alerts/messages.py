@@ -265,7 +265,8 @@ class _Query:
         return Event(self._identity_of(row), _micros(row[_POINTS]), "", None if given is None else float(given), grows, row)
 
     def _identity_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(row[c] for c in (*self._keys, *self._named))
+        # NaN is a key like any other, but not equal to itself.
+        return tuple("NaN" if isinstance(v := row[c], float) and math.isnan(v) else v for c in (*self._keys, *self._named))
 
     def _sort_key(self, row: Mapping[str, Any]) -> str:
         return _text([_exact(row[c]) for c in (*self._keys, *self._named)])

@@ -149,7 +149,7 @@ def _column(arguments: str) -> str | None:
         column = json.loads(arguments).get("column")
     except (ValueError, AttributeError):
         return None
-    return column if isinstance(column, str) else None
+    return redact_values(column) if isinstance(column, str) else None
 
 
 def spark_type(kind: pa.DataType) -> str:

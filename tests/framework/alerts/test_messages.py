@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -79,3 +80,18 @@ def test_without_a_key_and_with_one(tmp_path: Path) -> None:
     tables = tables_of(keyed, rows_of(1, 20), 20)
     put(tmp_path / "b", tables, -2, last_of(tables))
     assert read_all(tmp_path / "b", keyed, "all", [(-1, last_of(tables))])[0]["text"] == "A|1000000|entered|0.1|arrival|{}"
+
+
+def test_a_key_that_is_no_number_is_one_key(tmp_path: Path) -> None:
+    plan = plan_of("{a: {channel: c, queries: [groups], when: [value], above: 5}}", tmp_path, "[heat]")
+    rows = [{**row, "heat": math.nan, "machine": "m", "load": 1.5} for row in rows_of(1, 40)]
+    tables = tables_of(plan, rows, 8)
+    last = last_of(tables)
+    put(tmp_path, tables, -2, last)
+    points = [p["score"] for p in tables["groups_trajectory"].sort_by("valid_from").to_pylist()]
+    passed = sum(now is not None and now > 5 and (was is None or was <= 5) for was, now in zip([None, *points], points, strict=False))
+    assert 0 < passed < sum(p is not None and p > 5 for p in points)
+    for spans in ([(-2, last)], [(b - 1, b) for b in range(-1, last + 1)]):
+        for fresh in (False, True):
+            made = read_all(tmp_path, plan, "a", spans, fresh)
+            assert len(made) == passed and {m["key"]["heat"] for m in made} == {"nan"}

@@ -225,13 +225,14 @@ FROM_KAFKA = spec_text(
 def test_nothing_from_the_environment_is_sent(text: str) -> None:
     plan = plan_of_text(text, SECRETS)
     check = {**CHECK, "arguments": '{"column": "who", "value_set": ["s3cret-word"]}', "observed": '["s3cret-word"]'}
+    named = {**CHECK, "arguments": json.dumps({"column": "s3cret_column" if text is SECRETIVE else "x"})}
     gone = "the file /data/s3cret-place/in/1.csv" if text is SECRETIVE else "a record of s3cret.topic"
     error = SkybandError("SKY-E301", f"{gone} is gone")
     with receiver() as got:
         observers = Observers([observer_of({URL: f"{got.url}/", "OPENLINEAGE_API_KEY": "s3cret-api-key"})])
         observers.started(StartedRun("run", plan, plan.sink, "none", False))
         observers.committed(batch(0))
-        assert observers.ended(lambda: outcome_of(plan, [batch(0)], checks=[check]).document(3, [error])) == []
+        assert observers.ended(lambda: outcome_of(plan, [batch(0)], checks=[check, named]).document(3, [error])) == []
     sent = json.dumps(got.events)
     assert "s3cret" not in sent and len(got.events) == 3
     assert {h["Authorization"] for h in got.heads} == {"Bearer s3cret-api-key"}
