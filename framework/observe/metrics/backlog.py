@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,16 +35,23 @@ class SourceBacklog:
         self._clock = clock
         self._next = float("-inf")
         self._last: tuple[int, int] | None = None
+        self._looking = threading.Lock()
 
     def look(self) -> tuple[int, int] | None:
-        """Return (files, bytes) that wait, at most ``INTERVAL`` old; None if that cannot be known. O(files of the directories)."""
+        """Return (files, bytes) that wait, at most ``INTERVAL`` old; None if that cannot be known. O(files of the directories).
+
+        Thread safe: while one thread looks, others get what was known before.
+        """
         began = self._clock()
-        if self._parts and began >= self._next:
-            found = [part.waiting() for part in self._parts]
-            known = [f for f in found if f is not None]
-            self._last = (sum(n for n, _ in known), sum(size for _, size in known)) if len(known) == len(found) else None
-            now = self._clock()
-            self._next = now + max(INTERVAL, _SHARE * (now - began))
+        if self._parts and began >= self._next and self._looking.acquire(blocking=False):
+            try:
+                found = [part.waiting() for part in self._parts]
+                known = [f for f in found if f is not None]
+                self._last = (sum(n for n, _ in known), sum(size for _, size in known)) if len(known) == len(found) else None
+                now = self._clock()
+                self._next = now + max(INTERVAL, _SHARE * (now - began))
+            finally:
+                self._looking.release()
         return self._last
 
 
@@ -60,11 +68,12 @@ class _Part:
 
     def waiting(self) -> tuple[int, int] | None:
         """Return the number and the size of the files that wait; None for a remote or very large directory."""
+        # Before the listing: what a batch takes in between is forgotten below, as the listing may not have it, and never read again.
+        new = [] if self._too_many else taken(self._log, self._seen)
         found = None if self._too_many else listing(self._source)
         if found is None or len(found.files) > _MOST:
             self._too_many = found is not None
             return None
-        new = taken(self._log, self._seen)
         self._seen = max([self._seen, *(t.number for t in new)])
         self._taken.update(local_path(t.url) for t in new)
         aside = {local_path(url) for url in Ledger.load(self._home, self._source.number).aside}

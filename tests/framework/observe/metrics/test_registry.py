@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -126,3 +127,36 @@ def test_no_backlog_is_given_where_it_cannot_be_known(tmp_path: Path, path: str 
     part = SimpleNamespace(format="csv" if path else "rate", path=path, options=(), number=0)
     plan = SimpleNamespace(source=SimpleNamespace(each=[("", part)]))
     assert backlog.SourceBacklog(plan, tmp_path).look() is None  # type: ignore[arg-type]
+
+
+def test_many_clients_cause_one_look_at_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, home, now = tmp_path / "in", tmp_path / "_skyband", [0.0]
+    source.mkdir()
+    (source / "0.csv").write_text("x")
+    part = SimpleNamespace(format="csv", path=str(source), options=(), number=0)
+    waits = backlog.SourceBacklog(SimpleNamespace(source=SimpleNamespace(each=[("", part)])), home, lambda: now[0])  # type: ignore[arg-type]
+    assert waits.look() == (1, 1)
+    listed, go_on, listing = threading.Semaphore(0), threading.Event(), backlog.listing
+
+    def slow(node: Any) -> Any:
+        found = listing(node)
+        listed.release()
+        assert go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(backlog, "listing", slow)
+    now[0] = 1e6
+    threads = [threading.Thread(target=waits.look, daemon=True) for _ in range(2)]
+    threads[0].start()
+    assert listed.acquire(timeout=60)
+    # A batch takes a file that the first look has not seen, while a second client asks.
+    (source / "1.csv").write_text("yy")
+    log = home / "checkpoint" / "sources" / "0"
+    checkpoints.write(log / "0", f'v1\n{{"path": "{(source / "1.csv").as_uri()}", "timestamp": 1, "batchId": 0}}')
+    threads[1].start()
+    threads[1].join(20)
+    assert not threads[1].is_alive() and not listed.acquire(blocking=False)
+    go_on.set()
+    threads[0].join(60)
+    now[0] = 2e6
+    assert waits.look() == (1, 1), "a file that was taken during a look does not wait for ever"
