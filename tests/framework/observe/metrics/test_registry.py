@@ -15,6 +15,7 @@ from skyband.framework.observe.metrics import backlog
 from skyband.framework.observe.metrics.metric import Metric
 from skyband.framework.observe.metrics.observer import MetricsObserver
 from skyband.framework.observe.metrics.registry import MOST, OTHERS, Distribution, Registry
+from skyband.framework.sources.files.listing import listing as listing_of
 from tests.framework.observe.metrics.batches import T0, batch, outcome, run
 from tests.framework.streaming import checkpoints
 
@@ -136,7 +137,7 @@ def test_many_clients_cause_one_look_at_the_source(tmp_path: Path, monkeypatch: 
     part = SimpleNamespace(format="csv", path=str(source), options=(), number=0)
     waits = backlog.SourceBacklog(SimpleNamespace(source=SimpleNamespace(each=[("", part)])), home, lambda: now[0])  # type: ignore[arg-type]
     assert waits.look() == (1, 1)
-    listed, go_on, listing = threading.Semaphore(0), threading.Event(), backlog.listing
+    listed, go_on, listing = threading.Semaphore(0), threading.Event(), listing_of
 
     def slow(node: Any) -> Any:
         found = listing(node)
