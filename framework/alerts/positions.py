@@ -13,10 +13,10 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.storage import durable
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Whole, read_record
-from skyband.framework.storage.sinks import unsupported_entry
 
 FILE: Final = "alerts.json"
 
@@ -85,6 +85,6 @@ class Positions:
                     with raising_system_failures(self._file):
                         durable.replace(self._file, _MODEL.dump_json(_PositionsFile(known), indent=1))
                 except IsADirectoryError as e:
-                    raise unsupported_entry(self._file) from e
+                    raise SkybandError("SKY-E518", f"{self._file} is a directory", "remove it") from e
                 # Only now: what could not be written is written by the next call.
                 self._known = known
