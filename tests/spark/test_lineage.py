@@ -6,13 +6,15 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.observe import observers
+from skyband.framework.observe import chosen
+from skyband.framework.observe.observers import Observers
 from skyband.jobs.cli import main
 from tests.framework.observe.lineage.receiver import check_event, receiver
 from tests.spark.jobs import stamp, start_apart, table, write_file, write_spec
@@ -101,7 +103,7 @@ def test_runs_that_succeed_rest_fail_and_are_refused(
 def test_a_run_is_the_same_whatever_the_receiver_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(observers.Observers.__init__, "__defaults__", ((), 2.0))
+    monkeypatch.setattr(chosen, "Observers", partial(Observers, patience=2.0))
     found = {}
     with receiver() as well, receiver(500) as failing, receiver(hangs=True) as hanging:
         urls = {"off": "", "well": well.url, "down": "http://127.0.0.1:9", "failing": failing.url, "hanging": hanging.url}
