@@ -20,6 +20,7 @@ from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.redaction import conceal, redact_values
 from skyband.framework.catalogs.model import KIND, Definition, Entry, Unavailable
 from skyband.framework.catalogs.names import Schema
+from skyband.framework.console.web import NoRedirects
 
 URL: Final = "SKYBAND_UNITY_URL"
 TOKEN: Final = "SKYBAND_UNITY_TOKEN"
@@ -27,11 +28,6 @@ SECONDS: Final = 5.0
 """How long the server may be silent."""
 _ROOT: Final = "/api/2.1/unity-catalog"
 _MOST: Final = 8 << 20
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Follow no redirect: it could lead the token to another host."""
 
 
 class Unity:
@@ -53,7 +49,7 @@ class Unity:
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
         self._headers |= {"Authorization": f"Bearer {token}"} if token else {}
         self._seconds = seconds
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(NoRedirects)
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> Unity | None:

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -24,7 +24,11 @@ _started: dict[int, Popen[bytes]] = {}
 
 
 class NotDelivered(Exception):
-    """A receiver did not take it; the message is for the user and holds no secret."""
+    """A receiver did not take it; the message is for the user and holds no secret. ``events``: how many it did not take."""
+
+    def __init__(self, why: str, events: int = 1) -> None:
+        super().__init__(why)
+        self.events = events
 
 
 def post(url: str, data: bytes, seconds: float, headers: Mapping[str, str] = JSON_HEADERS) -> None:
@@ -69,33 +73,11 @@ def _post(url: str, data: bytes, seconds: float, headers: Mapping[str, str], con
     import urllib.request
     from http.client import HTTPException
 
-    class NoRedirect(urllib.request.HTTPRedirectHandler):
-        """Send only to the configured receiver."""
-
-        def redirect_request(self, *_: Any, **__: Any) -> None:
-            """None: the redirection is an error."""
-
-    class Kept:
-        """Keeps the connections, so that one whose answer never ends can be closed."""
-
-        def do_open(self, http_class: Any, req: Any, **more: Any) -> Any:
-            """Open a connection and note it."""
-
-            def connect(host: str, **args: Any) -> HTTPConnection:
-                connections.append(http_class(host, **args))
-                return connections[-1]
-
-            return super().do_open(connect, req, **more)  # type: ignore[misc]
-
-    class Plain(Kept, urllib.request.HTTPHandler):
-        """http"""
-
-    class Secure(Kept, urllib.request.HTTPSHandler):
-        """https"""
+    from skyband.framework.console.web import opener
 
     request = urllib.request.Request(url, data, dict(headers), method="POST")
     try:
-        with urllib.request.build_opener(NoRedirect, Plain, Secure).open(request, timeout=seconds):
+        with opener(connections).open(request, timeout=seconds):
             pass
     except urllib.error.HTTPError as e:
         raise NotDelivered(f"it answered {e.code}") from None

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.redaction import redact_values
+from skyband.framework.console.receivers import NotDelivered
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
@@ -47,14 +47,6 @@ class StartedRun:
     continuous: bool
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     run: uuid.UUID = field(default_factory=uuid.uuid4)
-
-
-class NotDelivered(Exception):
-    """Events that a receiver did not take, and why, in our words. ``events``: how many."""
-
-    def __init__(self, why: str, events: int = 1) -> None:
-        super().__init__(why)
-        self.events = events
 
 
 class Observer:
@@ -176,12 +168,14 @@ class Observers:
     def phase(self, text: str) -> None:
         """See ``Observer``."""
         if self._started and not self._closed:
-            self._tell(partial(_phase, text=text, at=datetime.now(UTC)))
+            at = datetime.now(UTC)
+            self._tell(lambda observer: observer.phase(text, at))
 
     def committed(self, batch: Batch) -> None:
         """See ``Observer``."""
         if self._started and not self._closed:
-            self._tell(partial(_committed, batch=batch, at=datetime.now(UTC)))
+            at = datetime.now(UTC)
+            self._tell(lambda observer: observer.committed(batch, at))
 
     def ended(self, outcome: Callable[[], Mapping[str, Any]]) -> list[str]:
         """End what ``started`` began, and wait for the observers as long as they may take. Return what to warn of: lost events.
@@ -216,11 +210,3 @@ def _why(e: BaseException) -> str:
     except Exception:
         said = "(no text)"
     return redact_values(f"{type(e).__name__}: {said}".partition("\n")[0][:300])
-
-
-def _phase(observer: Observer, text: str, at: datetime) -> None:
-    observer.phase(text, at)
-
-
-def _committed(observer: Observer, batch: Batch, at: datetime) -> None:
-    observer.committed(batch, at)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.observe.observers import NotDelivered, Observer, StartedRun
+from skyband.framework.console.receivers import NotDelivered
+from skyband.framework.observe.observers import Observer, StartedRun
 
 
 class Unavailable(Observer):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from skyband.framework.base.extras import extra
 from skyband.framework.base.redaction import conceal
-from skyband.framework.observe.observers import NotDelivered
+from skyband.framework.console.receivers import NotDelivered
 
 with extra("lineage", "OpenLineage"):
     from openlineage.client.client import OpenLineageClient

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from skyband.framework.base.extras import extra
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN
 from skyband.framework.base.reasons import FILTERED
+from skyband.framework.console.receivers import NotDelivered
 from skyband.framework.observe.lineage.client import reason
 from skyband.framework.observe.lineage.events import Counts, RunEvents
-from skyband.framework.observe.observers import NotDelivered, Observer, StartedRun
+from skyband.framework.observe.observers import Observer, StartedRun
 
 with extra("lineage", "OpenLineage"):
     from openlineage.client.client import OpenLineageClient

@@ -1,4 +1,4 @@
-"""The run that has started this one, as schedulers and dbt tell it: ``OPENLINEAGE_PARENT_ID`` is namespace/job/run id."""
+"""The run that has started this one, as schedulers and dbt give it: ``OPENLINEAGE_PARENT_ID`` is namespace/job/run id."""
 
 from __future__ import annotations
 

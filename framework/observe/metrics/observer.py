@@ -52,7 +52,7 @@ class MetricsObserver(Observer):
         update(m.RUN_ACTIVE, job, {(): 1})
         if "://" not in run.root:
             self._backlog = SourceBacklog(run.plan, Path(run.root) / "_skyband")
-        self._registry.late(job, self._late)
+        self._registry.on_read(job, self._gauges)
 
     def committed(self, batch: Batch, at: datetime) -> None:
         """Add the figures of the batch."""
@@ -72,7 +72,7 @@ class MetricsObserver(Observer):
         self._registry.update(m.RUN_ACTIVE, self._job, {(): 0})
         self._registry.update(m.EXIT_CODE, self._job, {(): outcome["exit_code"]})
 
-    def _late(self) -> dict[Metric, Mapping[Labels, float]]:
+    def _gauges(self) -> dict[Metric, Mapping[Labels, float]]:
         now = self._now()
         found: dict[Metric, Mapping[Labels, float]] = {lag: {(): now - at} for lag, at in list(self._instants.items())}
         with suppress(Exception):  # a file may be removed meanwhile, or the log is being compacted: the next look finds it

@@ -48,7 +48,7 @@ class Distribution:
 
 Sample = tuple[Labels, float | Distribution]
 """Values of all labels, the job's first, and what was measured."""
-Late = Callable[[], Mapping[Metric, Mapping[Labels, float]]]
+OnRead = Callable[[], Mapping[Metric, Mapping[Labels, float]]]
 """Gives gauges at the moment at which they are read."""
 
 
@@ -58,7 +58,7 @@ class Registry:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[Metric, dict[Labels, float | Distribution]] = {m: {} for m in METRICS}
-        self._late: dict[str, Late] = {}
+        self._on_read: dict[str, OnRead] = {}
         self._listeners: list[Callable[[Metric, Labels, float], None]] = []
 
     def update(self, metric: Metric, job: str, values: Mapping[Labels, float]) -> None:
@@ -85,9 +85,9 @@ class Registry:
             if metric.read is not None:
                 self.update(metric, job, metric.read(batch))
 
-    def late(self, job: str, gauges: Late) -> None:
+    def on_read(self, job: str, gauges: OnRead) -> None:
         """Have ``gauges`` of the job called whenever the registry is read."""
-        self._late[job] = gauges
+        self._on_read[job] = gauges
 
     def listen(self, listener: Callable[[Metric, Labels, float], None]) -> None:
         """Have ``listener`` called with every value that a histogram observes."""
@@ -104,8 +104,8 @@ class Registry:
         return self._samples(metric)
 
     def _look(self) -> None:
-        for job, late in list(self._late.items()):
-            for metric, values in late().items():
+        for job, gauges in list(self._on_read.items()):
+            for metric, values in gauges().items():
                 self.update(metric, job, values)
 
     def _samples(self, metric: Metric) -> list[Sample]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
@@ -16,8 +15,7 @@ from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import Owner
 from skyband.framework.tables.iceberg.exported import HOME, Exports, exported_tables, remove_exports
 from skyband.framework.tables.schemas import batch_tables
-
-PUBLISHED: Final = "published"
+from skyband.framework.tables.writing.published import PUBLISHED
 
 
 def export_published(plan: Plan, lines: Lines) -> None:

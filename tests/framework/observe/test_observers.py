@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from skyband.framework.console.receivers import NotDelivered
 from skyband.framework.observe import observers as module
-from skyband.framework.observe.observers import NotDelivered, Observer, Observers, StartedRun
+from skyband.framework.observe.observers import Observer, Observers, StartedRun
 from skyband.framework.streaming.run.batch import Batch
 
 RUN = StartedRun("run", SimpleNamespace(job="flights"), "/tables", "flights.yaml", False)  # type: ignore[arg-type]

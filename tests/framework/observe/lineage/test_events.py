@@ -17,6 +17,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN, Tally
 from skyband.framework.console.outcome import Outcome
+from skyband.framework.console.receivers import NotDelivered
 from skyband.framework.observe.chosen import chosen, sends_lineage
 from skyband.framework.observe.lineage import Unavailable, observer_of
 from skyband.framework.observe.lineage import client as client_module
@@ -24,7 +25,7 @@ from skyband.framework.observe.lineage.client import OpenLineageClient, connect
 from skyband.framework.observe.lineage.datasets import path_name
 from skyband.framework.observe.lineage.observer import Lineage
 from skyband.framework.observe.lineage.parent import parent_facet
-from skyband.framework.observe.observers import NotDelivered, Observer, Observers, StartedRun
+from skyband.framework.observe.observers import Observer, Observers, StartedRun
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.run.batch import Batch
 from skyband.framework.tables.schemas import batch_tables
