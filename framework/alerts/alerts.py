@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from skyband.framework.alerts.channels import Channel
-from skyband.framework.alerts.messages import AlertMessages, Identity, Message, envelope, record, shape_of
+from skyband.framework.alerts.messages import AlertMessages, Identity, Message, envelope, latest, record, shape_of
 from skyband.framework.alerts.positions import Position, Positions
 from skyband.framework.alerts.sender import Deliver, Sender
 from skyband.framework.console.receivers import JSON_HEADERS, post, start, stop_commands
@@ -47,7 +47,7 @@ class Alerts:
             messages = AlertMessages(layout.root, plan, alert, identity, position.since)
             if position.batch == last != FILLED_BATCH and position.frontier is None:
                 # What happened before it is neither sent later, nor by a generation that follows.
-                position = replace(position, frontier=max(messages.frontiers(FILLED_BATCH - 1, last).values(), default=None))
+                position = replace(position, frontier=latest(None, messages.frontiers(FILLED_BATCH - 1, last)))
             # Durable before the next batch: a run that is killed then does not begin later.
             positions.save(alert.name, position)
             if known is not None and _ahead(known, job.generation, last):
@@ -129,7 +129,7 @@ def waiting(plan: Plan, layout: Layout, job: JobFile, last: int) -> dict[str, in
             upto = messages.upto(after, last)
             frontiers = messages.frontiers(after, upto)
             count += sum(1 for _ in messages.read(after, upto, frontiers, frontier))
-            after, frontier = upto, max([f for f in (frontier, *frontiers.values()) if f is not None], default=None)
+            after, frontier = upto, latest(frontier, frontiers)
         if count > 0:
             found[alert.name] = count
     return found

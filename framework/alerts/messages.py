@@ -47,6 +47,11 @@ def shape_of(alert: AlertNode) -> str:
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
+def latest(before: int | None, frontiers: Mapping[int, int]) -> int | None:
+    """Return the frontier after the last of ``frontiers``, of batches that follow ``before``; None if it is not known."""
+    return max([*([] if before is None else [before]), *frontiers.values()], default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What makes the ids of messages unique: the job's random id, its name and its generation."""

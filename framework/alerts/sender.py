@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from skyband.framework.alerts.messages import AlertMessages, Message
+from skyband.framework.alerts.messages import AlertMessages, Message, latest
 from skyband.framework.alerts.positions import Position, Positions, Request
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
@@ -183,7 +183,7 @@ class Sender:
         position = self._position
         upto = self._messages.upto(position.batch, last)
         frontiers = self._messages.frontiers(position.batch, upto)
-        self._frontier = max([f for f in (position.frontier, *frontiers.values()) if f is not None], default=None)
+        self._frontier = latest(position.frontier, frontiers)
         self._stream = self._messages.read(position.batch, upto, frontiers, position.frontier)
         for _ in islice(self._stream, position.messages):
             pass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skyband.jobs.running.opening import warning
+
 if TYPE_CHECKING:
     from skyband.framework.console.lines import Lines
     from skyband.framework.plan.model import Plan
@@ -36,8 +38,9 @@ def send_waiting(plan: Plan, layout: Layout, job: JobFile, lines: Lines) -> None
     from skyband.framework.sources.logs import last_batch
 
     alerts = Alerts(plan, layout, job, last_batch(layout.checkpoint / "commits"), channels_of(plan.job, plan.alerts))
+    warn = warning(lines)
     for text in alerts.close():
-        lines.tell("warning", "warning", f"WARNING: {text}")
+        warn(text)
 
 
 def _caught_up(plan: Plan, layout: Layout, job: JobFile) -> bool:

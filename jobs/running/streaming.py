@@ -17,6 +17,7 @@ from skyband.framework.base.messages import ACCEPTED, ROWS_IN
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.settings.spark import spark_settings
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
+from skyband.jobs.running.opening import warning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,9 +128,6 @@ class StreamJob:
         lines: Lines = args.lines
         outcome: Outcome = args.recorded
 
-        def warn(text: str) -> None:
-            lines.tell("warning", "warning", f"WARNING: {text}")
-
         def report_batch(batch: Batch) -> None:
             rows = {"in": batch.get(ROWS_IN), "filtered": batch.get(FILTERED), "accepted": batch.get(ACCEPTED)}
             outcome.add(batch.number, rows, batch.reasons, batch.changes, batch.pending)
@@ -196,7 +194,7 @@ class StreamJob:
 
         writer = writer_for(plan.sink, spark)
         runner = Runner(
-            spark, plan, writer, report_batch, warn=warn, phase=phase, gate=gate_between_batches, tell=tell,
+            spark, plan, writer, report_batch, warn=warning(lines), phase=phase, gate=gate_between_batches, tell=tell,
             replan=replan if self.takes_requests else None,
             opened=self.catalog.register if self.catalog is not None else lambda _: None,
         )  # fmt: skip
