@@ -245,3 +245,8 @@ def test_a_job_file_with_other_sections_is_not_used(made: Made, capsys: pytest.C
     made.layout.file.write_text(json.dumps(job))
     assert cli.main(["status", str(made.spec)]) != 0
     assert "SKY-E303" in capsys.readouterr().err
+
+
+def test_a_sink_on_object_storage_has_no_requests() -> None:
+    layout = Layout("s3://bucket/job/out")
+    assert not any_waiting(layout) and waiting(layout, 0) == [] and peek(layout, 0) == []

@@ -22,6 +22,7 @@ from skyband.framework.base.plain_json import number
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.plan.live import MOST, MOST_TEXT, LiveQuery, Start, need_name, need_size
 from skyband.framework.storage import durable
+from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.records import STRICT, InvalidRecord, Text, read_record
 from skyband.framework.streaming.job.layout import Layout
 
@@ -118,7 +119,7 @@ def waiting(layout: Layout, taken: int) -> list[Request]:
 def any_waiting(layout: Layout) -> bool:
     """Return True if a request may wait. Cheap: for a look between batches."""
     with suppress(OSError):
-        return any(n.endswith(".json") and not n.endswith(_REFUSED) and not n.startswith(".") for n in os.listdir(layout.requests))
+        return any(n.endswith(".json") and not n.endswith(_REFUSED) and not n.startswith(".") for n in _names(layout))
     return False
 
 
@@ -144,9 +145,15 @@ def withdraw(layout: Layout, request: Request) -> None:
 
 def _files(layout: Layout) -> Iterator[tuple[int, Path]]:
     """Yield (number, path) of all requests, refused or not, by number."""
-    names = os.listdir(layout.requests) if layout.requests.is_dir() and not layout.requests.is_symlink() else []
-    named = ((number(n.removesuffix(".json").removesuffix(".refused")), n) for n in names if n.endswith(".json"))
+    named = ((number(n.removesuffix(".json").removesuffix(".refused")), n) for n in _names(layout) if n.endswith(".json"))
     yield from sorted((n, layout.requests / name) for n, name in named if n is not None)
+
+
+def _names(layout: Layout) -> list[str]:
+    """Return the names of the files of requests. None on object storage, where queries are neither added nor removed while a job runs."""
+    if is_object(layout.requests) or not layout.requests.is_dir() or layout.requests.is_symlink():
+        return []
+    return os.listdir(layout.requests)
 
 
 def _read(path: Path, set_aside: bool = True) -> Request | None:
