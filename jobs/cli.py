@@ -22,18 +22,32 @@ from skyband.framework.streaming.spark.log import close_log
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
 from skyband.jobs.options import SpecParser, choose_profile
-from skyband.jobs.parser import EXIT_CODES, Parser, UsageError, asks_json, complete
+from skyband.jobs.parser import EXIT_CODES, GroupedParser, UsageError, asks_json, complete
 
-COMMANDS = {
-    "init": "authoring", "schema": "authoring", "validate": "authoring", "preview": "authoring", "test": "authoring",
-    "render": "authoring", "explain": "authoring", "graph": "authoring", "plan": "running", "run": "running", "submit": "running",
-    "status": "reading", "history": "reading", "metrics": "reading", "query": "reading", "sql": "reading", "views": "reading",
-    "report": "reading", "serve": "reading", "quality": "reading", "rejected": "reading", "replay_rejected": "running", "verify": "reading",
-    "why": "reading", "whatif": "reading", "edge": "reading", "maintain": "running", "rebuild": "running", "queries": "running",
-    "reset": "running",
-    "airflow": "setup", "warm": "setup", "completion": "setup", "demo": "authoring",
+GROUPS = {
+    "Write a spec": {
+        "init": "authoring", "validate": "authoring", "preview": "authoring", "test": "authoring", "explain": "authoring",
+        "graph": "authoring", "render": "authoring", "schema": "authoring",
+    },
+    "Run jobs": {
+        "run": "running", "submit": "running", "airflow": "setup", "status": "reading", "history": "reading", "metrics": "reading",
+    },
+    "Read results": {
+        "query": "reading", "sql": "reading", "why": "reading", "report": "reading", "serve": "reading", "views": "reading",
+        "edge": "reading",
+    },
+    "Check results": {
+        "verify": "reading", "quality": "reading", "rejected": "reading", "replay_rejected": "running", "whatif": "reading",
+    },
+    "Change and maintain jobs": {
+        "plan": "running", "queries": "running", "rebuild": "running", "maintain": "running", "reset": "running",
+    },
+    "Set up": {"demo": "authoring", "warm": "setup", "completion": "setup"},
 }  # fmt: skip
-"""Each command, in the order of ``skyband --help``, and the package with its module."""
+"""Each command and the package with its module, by the task that it serves, in the order of ``skyband --help``."""
+
+COMMANDS = {name: package for group in GROUPS.values() for name, package in group.items()}
+"""Each command, and the package with its module."""
 
 LIVE = ("run", "submit", "rebuild", "demo")
 """Commands that run a job: they show progress on a terminal, and their JSON is the run's outcome."""
@@ -45,7 +59,8 @@ SERVING = ("serve",)
 
 def command_line(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     """Return the parser of ``skyband``, only with the command that ``argv`` begins with, if it is one: each is a module to import."""
-    parser = Parser(
+    parser = GroupedParser(
+        {title: [name.replace("_", "-") for name in group] for title, group in GROUPS.items()},
         prog="skyband",
         description="Continuous queries over sliding windows, exact per event, on Spark.",
         epilog=f"exit codes: {EXIT_CODES}; `skyband COMMAND --help` has examples",

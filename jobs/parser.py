@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from skyband.framework.base.errors import did_you_mean
 from skyband.jobs.answer import FORMATS
 
 EXIT_CODES: Final = (
@@ -23,6 +24,7 @@ _COMPLETED: Final = {
     "powershell": "_shtab_powershell_compgen_files",
 }  # fmt: skip
 """How each shell completes a file, for shtab."""
+_SubParsers: Final = argparse._SubParsersAction
 
 
 def help_page(description: str, *examples: str, codes: str = EXIT_CODES) -> dict[str, Any]:
@@ -45,16 +47,68 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises ``UsageError``."""
+    """A parser that raises ``UsageError``, with a guess of what a misspelled command, choice or option means."""
 
     def error(self, message: str) -> Any:
         """Raise UsageError."""
         raise UsageError(self, message)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return the parsed arguments. Raises UsageError, which names the option that an unknown one probably means."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._option_meant(parsed, unknown)}")
+        return parsed
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        hint = did_you_mean(str(value), known) or f"choose from {', '.join(known)}"
+        raise argparse.ArgumentError(action, f"invalid choice: {value!r} ({hint})")
+
+    def _option_meant(self, parsed: argparse.Namespace, unknown: Sequence[str]) -> str:
+        """Return a hint for the first unknown option, from those of the command that was given; "" if none resembles it."""
+        command: argparse.ArgumentParser = self
+        while (sub := next((a for a in command._actions if isinstance(a, _SubParsers)), None)) is not None:
+            chosen = sub.choices.get(getattr(parsed, sub.dest, None))
+            if chosen is None:
+                break
+            command = chosen
+        options = [o for p in leaves(command) for o in p._option_string_actions if o.startswith("--")]
+        for word in unknown:
+            if word.startswith("--") and (hint := did_you_mean(word.partition("=")[0], options)) is not None:
+                return f" ({hint})"
+        return ""
+
+
+class GroupedParser(Parser):
+    """A parser whose help lists its commands by task. ``groups``: title to names of commands."""
+
+    def __init__(self, groups: Mapping[str, Sequence[str]], **about: Any) -> None:
+        super().__init__(**about)
+        self._groups = groups
+
+    def format_help(self) -> str:
+        """Return the help page: usage, description, one section of commands for each task, options, exit codes."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, [])
+        formatter.add_text(self.description)
+        commands = {a.dest: a for group in self._actions if isinstance(group, _SubParsers) for a in group._choices_actions}
+        for title, names in self._groups.items():
+            formatter.start_section(title)
+            formatter.add_arguments([commands[name] for name in names if name in commands])
+            formatter.end_section()
+        formatter.start_section("Options")
+        formatter.add_arguments([a for a in self._actions if not isinstance(a, _SubParsers)])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
 
 def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """Yield the parsers of all commands below ``parser``, in order."""
-    below = [p for a in parser._actions if isinstance(a, argparse._SubParsersAction) for p in a.choices.values()]
+    below = [p for a in parser._actions if isinstance(a, _SubParsers) for p in a.choices.values()]
     for p in below:
         yield from leaves(p)
     if not below:

@@ -14,7 +14,7 @@ import pytest
 
 import skyband
 from skyband.jobs.arguments import MOST, listed, positive, texts, whole, whole_number
-from skyband.jobs.cli import command_line, main
+from skyband.jobs.cli import COMMANDS, GROUPS, command_line, main
 from skyband.jobs.parser import leaves
 from tests.framework.verify import small
 from tests.jobs.test_machines import NEAR, known
@@ -161,3 +161,32 @@ def test_numbers_of_every_kind_are_taken() -> None:
     assert [whole_number("n", v) for v in (0, MOST, np.int64(3), Odd())] == [0, MOST, 3, 2]
     assert whole("--n")("12") == 12 and positive("r", 1) == 1.0 and positive("r", np.float64(0.5)) == 0.5 and positive("r", "2e3") == 2000.0
     assert texts("env", {"A": "b"}) == {"A": "b"} and listed("d", ("a",)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["qurey"], "invalid choice: 'qurey' (did you mean 'query'?)"),
+        (["replay_rejected"], "invalid choice: 'replay_rejected' (did you mean 'replay-rejected'?)"),
+        (["zzz"], "invalid choice: 'zzz' (choose from init, validate, "),
+        (["query", "spec", "best", "--fromat", "json"], "unrecognized arguments: --fromat json (did you mean '--format'?)"),
+        (["query", "spec", "best", "--format=jsno"], "argument --format: invalid choice: 'jsno' (did you mean 'json'?)"),
+        (["queries", "ad"], "argument VERB: invalid choice: 'ad' (did you mean 'add'?)"),
+        (["queries", "remove", "spec", "best", "--frmat=json"], "unrecognized arguments: --frmat=json (did you mean '--format'?)"),
+        (["query", "spec", "best", "more"], "unrecognized arguments: more\n"),
+    ],
+)
+def test_a_misspelled_command_choice_or_option_gets_the_nearest(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_help_lists_every_command_once_below_its_task(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    page = capsys.readouterr().out
+    starts = [line.split()[0] for line in page.splitlines() if line.startswith("  ") and not line.startswith("   ")]
+    assert sorted(starts) == sorted([name.replace("_", "-") for name in COMMANDS] + ["-h,", "--version"])
+    assert all(f"\n{title}:\n" in page for title in GROUPS)
