@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from skyband.framework.base.errors import Where, one_of
 from skyband.framework.base.units import DURATION_HINT
@@ -281,6 +281,24 @@ def _container(what: str) -> Callable[[_Reported], None]:
     return say
 
 
+def _section(t: _Reported) -> None:
+    t.say("SKY-E112", f"{t.field} takes fields, such as {{name: value}}, not {kind_name(t.value)}", _window_meant(t) or t.description)
+
+
+def _window_meant(t: _Reported) -> str | None:
+    """Return a hint for a window that is written as its length or its number of rows alone."""
+    if t.problem.model is None or t.name != "window" or t.place is None or t.place.secret or t.place.variables:
+        return None
+    for field, shape in (("count", int), ("time", str)):
+        if isinstance(t.value, shape) and not isinstance(t.value, bool):
+            try:
+                WindowSpec.model_validate({field: t.value})
+            except ValidationError:
+                continue
+            return f"write window: {{{field}: {t.value}}}"
+    return None
+
+
 def _other(t: _Reported) -> None:
     t.say("SKY-E112", f"{t.field} has a value of the wrong kind ({t.shown})", t.description)
 
@@ -312,7 +330,7 @@ _WORDS: Final = _by_kind(
     (("string_too_long",), _too_long),
     (("string_too_short", "too_short"), _too_short),
     (("tuple_type", "list_type"), _container("a list, such as [a, b]")),
-    (("dict_type", "model_type", "model_attributes_type"), _container("fields, such as {name: value}")),
+    (("dict_type", "model_type", "model_attributes_type"), _section),
 )
 
 
