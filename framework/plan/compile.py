@@ -265,7 +265,7 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
 
 def _lookup(name: str, lookup: Lookup) -> LookupNode:
     valid = (lookup.as_of.start, lookup.as_of.end) if isinstance(lookup.as_of, Validity) else None
-    return LookupNode(name, tuple(lookup.on.items()), tuple(lookup.taken.items()), valid, lookup.missing)
+    return LookupNode(name, tuple(lookup.match.items()), tuple(lookup.taken.items()), valid, lookup.missing)
 
 
 def _lookup_source(lookup: Lookup) -> SourceNode:

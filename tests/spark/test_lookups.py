@@ -36,21 +36,21 @@ lookups:
     format: csv
     path: "{directory}/sites"
     schema: {{host: string, region: string, tier: int}}
-    on: {{host: host}}
+    match: {{host: host}}
     take: [region, tier]
     missing: reject
   price:
     format: parquet
     path: "{directory}/prices"
     schema: {{part: int, cost: double, since: timestamp, until: timestamp}}
-    on: {{part: part}}
+    match: {{part: part}}
     take: {{price: cost}}
     as_of: {{from: since, to: until}}
   owner:
     format: delta
     path: "{directory}/owners"
     schema: {{region: string, day: date, who: {{type: string, from: name}}}}
-    on: {{region: region}}
+    match: {{region: region}}
     take: [who, day]
 transform:
   - derive: {{worth: {{sql: "x * coalesce(price, 1) + tier", type: double}}}}

@@ -72,13 +72,13 @@ source:
     format: csv
     path: "{directory}/planes.csv"
     schema: {{number: string, seats: int, maker: string}}
-    on: {{tailnum: number}}
+    match: {{tailnum: number}}
     take: [seats, maker]
   fleet:
     format: parquet
     path: "{directory}/fleets.parquet"
     schema: {{code: string, alliance: string}}
-    on: {{carrier: code}}
+    match: {{carrier: code}}
     take: {{partners: alliance}}
     missing: reject
 quality: {{max_rejected: 100%, max_unusable: 100%}}

@@ -49,7 +49,7 @@ lookups:
     format: {format}
     path: "{directory}/companies.{format}"
     schema: {{name: string, sector: string, board: string, since: timestamp, until: timestamp}}
-    on: {{ticker: name}}
+    match: {{ticker: name}}
     take: [sector, board]
     {join}
 quality: {{max_rejected: 100%, max_unusable: 100%}}

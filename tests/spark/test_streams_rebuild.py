@@ -38,7 +38,7 @@ lookups:
     format: csv
     path: "{directory}/sites.csv"
     schema: {{name: string, region: string, tier: int}}
-    on: {{host: name}}
+    match: {{host: name}}
     take: [region, tier]
 quality: {{max_rejected: 100%, max_unusable: 100%}}
 window: {{time: 5 hours}}

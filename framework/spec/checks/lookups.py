@@ -65,8 +65,8 @@ def _format(s: Scope, at: Path, lookup: Lookup) -> None:
 
 
 def _keys(s: Scope, at: Path, lookup: Lookup, types: Mapping[str, str]) -> None:
-    for own, column in lookup.on.items():
-        path: Path = (*at, "on", own)
+    for own, column in lookup.match.items():
+        path: Path = (*at, "match", own)
         if not s.key_column(path, own) or not _has(s, path, types, column):
             continue
         mine, there = s.types.get(own), types[column]

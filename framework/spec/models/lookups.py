@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 
 from skyband.framework.base.units import Name, Option, Text
 from skyband.framework.spec.models.base import Model, short_or_long
@@ -38,8 +38,18 @@ Missing = Annotated[
 ]
 
 
+def _former_name(schema: dict[str, Any]) -> None:
+    """Let editors accept ``on``, the former name of ``match``."""
+    fields = schema["properties"]
+    fields["on"] = {**fields["match"], "title": "On", "deprecated": True, "deprecationMessage": "its name is now match"}
+    schema["required"].remove("match")
+    schema["anyOf"] = [{"required": ["match"]}, {"required": ["on"]}]
+
+
 class Lookup(Model):
     """A static table, read when a run starts. Each row of the source takes columns of the one row that has its key."""
+
+    model_config = ConfigDict(json_schema_extra=_former_name)
 
     format: Literal["delta", "parquet", "csv"] = Field(description="Format of the table.")
     path: Text = Field(
@@ -50,9 +60,10 @@ class Lookup(Model):
         default_factory=dict, repr=False, description="Options of the format, as for a source. A Delta table takes none."
     )
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns of the table to read, with their types.")
-    on: dict[Name, Name] = Field(
+    match: dict[Name, Name] = Field(
         min_length=1,
-        description="Column of the source: column of the table that has to be equal. All of them together are the table's key.",
+        description="Column of the source: column of the table that has to be equal. All of them together are the table's key. Specs may "
+        "still say `on`, which YAML 1.1 reads as true.",
     )
     take: Take = Field(description="Columns of the table to add to the row: a list, or new name: column.")
     as_of: AsOf = Field(

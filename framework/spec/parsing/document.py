@@ -28,6 +28,8 @@ TOO_MUCH: Final = "write the values out, without so many or such deep aliases"
 _INT: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _FLOAT: Final = re.compile(r"[-+]?([0-9][0-9_]*)?\.?[0-9_]*([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _TAG: Final = "tag:yaml.org,2002:"
+_FORMER: Final = {"on": "match"}
+"""Former names of fields of a look-up, which are still read. YAML 1.1 reads ``on`` as a truth value; it needs no quotes here."""
 
 
 class Poisoned(set[Path]):
@@ -305,9 +307,9 @@ class Builder:
             if k.tag == _TAG + "merge":
                 merged.append(v)
                 continue
-            name: str = k.value
+            name: str = _FORMER.get(k.value, k.value) if _of_lookup(path) else k.value
             child = (*path, name)
-            if k.style is None and k.tag in {_TAG + "bool", _TAG + "null"} and not _is_field(child):
+            if k.style is None and k.tag in {_TAG + "bool", _TAG + "null"} and name == k.value:
                 means = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}.get(
                     name.lower(), "null"
                 )
@@ -345,6 +347,6 @@ class Builder:
             places.update({p: q for p, q in added.items() if len(p) > len(path) and p[len(path)] in new})
 
 
-def _is_field(path: Path) -> bool:
-    """Return True for the one field whose name YAML 1.1 reads as a truth value: ``on`` of a look-up. It needs no quotes."""
-    return len(path) == 3 and (path[0], path[2]) == ("lookups", "on")
+def _of_lookup(path: Path) -> bool:
+    """Return True if the fields at ``path`` are those of a look-up, some of which had other names (``_FORMER``)."""
+    return len(path) == 2 and path[0] == "lookups"

@@ -22,7 +22,7 @@ _ESCAPE: Final = {"x": 4, "u": 6, "U": 10}
 def is_secret(path: tuple[str | int, ...]) -> bool:
     """Return True if the name of the value at ``path`` is that of a secret (password, token, key, ...); a column's name never is."""
     match path:
-        case ("transform", *_) | ("source", "schema", *_) | ("sources", _, "schema", *_) | ("lookups", _, "schema" | "on" | "take", *_):
+        case ("transform", *_) | ("source", "schema", *_) | ("sources", _, "schema", *_) | ("lookups", _, "schema" | "match" | "take", *_):
             return False
         case (*_, str(name)):
             return _SECRET.search(name) is not None

@@ -90,7 +90,7 @@ sources:
   asks: {format: csv, path: asks, schema: {id: bigint, at: timestamp, symbol: string, price: double}}
   bids: {format: json, path: bids, schema: {id: bigint, at: timestamp, symbol: string, price: double}}
 lookups:
-  firm: {format: csv, path: firms, schema: {symbol: string, sector: string}, on: {symbol: symbol}, take: [sector]}
+  firm: {format: csv, path: firms, schema: {symbol: string, sector: string}, match: {symbol: symbol}, take: [sector]}
 window: {time: 1 day}
 stats:
   usual: {mean: price, by: [symbol], at_least: 2}

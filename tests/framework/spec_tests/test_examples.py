@@ -66,7 +66,7 @@ lookups:
     path: "${NOT_SET}/sites"
     options: {sep: "${NOT_SET}"}
     schema: {host: string, zone: string}
-    on: {host: host}
+    match: {host: host}
     take: [zone]
 window: {count: 4}
 scoring: {x: {expression: x, direction: max}}

@@ -79,7 +79,7 @@ lookups:
     format: csv
     path: {directory}/sites
     schema: {{host: string, region: {{type: string, from: REGION}}, tier: int}}
-    on: {{host: host}}
+    match: {{host: host}}
     take: {{region: region, level: tier}}
 transform:
   - derive: {{worth: {{sql: "x * level", type: double}}}}

@@ -13,7 +13,7 @@ LOOKUP = {
     "path": "sites",
     "options": "{}",
     "schema": "{host: string, region: string, tier: int, since: timestamp, until: date}",
-    "on": "{host: host}",
+    "match": "{host: host}",
     "take": "[region, tier]",
     "as_of": "{from: since, to: until}",
     "missing": "null",
@@ -28,7 +28,7 @@ def text(derive: str = "{y: {sql: x + tier, type: double}}", time: str = "{colum
     )  # fmt: skip
 
 
-def test_a_look_up_is_valid_and_on_needs_no_quotes() -> None:
+def test_a_look_up_is_valid() -> None:
     plan = plan_of_text(text())
     (node,) = plan.intake.lookups
     assert (node.on, node.take, node.valid, node.missing) == (
@@ -36,7 +36,15 @@ def test_a_look_up_is_valid_and_on_needs_no_quotes() -> None:
     )  # fmt: skip
     assert [f.name for f in plan.intake.fields] == ["id", "ts", "host", "x", "region", "tier", "y"]
     assert [f.name for f in plan.source.fields] == ["id", "ts", "host", "x"]
-    assert plan_of_text(text(missing='"null"', on="{host: host}")) == plan_of_text(text(missing="null"))
+    assert plan_of_text(text(missing='"null"', match="{host: host}")) == plan_of_text(text(missing="null"))
+
+
+def test_the_former_name_of_match_is_read_without_quotes() -> None:
+    for written in ("on", '"on"'):
+        former = text().replace("match: {", f"{written}: {{")
+        assert former != text() and plan_of_text(former) == plan_of_text(text())
+    _, errors = validate_text(text().replace("    match: {host: host}", "    match: {host: host}\n    on: {host: host}"), {})
+    assert [e.code for e in errors] == ["SKY-E102"], [e.render() for e in errors]
 
 
 @pytest.mark.parametrize(
@@ -47,10 +55,10 @@ def test_a_look_up_is_valid_and_on_needs_no_quotes() -> None:
         ({"format": "delta", "options": "{startingVersion: 1}"}, "SKY-E119", "startingVersion", "it takes no options"),
         ({"schema": LOOKUP["schema"].replace("tier", "token: strin, tier")}, "SKY-E113", "strin,", "'strin' is not a column type"),
         ({"take": "{region: region, tier: tier, api_key: none}"}, "SKY-E120", "none", "no column 'none'"),
-        ({"on": "{hst: host}"}, "SKY-E120", "hst", "unknown column"),
-        ({"on": "{host: hots}"}, "SKY-E120", "hots", "no column 'hots'"),
-        ({"on": "{host: tier}"}, "SKY-E126", "tier", "'host' is string, but 'tier' of the look-up is int"),
-        ({"on": "{x: tier}", "schema": LOOKUP["schema"].replace("int", "double")}, "SKY-E126", "tier", "cannot be joined on"),
+        ({"match": "{hst: host}"}, "SKY-E120", "hst", "unknown column"),
+        ({"match": "{host: hots}"}, "SKY-E120", "hots", "no column 'hots'"),
+        ({"match": "{host: tier}"}, "SKY-E126", "tier", "'host' is string, but 'tier' of the look-up is int"),
+        ({"match": "{x: tier}", "schema": LOOKUP["schema"].replace("int", "double")}, "SKY-E126", "tier", "cannot be joined on"),
         ({"take": "[region, tier, x]", "schema": LOOKUP["schema"].replace("since", "x: int, since")}, "SKY-E125", "x]", "already exists"),
         ({"take": "{region: region, tier: tier, __a: tier}"}, "SKY-E116", "__a", "reserved"),
         ({"take": "{region: region, tier: teer}"}, "SKY-E120", "teer", "no column 'teer'"),
