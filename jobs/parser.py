@@ -71,10 +71,10 @@ class Parser(argparse.ArgumentParser):
         """Return a hint for the first unknown option, from those of the command that was given; "" if none resembles it."""
         command: argparse.ArgumentParser = self
         while (sub := next((a for a in command._actions if isinstance(a, _SubParsers)), None)) is not None:
-            chosen = sub.choices.get(getattr(parsed, sub.dest, None))
-            if chosen is None:
+            chosen = getattr(parsed, sub.dest, None)
+            if chosen not in sub.choices:
                 break
-            command = chosen
+            command = sub.choices[chosen]
         options = [o for p in leaves(command) for o in p._option_string_actions if o.startswith("--")]
         for word in unknown:
             if word.startswith("--") and (hint := did_you_mean(word.partition("=")[0], options)) is not None:

@@ -307,7 +307,9 @@ class Builder:
             if k.tag == _TAG + "merge":
                 merged.append(v)
                 continue
-            name: str = _FORMER.get(k.value, k.value) if _of_lookup(path) else k.value
+            name: str = k.value
+            if _of_lookup(path):
+                name = _FORMER.get(name, name)
             child = (*path, name)
             if k.style is None and k.tag in {_TAG + "bool", _TAG + "null"} and name == k.value:
                 means = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}.get(
