@@ -6,10 +6,12 @@ Anything else is refused. Spark hands what it does not know to its file systems 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.zones import is_zone, zone_hint
 from skyband.framework.sources.protocol import Mistake, Section
 
 MAX_VALUE: Final = 1_000
@@ -81,8 +83,33 @@ WHY_NOT: Final[Options] = {
 """Known options that are refused, with the reason that a message gives. Options in no list are refused too."""
 
 
+_SWITCHES: Final = frozenset({
+    "header", "multiline", "recursivefilelookup", "mergeschema", "enabledatetimeparsingfallback", "ignoreleadingwhitespace",
+    "ignoretrailingwhitespace", "preferdate", "primitivesasstring", "prefersdecimal", "allowcomments", "allowunquotedfieldnames",
+    "allowsinglequotes", "allownumericleadingzeros", "allownonnumericnumbers", "allowbackslashescapinganycharacter",
+    "allowunquotedcontrolchars", "ignoredeletes",
+})  # fmt: skip
+"""Options that take true or false, in lower case. Spark reads some other words as false without a word."""
+_LIMITS: Final = frozenset({"maxcolumns", "maxnestingdepth", "maxnumlen", "maxstringlen"})
+"""Options that take a whole number from 1, in lower case."""
+_OFFSET: Final = re.compile(r"(UTC|GMT|UT)?([+-](0?[0-9]|1[0-8])(:?[0-5][0-9])?)?|Z")
+"""Names of time zones that Spark takes beside those of the IANA database."""
+
+
+def _unusable_value(name: str, value: str) -> tuple[str, str] | None:
+    """Return what an option takes and a hint if it does not take ``value``."""
+    folded = name.lower()
+    if folded in _SWITCHES and value.lower() not in ("true", "false"):
+        return "true or false", "write true or false"
+    if folded in _LIMITS and not (value.isascii() and value.isdigit() and 0 < int(value[:12]) < 2**31):
+        return "a whole number from 1", "write digits only, such as 100000"
+    if folded == "timezone" and not (value and (_OFFSET.fullmatch(value) or is_zone(value))):
+        return "the name of a time zone", zone_hint(value)
+    return None
+
+
 def unsafe(section: Section, allowed: Options) -> Iterator[Mistake]:
-    """Yield a mistake for every option that is not ``allowed``, is given twice (ignoring case), or is too long. O(options)."""
+    """Yield a mistake for every option that is not ``allowed``, is given twice (ignoring case), or has an unusable value. O(options)."""
     known = {name.lower() for name in allowed}
     why_not = {name.lower(): why for name, why in WHY_NOT.items()}
     seen: set[str] = set()
@@ -96,4 +123,6 @@ def unsafe(section: Section, allowed: Options) -> Iterator[Mistake]:
             yield Mistake("SKY-E102", f"the option '{name}' is written twice (Spark does not tell case apart)", at, of_name=True)
         elif len(value) > MAX_VALUE or "\0" in value:
             yield Mistake("SKY-E114", f"the value of '{name}' is longer than {MAX_VALUE:,} characters, or not text", at)
+        elif (takes := _unusable_value(name, value)) is not None:
+            yield Mistake("SKY-E113", f"the option '{name}' takes {takes[0]}", at, takes[1])
         seen.add(folded)

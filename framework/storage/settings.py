@@ -14,6 +14,8 @@ from skyband.framework.settings.spark import CONF, spark_settings
 
 SCHEMES: Final = ("s3", "gs", "abfss")
 """Schemes of paths on object storage. Only ``s3`` is tested against a server."""
+SOURCE_SCHEMES: Final = ("file", *SCHEMES, "s3a", "abfs", "hdfs", "dbfs")
+"""Schemes of paths that sources and look-ups are read from: those of file systems that Spark lists and reads at any position."""
 SPARK_JARS: Final[Mapping[str, tuple[str, ...]]] = {
     "s3": (
         "org.apache.hadoop:hadoop-aws:3.5.0", "software.amazon.awssdk:s3:2.35.4", "software.amazon.awssdk:s3-transfer-manager:2.35.4",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import unquote
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.errors import SkybandError, one_of
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.backlog import FileBacklog
 from skyband.framework.sources.files.bad_files import named_in, other_type, why
@@ -24,15 +25,22 @@ from skyband.framework.sources.position import OF_FILES, PositionColumn
 from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.settings import SOURCE_SCHEMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
 def path_needed(section: Section) -> Iterator[Mistake]:
-    """Yield the mistake of a source without the path that it needs."""
+    """Yield the mistake of a source without the path that it needs, or whose path is on a system that sources are not read from."""
     if section.path is None:
         yield Mistake("SKY-E111", f"source needs the field 'path' for format {section.format}", ("path",), "the directory of the files")
+    elif (found := _SCHEME.match(section.path)) is not None and (scheme := found[1].lower()) not in SOURCE_SCHEMES:
+        hint = f"a path of this machine, or one that begins with {one_of([f'{s}://' for s in SOURCE_SCHEMES], 20)}"
+        yield Mistake("SKY-E113", f"sources are not read from {scheme}: paths", ("path",), hint)
 
 
 def files_taken(checkpoint: Path, number: int = 0) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
-from zoneinfo import ZoneInfo, available_timezones
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.errors import one_of
 from skyband.framework.base.units import format_duration
+from skyband.framework.base.zones import is_zone, zone_hint
 from skyband.framework.plan.drafts import job_window, own_window
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.queries.registry import QUERY_TYPES, query_type
@@ -68,23 +67,14 @@ def _fields_fit(s: Scope, at: Path, own: QueryWindow) -> bool:
     if stray:
         doc.add("SKY-E117", f"'{stray[0]}' is of tumbling windows", doc.where_key((*at, stray[0])), "add 'tumbling', or leave it out")
         return False
-    if own.zone is not None and not _is_zone(own.zone):
-        hint = did_you_mean(own.zone, sorted(available_timezones())) or "a name of the IANA time zone database, such as Europe/Berlin"
-        doc.add("SKY-E113", f"unknown time zone {doc.shown((*at, 'zone'))}", doc.where_value((*at, "zone")), hint)
+    if own.zone is not None and not is_zone(own.zone):
+        doc.add("SKY-E113", f"unknown time zone {doc.shown((*at, 'zone'))}", doc.where_value((*at, "zone")), zone_hint(own.zone))
         return False
     if own.tumbling is not None and own.offset is not None and own.offset >= own.tumbling:
         message = f"'offset' moves windows by less than their length ({format_duration(own.tumbling)})"
         doc.add("SKY-E114", message, doc.where_value((*at, "offset")))
         return False
     return True
-
-
-@cache
-def _is_zone(name: str) -> bool:
-    try:
-        return name in available_timezones() and ZoneInfo(name) is not None
-    except (ValueError, OSError):
-        return False
 
 
 def _supported(s: Scope, at: Path, query: QueryModel, own: QueryWindow) -> bool:

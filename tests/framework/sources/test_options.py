@@ -54,3 +54,52 @@ def test_every_option_on_a_list_has_its_reason(format_: str) -> None:
     assert all(ALLOWED[format_].values())
     refused = {name.lower() for name in WHY_NOT}
     assert not refused & {name.lower() for name in ALLOWED[format_]}
+
+
+@pytest.mark.parametrize(
+    ("format_", "option", "takes"),
+    [
+        ("csv", "header: maybe", "true or false"),
+        ("csv", "header: 'yes'", "true or false"),
+        ("json", "MULTILINE: 1", "true or false"),
+        ("parquet", "mergeSchema: ja", "true or false"),
+        ("csv", "timeZone: Mars/X", "the name of a time zone"),
+        ("json", "timezone: localtime", "the name of a time zone"),
+        ("json", "timeZone: ''", "the name of a time zone"),
+        ("json", "timeZone: ../../etc/passwd", "the name of a time zone"),
+        ("csv", "timeZone: '+25:00'", "the name of a time zone"),
+        ("csv", "maxColumns: many", "a whole number from 1"),
+        ("json", "maxNestingDepth: -1", "a whole number from 1"),
+        ("json", "maxStringLen: 99999999999", "a whole number from 1"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_named(format_: str, option: str, takes: str) -> None:
+    ((code, message, hint),) = found(format_, "{" + option + "}")
+    assert (code, message) == ("SKY-E113", f"the option '{option.partition(':')[0]}' takes {takes}") and hint
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Z", "+01:00", "GMT+1", "UTC-08:30", "EST5EDT"])
+def test_time_zones_that_spark_takes_are_taken(zone: str) -> None:
+    assert found("csv", f"{{header: true, timeZone: '{zone}'}}") == []
+
+
+def of_path(path: str, format_: str) -> list[tuple[str, str]]:
+    text = SENSORS.replace("format: csv ", f"format: {format_} ").replace("{header: true}", "{}")
+    written = next(line for line in text.splitlines() if line.strip().startswith("path:"))
+    return [(e.code, e.message) for e in validate_text(text.replace(written, f"{written.partition('path:')[0]}path: {path}", 1), ENV)[1]]
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet", "delta"])
+@pytest.mark.parametrize(
+    "path", ["http://host/x", "HTTPS://host/x", "ftp://host/x", "jar://file:/a.jar!/b", "har://x/y", "s3n://x/y", "a+b://x"]
+)
+def test_paths_of_other_systems_are_refused(path: str, format_: str) -> None:
+    scheme = path.partition(":")[0].lower()
+    assert of_path(path, format_) == [("SKY-E113", f"sources are not read from {scheme}: paths")]
+
+
+@pytest.mark.parametrize(
+    "path", ["in", "/data/in", "file:///data/in", "file:/data/in", "s3://bucket/in", "s3a://bucket/in", "hdfs://host/in", "a:b"]
+)
+def test_paths_of_supported_systems_are_taken(path: str) -> None:
+    assert of_path(path, "csv") == []

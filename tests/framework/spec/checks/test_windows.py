@@ -42,6 +42,8 @@ GROUPS = "type: topk_groups, group: host, score: count(), k: 3, window: "
         (GROUPS + "{session: 1 hour, offset: 5 minutes}", "SKY-E117", "'offset' is of tumbling windows"),
         (GROUPS + "{tumbling: 1 hour, zone: Europe/Berlim}", "SKY-E113", "unknown time zone"),
         (GROUPS + "{tumbling: 1 hour, zone: ../zone}", "SKY-E113", "unknown time zone"),
+        (GROUPS + "{tumbling: 1 hour, zone: localtime}", "SKY-E113", "unknown time zone"),
+        (GROUPS + "{tumbling: 1 hour, zone: Factory}", "SKY-E113", "unknown time zone"),
         (GROUPS + "{tumbling: 1 hour, offset: 1 hour}", "SKY-E114", "'offset' moves windows by less than their length (1 hour)"),
         (GROUPS + "{tumbling: 2 days}", "SKY-E140", "larger than the job's window (1 day)"),
         (GROUPS + "{session: 25 hours}", "SKY-E140", "larger than the job's window (1 day)"),
