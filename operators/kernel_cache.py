@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
@@ -47,6 +48,13 @@ def files(directory: Path) -> tuple[KernelFiles, ...]:
 
 _compiling: list[str] = []
 """Names of the kernels that this process compiles now, the outermost first."""
+
+
+class _Finished:
+    """The kernels that were compiled since the outermost one began, and when that was, in seconds of ``time.monotonic``."""
+
+    kernels = 0
+    began = 0.0
 
 
 def keep(compiled: Any, directory: Callable[[], Path]) -> None:
@@ -109,6 +117,7 @@ class KernelCache:
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a kernel that was compiled."""
+        _Finished.kernels += 1
         self._end()
         name = self._file(sig, data.codegen)
         if name is None:
@@ -124,6 +133,7 @@ class KernelCache:
     def _begin(self) -> None:
         _compiling.append(self._name)
         if len(_compiling) == 1:
+            _Finished.kernels, _Finished.began = 0, time.monotonic()
             self._files[0].begin(self._name)
 
     def _end(self) -> None:
@@ -131,7 +141,7 @@ class KernelCache:
         if self._name in _compiling:
             del _compiling[_compiling.index(self._name) :]
         if not _compiling:
-            self._files[0].end()
+            self._files[0].end(_Finished.kernels, time.monotonic() - _Finished.began)
 
     @property
     def _name(self) -> str:

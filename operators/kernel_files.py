@@ -3,7 +3,8 @@
 A file is read only if this user (or root) owns it and nobody else may write to it, and its checksum is that of its content: a kernel is
 code, and reading it unpickles it. Files are written under another name and then renamed, so that processes may write the same one.
 
-``compiling-PID`` names the kernel that a process compiles now, for the reports of a run.
+``compiling-RUN-PID`` names the kernel that a process of a run compiles now, and ``compiled-RUN`` has a line for each that its processes
+compiled, for the reports of the run. ``RUN`` is the number of the process that began it: its workers have it in ``RUN_VARIABLE``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ except ImportError:  # Windows
 
 SUFFIX: Final = ".kernel"
 RUNNING: Final = "compiling-"
+FINISHED: Final = "compiled-"
+RUN_VARIABLE: Final = "SKYBAND_COMPILES_FOR"
+"""The environment variable with the number of the process whose run a worker belongs to."""
 LOCK: Final = ".lock-"
 _MAGIC: Final = b"skyband kernel 1\n"
 _CHECKSUM: Final = 32
@@ -109,12 +113,18 @@ class KernelFiles:
         """Note that this process compiles ``kernel``."""
         if self._usable and self._private:
             with suppress(OSError):
-                (self.directory / f"{RUNNING}{os.getpid()}").write_text(kernel)
+                (self.directory / f"{RUNNING}{run()}-{os.getpid()}").write_text(kernel)
 
-    def end(self) -> None:
-        """Remove the note of ``begin``."""
-        with suppress(OSError):
-            (self.directory / f"{RUNNING}{os.getpid()}").unlink()
+    def end(self, kernels: int = 0, seconds: float = 0.0) -> None:
+        """Remove the note of ``begin``. In a run that reports it, record that ``kernels`` were compiled in the last ``seconds``."""
+        if self._usable and self._private:
+            with suppress(OSError):
+                (self.directory / f"{RUNNING}{run()}-{os.getpid()}").unlink()
+            if kernels and RUN_VARIABLE in os.environ:
+                now = time.time()
+                # A short line at the end of a file is written in one piece, whatever other processes write.
+                with suppress(OSError), (self.directory / f"{FINISHED}{run()}").open("ab", buffering=0) as file:
+                    file.write(b"%d %.6f %.6f\n" % (kernels, now - seconds, now))
 
     def _prune(self) -> None:
         """Remove kernels that no process has loaded for two months, and notes and temporary files of processes that were killed."""
@@ -155,18 +165,49 @@ def _ours(status: os.stat_result, root: bool = True) -> bool:
     return status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def compiled_since(directory: Path, instant: float) -> list[Path]:
-    """Return the files of kernels that were compiled since ``instant`` (seconds since 1970). O(files)."""
-    return [
-        path for path, written in _entries(directory) if path.name.endswith(SUFFIX) and not path.name.startswith(".") and written >= instant
-    ]
+def run() -> str:
+    """Return the number of the process that began this process's run: its own, unless it is a worker."""
+    found = os.environ.get(RUN_VARIABLE, "")
+    return found if found.isascii() and found.isdigit() else str(os.getpid())
+
+
+def begin_record() -> None:
+    """Have this process, and the workers that it starts, record what they compile."""
+    os.environ[RUN_VARIABLE] = run()
+
+
+def end_record(directory: Path) -> None:
+    """Remove the record of this run in ``directory``."""
+    with suppress(OSError):
+        (directory / f"{FINISHED}{run()}").unlink()
+
+
+class Span(NamedTuple):
+    """Kernels that one process compiled one after the other, from ``began`` to ``ended`` (seconds since 1970)."""
+
+    kernels: int
+    began: float
+    ended: float
+
+
+def compiled_since(directory: Path, instant: float) -> list[Span]:
+    """Return what the processes of this run have compiled since ``instant`` (seconds since 1970). O(lines of the run's record)."""
+    spans = []
+    with suppress(OSError):
+        for line in (directory / f"{FINISHED}{run()}").read_bytes().splitlines():
+            with suppress(ValueError):
+                kernels, began, ended = line.split()
+                span = Span(int(kernels), float(began), float(ended))
+                if instant <= span.began <= span.ended:
+                    spans.append(span)
+    return spans
 
 
 def running(directory: Path, instant: float) -> list[Compiled]:
-    """Return the kernels that processes began to compile since ``instant``, and for how many seconds so far."""
+    """Return the kernels that processes of this run began to compile since ``instant``, and for how many seconds so far."""
     found = []
     for path, written in _entries(directory):
-        if path.name.startswith(RUNNING) and written >= instant:
+        if path.name.startswith(f"{RUNNING}{run()}-") and written >= instant:
             with suppress(OSError, UnicodeDecodeError):
                 found.append(Compiled(path.read_text(), max(time.time() - written, 0.0)))
     return found

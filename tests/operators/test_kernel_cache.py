@@ -207,16 +207,21 @@ def test_kernels_that_no_process_loads_are_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.kernel", "newest.kernel"]
 
 
-def test_what_is_compiled_can_be_seen(tmp_path: Path) -> None:
+def test_what_is_compiled_can_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, began = KernelFiles(tmp_path), time.time() - 1
     files.begin("module.kernel")
     (running,) = kernel_files.running(tmp_path, began)
     assert running.kernel == "module.kernel" and running.seconds >= 0
     assert kernel_files.running(tmp_path, began + 1000) == []
-    files.end()
-    files.write("a.kernel", b"code")
+    files.end(2, 0.5)  # in no run that reports it
+    monkeypatch.setenv(kernel_files.RUN_VARIABLE, str(os.getpid()))
+    files.end(2, 0.5)
+    files.end(0, 0.5)
     assert kernel_files.running(tmp_path, began) == []
-    assert [path.name for path in kernel_files.compiled_since(tmp_path, began)] == ["a.kernel"]
+    assert [span.kernels for span in kernel_files.compiled_since(tmp_path, began)] == [2]
+    assert kernel_files.compiled_since(tmp_path, began + 1000) == []
+    kernel_files.end_record(tmp_path)
+    assert list(tmp_path.iterdir()) == [] == kernel_files.compiled_since(tmp_path, began)
     assert kernel_files.compiled_since(tmp_path / "missing", began) == []
 
 

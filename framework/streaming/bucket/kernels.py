@@ -55,17 +55,31 @@ def _made_up(config: HostConfig) -> pa.Table:
     return pa.table(columns)
 
 
+def end_record() -> None:
+    """Remove the record of what this process and its workers compiled."""
+    for directory in kernels_directory().glob("*"):
+        kernel_files.end_record(directory)
+
+
 class Compilations(NamedTuple):
-    """Kernels that were compiled since an instant, and those that are being compiled, each for how many seconds so far."""
+    """How many kernels were compiled since an instant, the seconds in which some process compiled one of them, and those that are being
+    compiled, each for how many seconds so far.
+    """
 
     finished: int
+    seconds: float
     running: tuple[Compiled, ...]
 
 
 def compiled_since(instant: float) -> Compilations:
-    """Return what this user's processes compiled since ``instant`` (seconds since 1970). O(files of the cache)."""
+    """Return what this process and its workers compiled since ``instant`` (seconds since 1970). O(files of the cache)."""
     if not HAVE_NUMBA:
-        return Compilations(0, ())
+        return Compilations(0, 0.0, ())
     directories = list(kernels_directory().glob("*"))
-    finished = sum(len(kernel_files.compiled_since(directory, instant)) for directory in directories)
-    return Compilations(finished, tuple(c for directory in directories for c in kernel_files.running(directory, instant)))
+    spans = sorted((s for d in directories for s in kernel_files.compiled_since(d, instant)), key=lambda s: s.began)
+    seconds, until = 0.0, 0.0
+    for span in spans:
+        seconds += max(0.0, span.ended - max(span.began, until))
+        until = max(until, span.ended)
+    running = tuple(c for directory in directories for c in kernel_files.running(directory, instant))
+    return Compilations(sum(span.kernels for span in spans), seconds, running)

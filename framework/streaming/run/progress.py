@@ -18,9 +18,9 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejections import LOUD, RunRows
 from skyband.framework.quality.unusable import Use
 from skyband.framework.sources.files.progress import FileProgress
-from skyband.framework.streaming.bucket.kernels import compiled_since
+from skyband.framework.streaming.bucket.kernels import Compilations, compiled_since, end_record
 from skyband.framework.streaming.spark.log import log_file
-from skyband.operators.kernel_files import Compiled
+from skyband.operators.kernel_files import Compiled, begin_record
 
 if TYPE_CHECKING:
     from skyband.framework.streaming.run.batch import Batch
@@ -57,6 +57,7 @@ class Progress:
         if self.quiet:
             return
         self.lines.show(self._now if self.lines.live else self._at_work)
+        begin_record()
         threading.Thread(target=self._watch_kernels, args=(clock.time(),), daemon=True).start()
 
     def phase(self, text: str) -> None:
@@ -130,6 +131,7 @@ class Progress:
         self.lines.close()
         if self.quiet:
             return
+        end_record()
         rate = f" ({self.rows / self.seconds:,.0f} rows/s)" if self.rows and self.seconds else ""
         wall = clock.monotonic() - self.began
         start = (self.read_at or clock.monotonic()) - self.began
@@ -168,17 +170,17 @@ class Progress:
 
     def _watch_kernels(self, since: float) -> None:
         """Watch for kernels that are being compiled. If no line can change in place, report when that begins and when it has ended."""
-        began = None
+        reported, announced = Compilations(0, 0.0, ()), False
         while not self._over.wait(_LOOK):
             found = compiled_since(since)
             self._compiling = found.running
-            if began is None and found.running:
-                began = clock.monotonic() - found.running[0].seconds
+            if not announced and found.running:
+                announced = True
                 self._report_kernels(f"compiling kernels, once on this machine: {_named(found.running)}")
-            elif began is not None and found.finished and not found.running:
-                seconds = clock.monotonic() - began
-                self._report_kernels(f"compiled {counted(found.finished, 'kernel')} in {seconds:.1f} s", round(seconds, 3))
-                began = None
+            elif announced and found.finished > reported.finished and not found.running:
+                kernels, seconds = found.finished - reported.finished, found.seconds - reported.seconds
+                self._report_kernels(f"compiled {counted(kernels, 'kernel')} in {seconds:.1f} s", round(seconds, 3))
+                reported, announced = found, False
 
     def _report_kernels(self, text: str, seconds: float | None = None) -> None:
         if not self.lines.live:

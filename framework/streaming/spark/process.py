@@ -19,6 +19,7 @@ from skyband.framework.spark_adapter.driver import CONNECTION_FILE, has_gateway,
 from skyband.framework.streaming.spark import cluster, launch
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.scratch import scratch_directory
+from skyband.operators.kernel_files import RUN_VARIABLE, run
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class Start:
                 shutil.rmtree(self._early, ignore_errors=True)
 
     def _open(self, command: list[str], kwargs: Mapping[str, Any]) -> None:
-        command, env = cluster.without(command, self.secrets), {**kwargs["env"], **self.env}
+        command, env = cluster.without(command, self.secrets), {**kwargs["env"], RUN_VARIABLE: run(), **self.env}
         if self.known is not None:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             env = launch.environment(env, self.spark_home)

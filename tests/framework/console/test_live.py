@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,7 @@ from skyband.framework.streaming.bucket import kernels
 from skyband.framework.streaming.run import progress
 from skyband.framework.streaming.run.batch import Batch
 from skyband.framework.streaming.run.progress import Progress
-from skyband.operators.kernel_files import Compiled, KernelFiles
+from skyband.operators.kernel_files import RUN_VARIABLE, Compiled, KernelFiles
 
 MINUTE = 60_000_000
 NEWEST = 1_577_836_800_000_000  # 2020-01-01
@@ -157,26 +159,54 @@ def test_kernels_that_are_compiled_are_seen(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     before = kernels.compiled_since(4e9)
     files = KernelFiles(tmp_path / "kernels" / "versions")
-    for name in ("a.kernel", "b.kernel"):
-        files.write(name, b"")
+    began = time.time()
+    time.sleep(0.02)
+    monkeypatch.setenv(RUN_VARIABLE, str(os.getpid()))
+    files.end(2, 0.01)
+    files.end(3, 0.01)
     files.begin("skyband.operators.topk.kernels.advance.advance_bands")
-    assert before == kernels.compiled_since(4e9) == (0, ())
-    finished, (running,) = kernels.compiled_since((files.directory / "a.kernel").stat().st_mtime - 1e-3)
-    assert finished >= 2 and running.kernel.endswith("advance_bands")
+    assert before == kernels.compiled_since(4e9) == (0, 0.0, ())
+    finished, seconds, (running,) = kernels.compiled_since(began)
+    # The second record covers the time of the first.
+    assert finished == 5 and 0.01 <= seconds < 0.02 and running.kernel.endswith("advance_bands")
+
+
+def test_only_kernels_of_this_process_and_its_workers_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "HAVE_NUMBA", True)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    files = KernelFiles(tmp_path / "kernels" / "versions")
+    began = time.time() - 1
+    monkeypatch.setenv(RUN_VARIABLE, "1")
+    files.begin("skyband.operators.topk.kernels.other.run")
+    files.end(7, 0.5)
+    files.begin("skyband.operators.topk.kernels.other.run")
+    monkeypatch.delenv(RUN_VARIABLE)
+    assert kernels.compiled_since(began) == (0, 0.0, ())
+    monkeypatch.setenv(RUN_VARIABLE, str(os.getpid()))
+    files.end(2, 0.5)
+    monkeypatch.delenv(RUN_VARIABLE)
+    assert kernels.compiled_since(began).finished == 2
+    (files.directory / f"compiled-{os.getpid()}").write_bytes(b"x y z\n1 2\n1 9e9 1\n")
+    assert kernels.compiled_since(began).finished == 0
 
 
 def test_what_is_compiled_is_reported_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = Compiled("skyband.operators.topk.kernels.advance.advance_bands", 3.0)
     expression = Compiled("skyband_expression_0c5fd40b15bf630bf21154a8.block", 0.2)
-    looks = [(0, ()), (1, (begun, expression)), (84, (begun,)), (85, ())]
+    looks = [
+        (0, 0.0, ()), (1, 0.5, (begun, expression)), (84, 2.0, (begun,)), (85, 3.0, ()), (85, 3.0, ()), (85, 3.0, (begun,)), (86, 4.5, ()),
+    ]  # fmt: skip
     monkeypatch.setattr(progress, "compiled_since", lambda since: kernels.Compilations(*looks.pop(0)))
     err = io.StringIO()
     watched = Progress(Lines(err))
     monkeypatch.setattr(watched, "_over", SimpleNamespace(wait=lambda seconds: not looks))
     watched._watch_kernels(0.0)
-    first, last = err.getvalue().splitlines()
-    assert first == "compiling kernels, once on this machine: topk.advance_bands (3 s), a scoring expression (0 s)"
-    assert last == "compiled 85 kernels in 3.0 s"
+    assert err.getvalue().splitlines() == [
+        "compiling kernels, once on this machine: topk.advance_bands (3 s), a scoring expression (0 s)",
+        "compiled 85 kernels in 3.0 s",
+        "compiling kernels, once on this machine: topk.advance_bands (3 s)",
+        "compiled 1 kernel in 1.5 s",
+    ]
 
 
 def test_the_line_that_changes_in_place_names_the_kernel(no_spark: None) -> None:
