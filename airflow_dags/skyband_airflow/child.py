@@ -81,6 +81,8 @@ def _lines(log: Any, running: Callable[[], bool]) -> Iterator[str]:
 
 def stop(handle: Handle) -> None:
     """Stop the process and its Spark: two signals with time to end in order, then SIGKILL for its process group."""
+    if not alive(handle):
+        return
     for number, seconds in ((signal.SIGTERM, IN_ORDER), (signal.SIGTERM, AT_ONCE)):
         until = clock.monotonic() + seconds
         with contextlib.suppress(ProcessLookupError):
@@ -88,9 +90,9 @@ def stop(handle: Handle) -> None:
                 os.kill(handle["pid"], number)
         while alive(handle) and clock.monotonic() < until:
             clock.sleep(_STEP / 4)
-    if alive(handle):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(handle["pid"], signal.SIGKILL)
+    # Also if the process has ended: its JVM may not have.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(handle["pid"], signal.SIGKILL)
 
 
 def remove(handle: Handle) -> None:

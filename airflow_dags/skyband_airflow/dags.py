@@ -77,7 +77,9 @@ def _dag(fact: Fact, words: Sequence[str]) -> DAG:
         run = Run(task_id="run", command=words, spec=fact["file"], connection=when.get("connection"), execution_timeout=timeout)
         gate = Gate(task_id="quality_gate")
         tables = {asset(fact["job"], table): (table, query) for table, query in fact["tables"].items()}
-        publish = Publish(task_id="publish", tables=[*tables.values()], outlets=[*tables])
+        publish = Publish(
+            task_id="publish", tables=[*tables.values()], command=words, spec=fact["file"], inlets=[*tables], outlets=[*tables]
+        )
         maintain = Maintain(task_id="maintain", command=words, spec=fact["file"], every=when["maintain"], trigger_rule="none_failed")
         validate >> run >> gate >> publish >> maintain
     return dag

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
+import threading
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import ResumableJobMixin
@@ -12,12 +16,15 @@ from airflow.sdk import BaseOperator, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
 from . import child, cluster, lineage
+from .announcements import Figures, announcement, event, last_announced
 from .facts import environment
 
 WRITTEN: Final = (0, 1, 4)
 """Exit codes of a run that has written everything; the gate judges its data."""
 REFUSED: Final = 2
 """The exit code of a mistake in the spec or the command line: a retry cannot help."""
+MOST_EVENTS: Final = 100
+"""The most events of an asset that are looked at for the last one of Skyband: others may have been made by hand."""
 
 
 class Findings(BaseOperator):
@@ -72,11 +79,17 @@ class Run(ResumableJobMixin, BaseOperator):
         self.spec = spec
         self.connection = connection
         self._handle: child.Handle | None = None
+        self._killed = False
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Return the outcome (docs/reference/run-output.md) or raise AirflowFailException if a retry cannot help, else AirflowException."""
         try:
-            outcome: dict[str, Any] = self.execute_resumable(context)
+            with _interrupts_raised():
+                outcome: dict[str, Any] = self.execute_resumable(context)
+        except (KeyboardInterrupt, SystemExit):
+            # Ctrl-C at ``airflow dags test``, or at a worker: Airflow itself calls ``on_kill`` only for other ends of a task.
+            self.on_kill()
+            raise
         finally:
             # The next try finds a process that still runs.
             if self._handle is not None and not child.alive(self._handle):
@@ -90,7 +103,8 @@ class Run(ResumableJobMixin, BaseOperator):
         return outcome
 
     def on_kill(self) -> None:
-        """Stop the run."""
+        """Stop the run, also one that is just being started."""
+        self._killed = True
         if self._handle is not None:
             child.stop(self._handle)
 
@@ -101,6 +115,8 @@ class Run(ResumableJobMixin, BaseOperator):
             self._handle = child.start(words, environment() | lineage.parents(context.get("ti")) | self._cluster())
         except OSError as e:
             raise AirflowException(f"{words[0]} cannot be run: {e.strerror}; SKYBAND_COMMAND names the pipeline's command") from e
+        if self._killed:
+            child.stop(self._handle)
         self.log.info("process %s: %s", self._handle["pid"], " ".join(words))
         return self._handle
 
@@ -163,27 +179,51 @@ class Gate(BaseOperator):
 
 
 class Publish(BaseOperator):
-    """Emit an asset event per changed result table, with its versions, changes, rejected rows and checks.
+    """Emit an asset event per result table with what is new since the last event: versions, changes, rejected rows and checks.
 
-    ``tables`` has the (table, query) of each asset, in order. Skipped if the run wrote nothing.
+    ``tables`` has the (table, query) of each asset, in order; the assets are its inlets, too, since it reads their last events. Skipped if
+    the last events cover everything, whoever has committed it.
     """
 
     ui_color = "#efe3fb"
 
-    def __init__(self, *, tables: Sequence[tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(self, *, tables: Sequence[tuple[str, str]], command: Sequence[str], spec: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.tables = [tuple(t) for t in tables]
+        self.command = list(command)
+        self.spec = spec
+        self._counted: dict[tuple[int | None, int | None], Figures] = {}
 
     def execute(self, context: Any) -> None:
-        """Raise AirflowSkipException if no table has changed, AirflowException if the spec has changed since the DAG was parsed."""
+        """Raise AirflowSkipException if nothing is new, AirflowException if the spec has changed since the DAG was parsed."""
         outcome = _outcome(context)
-        if not {t for t, _ in self.tables} <= set(outcome["tables"]):
+        spans = [outcome["tables"].get(table) for table, _ in self.tables]
+        if any(span is None or span["to"] is None for span in spans):
             raise AirflowException("the spec has other tables than when this DAG was parsed; the next try uses them")
-        if all(span["from"] == span["to"] for span in map(outcome["tables"].__getitem__, (t for t, _ in self.tables))):
-            raise AirflowSkipException("the run wrote nothing: no table has changed")
-        for outlet, (table, query) in zip(self.outlets, self.tables, strict=True):
-            context["outlet_events"][outlet].extra = event(outcome, table, query)
-            self.log.info("%s: %s", outlet.name, outcome["tables"][table])
+        last = [last_announced(self._events(context, outlet)) for outlet in self.outlets]
+        covered = [announcement(span, outcome["last_batch"], before) for span, before in zip(spans, last, strict=True)]
+        if all(one.is_empty for one in covered):
+            raise AirflowSkipException("nothing is new: the last events cover all versions of the tables")
+        for outlet, (table, query), new in zip(self.outlets, self.tables, covered, strict=True):
+            extra = event(outcome, table, query, new, self._count)
+            context["outlet_events"][outlet].extra = extra
+            self.log.info("%s: %s", outlet.name, extra["versions"])
+
+    def _events(self, context: Any, asset: Any) -> Iterator[Any]:
+        """Yield the contents of the asset's events, newest first."""
+        for found in context["inlet_events"][asset].ascending(False).limit(MOST_EVENTS):
+            yield found.extra
+
+    def _count(self, after: int | None, upto: int | None) -> Figures:
+        """Ask the command what batches have written. Raises AirflowException if it fails; the next try asks again."""
+        if (after, upto) not in self._counted:
+            bounds = [f"{name}={batch}" for name, batch in (("--after", after), ("--upto", upto)) if batch is not None]
+            words = [*self.command, "airflow", "batches", self.spec, *bounds, "--format", "json"]
+            done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL)
+            if done.returncode != 0:
+                raise AirflowException(f"the batches since the last event cannot be counted:\n{(done.stdout + done.stderr).strip()}")
+            self._counted[after, upto] = json.loads(done.stdout)
+        return self._counted[after, upto]
 
 
 class Maintain(BaseOperator):
@@ -211,21 +251,6 @@ class Maintain(BaseOperator):
         return now
 
 
-def event(outcome: Mapping[str, Any], table: str, query: str) -> dict[str, Any]:
-    """Return the content of a table's event."""
-    checked = ("table_name", "expectation", "arguments", "severity", "success")
-    return {
-        "job": outcome["job"],
-        "table": table,
-        "versions": outcome["tables"][table],
-        "batches": outcome["batches"],
-        "changes": outcome["changes"][query],
-        "rejected": outcome["rows"]["rejected"],
-        "checks": [{k: check[k] for k in checked} for check in outcome["checks"]],
-        "ended_at": outcome["ended_at"],
-    }
-
-
 def errors(outcome: Mapping[str, Any]) -> str:
     """Return the errors of a run, one per line, with hints."""
     lines = []
@@ -233,6 +258,19 @@ def errors(outcome: Mapping[str, Any]) -> str:
         where = f"{e['where']['file']}:{e['where']['line']}:{e['where']['column']} " if e["where"] else ""
         lines.append(f"{where}{e['code']} {e['message']}" + (f"\n  hint: {e['hint']}" if e["hint"] else ""))
     return "\n".join(lines)
+
+
+@contextmanager
+def _interrupts_raised() -> Iterator[None]:
+    """Have SIGINT raise KeyboardInterrupt: Airflow's workers start tasks with the default of the system, which ends them at once."""
+    changed = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    if changed:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if changed:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _outcome(context: Any) -> dict[str, Any]:

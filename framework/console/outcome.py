@@ -28,8 +28,8 @@ STATUSES: Final = {0: "done", 1: "checks_failed", 2: "refused", 3: "failed", 4: 
 CHECK_FIELDS: Final = ("table_name", "expectation", "arguments", "severity", "success", "observed", "rows_checked", "unexpected", "error")
 """Columns of table ``checks`` in the outcome of a check."""
 
-Versions = Mapping[str, int | None]
-"""Table -> its Delta version, None if it does not exist."""
+Versions = Mapping[str, tuple[int, str] | None]
+"""Table -> its Delta version and its id in Delta, which a table of the same name that replaces it does not have; None: there is none."""
 
 
 class Outcome:
@@ -58,6 +58,8 @@ class Outcome:
         self._before: Versions = {}
         self._after: Versions | None = None
         self._versions: Callable[[], Versions] | None = None
+        self._newest: Callable[[], int | None] = lambda: None
+        self._last_batch: int | None = None
         self._began = clock.monotonic()
         self._started = datetime.now(UTC)
 
@@ -92,12 +94,14 @@ class Outcome:
         path, self.path = self.path, None
         self.path = None if path is None else output_file(path, "--outcome", places, spec, own=_is_outcome)
 
-    def watch(self, job: str, queries: Sequence[str], versions: Callable[[], Versions]) -> None:
-        """The job is known; ``versions`` looks at its tables, now and when the run is over (``look``)."""
+    def watch(
+        self, job: str, queries: Sequence[str], versions: Callable[[], Versions], newest: Callable[[], int | None] = lambda: None
+    ) -> None:
+        """The job is known; ``versions`` looks at its tables, now and when the run is over (``look``); ``newest``: at its last batch."""
         self.job = job
         if self.wanted:
             self.changes.update(dict.fromkeys(queries, 0))
-            self._versions, self._before = versions, versions()
+            self._versions, self._before, self._newest = versions, versions(), newest
 
     def add(self, number: int, rows: Mapping[str, int], rejected: Mapping[str, int], changes: Mapping[str, int], pending: int) -> None:
         """A batch is committed: rows ``in``, ``filtered``, ``accepted``; rejected ones by reason, changes by query; how many wait now."""
@@ -112,7 +116,7 @@ class Outcome:
         # A table that cannot be read is what the run itself failed with.
         with contextlib.suppress(SkybandError):
             if self._versions is not None:
-                self._after = self._versions()
+                self._after, self._last_batch = self._versions(), self._newest()
                 self.checks = [{k: row[k] for k in CHECK_FIELDS} for row in checks()]
 
     def figures(self) -> dict[str, int | None]:
@@ -127,10 +131,6 @@ class Outcome:
             "rejected": self.rejected.total(),
             "changes": self.changes.total(),
         }
-
-    def tables_replaced(self) -> None:
-        """Forget the versions at the start of the run, since the tables were replaced."""
-        self._before = {}
 
     def write(self, code: int, errors: Sequence[SkybandError]) -> None:
         """Write the file atomically. ``errors``: all reported ones. Raises OSError."""
@@ -152,7 +152,6 @@ class Outcome:
     def document(self, code: int | None, errors: Sequence[SkybandError]) -> dict[str, Any]:
         """Return the content of the file. ``errors``: all reported ones."""
         numbers = sorted(self.batches)
-        after = self._after or {}
         return {
             "format": FORMAT,
             "job": self.job,
@@ -169,9 +168,20 @@ class Outcome:
             },
             "changes": dict(self.changes),
             **self.use,
-            "tables": {name: {"from": self._before.get(name), "to": version} for name, version in after.items()},
+            "last_batch": self._last_batch,
+            "tables": {name: self._span(name, state) for name, state in (self._after or {}).items()},
             "checks": list(self.checks),
             "errors": [e.plain() for e in errors],
+        }
+
+    def _span(self, name: str, state: tuple[int, str] | None) -> dict[str, Any]:
+        """Return the versions of a table at the start and the end of the run. One that was replaced was not there before."""
+        before = self._before.get(name)
+        known = before is not None and state is not None and before[1] == state[1]
+        return {
+            "from": before[0] if before is not None and (known or state is None) else None,
+            "to": None if state is None else state[0],
+            "id": None if state is None else state[1],
         }
 
 

@@ -109,11 +109,15 @@ def waiting_notice(lines: Lines) -> Callable[[str], None]:
 
 def watch_run(args: argparse.Namespace, command: str, plan: Plan, layout: Layout, continuous: bool = False) -> None:
     """Have the outcome name ``plan``'s queries, and the versions of the tables now and at the end of the run; tell observers of it."""
+    from skyband.framework.tables.batch_figures import newest_batch
     from skyband.framework.tables.delta.delta_read import versions
     from skyband.framework.tables.schemas import batch_tables
 
     outcome: Outcome = args.recorded
-    outcome.watch(plan.job, [q.name for q in plan.every_query], lambda: versions(layout.root, [t.name for t in batch_tables(plan)]))
+    tables = [t.name for t in batch_tables(plan)]
+    outcome.watch(
+        plan.job, [q.name for q in plan.every_query], lambda: versions(layout.root, tables), lambda: newest_batch(layout.root)
+    )  # fmt: skip
     outcome.observers.started(StartedRun(command, plan, str(layout.root), args.spec, continuous))
 
 

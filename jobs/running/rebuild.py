@@ -139,7 +139,6 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
             swap(layout)
             swapped = True
             export_published(plan, lines)
-            outcome.tables_replaced()
             if catalog is not None:
                 catalog.register(plan)
             kept = bytes_in(layout.home / OLD) / 1e6

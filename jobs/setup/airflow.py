@@ -1,4 +1,7 @@
-"""``skyband airflow``: a DAG per spec. ``install`` writes the loader, ``describe`` prints what the loader needs of specs."""
+"""``skyband airflow``: a DAG per spec. ``install`` writes the loader, ``describe`` prints what the loader needs of specs.
+
+``batches`` prints what the batches since an announcement have written.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable
 from skyband.jobs.answer import Answer
+from skyband.jobs.arguments import whole
 from skyband.jobs.parser import help_page
+from skyband.jobs.spec import load_plan
 
 LOADER: Final = "skyband_dags.py"
 PACKAGE: Final = "skyband_airflow"
@@ -22,7 +28,7 @@ _SOURCE: Final = Path(__file__).resolve().parent.parent.parent / "airflow_dags"
 
 def add_parser(subparsers: Any) -> None:
     """Add the parser of the command."""
-    parser = subparsers.add_parser("airflow", help="run every spec as a DAG in Airflow", description=(__doc__ or "").split(": ", 1)[1])
+    parser = subparsers.add_parser("airflow", help="run every spec as a DAG in Airflow", description="Run every spec as a DAG in Airflow.")
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     install = commands.add_parser(
         "install",
@@ -42,6 +48,19 @@ def add_parser(subparsers: Any) -> None:
     )
     describe.add_argument("spec", nargs="+", help="spec files")
     describe.set_defaults(run=run_describe)
+    batches = commands.add_parser(
+        "batches",
+        help="count what a range of batches has written",
+        **help_page(
+            "Count what a range of batches has written: rows of changes by query, rejected rows by reason. The loader asks for the batches "
+            "since its last event.",
+            "skyband airflow batches flights.yaml --after 17 --upto 21 --format json",
+        ),
+    )
+    batches.add_argument("spec")
+    batches.add_argument("--after", type=whole("--after", 0), metavar="BATCH", help="the last batch that is not counted (default: none)")
+    batches.add_argument("--upto", type=whole("--upto", 0), metavar="BATCH", help="the last batch that is counted (default: the newest)")
+    batches.set_defaults(run=run_batches)
 
 
 def run_install(args: argparse.Namespace) -> Answer:
@@ -60,6 +79,24 @@ def run_describe(args: argparse.Namespace) -> Answer:
         if args.format != "json":
             print(printable(json.dumps(found[-1])), flush=True)
     return Answer({"specs": found}, None)
+
+
+def run_batches(args: argparse.Namespace) -> Answer:
+    """Return the figures of the batches. Raises SkybandError SKY-E402 before the first run, SKY-E400 for an unreadable table."""
+    plan = load_plan(args.spec)
+    from skyband.framework.storage.sinks import require_readable
+    from skyband.framework.streaming.job.layout import Layout
+    from skyband.framework.tables.batch_figures import BEGINNING, batch_figures, newest_batch
+
+    require_readable(plan.sink)
+    layout = Layout(plan.sink)
+    layout.known()
+    newest = newest_batch(layout.root)
+    upto = BEGINNING if newest is None else newest if args.upto is None else min(args.upto, newest)
+    found = batch_figures(layout.root, plan, BEGINNING if args.after is None else args.after, upto)
+    changes = ", ".join(f"{query} {n:,}" for query, n in found.changes.items())
+    text = f"{counted(found.count, 'batch', 'batches')}; changes: {changes}; rejected: {sum(found.rejected.values()):,}"
+    return Answer(found.document(), text)
 
 
 def install(directory: str, specs: str | None) -> str:

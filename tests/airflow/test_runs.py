@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from skyband.jobs.authoring.demo_data import write_landing
-from tests.airflow.home import CHECK, COMMAND, FAR, ROOT, Home
+from tests.airflow.home import BIN, CHECK, COMMAND, FAR, ROOT, ROWS, Home
+from tests.airflow.standalone import below
 from tests.spark.jobs import changes, run_apart, sorted_rows, table, write_file, write_spec
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -27,7 +33,8 @@ def test_a_run_publishes_after_the_gate_and_only_news(home: Home) -> None:
     assert set(events) == {f"small.{t}" for t in TABLES}
     for name in TABLES:
         event = events[f"small.{name}"]
-        assert event["versions"] == {"from": None, "to": DeltaTable(str(place / "out" / name)).version()}
+        opened = DeltaTable(str(place / "out" / name))
+        assert event["versions"] == {"from": None, "to": opened.version(), "id": str(opened.metadata().id)}
         assert event["changes"] == table(place, "far5_changes").num_rows > 0
         assert event["rejected"] == {"rule:sane_x": 1} and event["batches"] == {"count": len(runs), "first": 0, "last": len(runs) - 1}
         (check,) = [c for c in event["checks"] if c["expectation"].startswith("expect_")]
@@ -78,6 +85,59 @@ def test_a_failing_gate_fails_the_run_and_tells_nobody(home: Home) -> None:
     assert table(place, "far5_now").num_rows == 5 and not checks["expect_column_values_to_be_between"]
 
 
+def test_what_failed_gates_and_other_runs_have_committed_is_announced(home: Home) -> None:
+    """The events of an asset follow each other without a gap, whatever the runs between them came to."""
+    place = home.job("small", check=CHECK.format(most=1e9))
+    spec = home.specs / "small.yaml"
+    good = spec.read_text()
+    home.airflow("dags", "test", "small")
+    first = home.events()
+    # The gate fails: one more batch is in the tables, and nobody hears of it.
+    write_file(place, "a.csv", ROWS[100:150], at=5)
+    spec.write_text(good.replace(CHECK.format(most=1e9), CHECK.format(most=0.5)))
+    home.airflow("dags", "test", "small")
+    assert home.states()["quality_gate"] == "failed" and home.events() == first
+    # A run outside of Airflow, as one whose task was killed, commits a batch and then finds nothing.
+    spec.write_text(good)
+    write_file(place, "b.csv", ROWS[150:200], at=6)
+    assert run_apart(spec).returncode == 0
+    done = home.airflow("dags", "test", "small")
+    assert home.states()["publish"] == "success" and "0 rows in 0 batches" in done.stdout, done.stdout + done.stderr
+    events, rows = home.events(), table(place, "far5_changes").to_pylist()
+    for name in TABLES:
+        opened = DeltaTable(str(place / "out" / name))
+        event, before = events[f"small.{name}"], first[f"small.{name}"]
+        assert event["versions"] == {"from": before["versions"]["to"], "to": opened.version(), "id": str(opened.metadata().id)}
+        assert (before["last_batch"], event["last_batch"]) == (1, 3) and event["batches"] == {"count": 2, "first": 2, "last": 3}
+        assert event["changes"] == sum(r["batch_id"] > 1 for r in rows) and event["changes"] + before["changes"] == len(rows)
+    # Everything is announced now.
+    home.airflow("dags", "test", "small")
+    assert home.states()["publish"] == "skipped" and home.events() == events
+
+
+def test_an_interrupted_dags_test_ends_its_run(home: Home) -> None:
+    home.job("small", files=40)
+    log = home.directory / "interrupted.log"
+    with open(log, "wb") as out:
+        process = subprocess.Popen([BIN / "airflow", "dags", "test", "small"], env=home.env, stdout=out, stderr=out, start_new_session=True)
+    try:
+        end = time.monotonic() + 300
+        while "batch 1:" not in log.read_text():
+            assert process.poll() is None and time.monotonic() < end, log.read_text()
+            time.sleep(0.1)
+        assert below(home, f"run\0{home.specs}/small.yaml") and below(home, "java")
+        os.kill(process.pid, signal.SIGINT)
+        process.wait(120)
+        while below(home, f"run\0{home.specs}/small.yaml") or below(home, "java"):
+            assert time.monotonic() < end, "the run goes on"
+            time.sleep(0.1)
+    finally:
+        for pid in {*below(home), process.pid}:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+    assert home.events() == {}
+
+
 def test_a_run_that_is_killed_is_tried_again_and_the_tables_are_exact(home: Home, tmp_path: Path) -> None:
     place = home.job("small", files=4)
     alone = tmp_path / "alone"
@@ -115,7 +175,8 @@ def test_a_run_that_is_asked_to_rebuild_makes_all_tables_anew(home: Home, tmp_pa
     assert "swapped in" in done.stdout and (place / "out" / "_skyband" / "old" / "far5_changes").is_dir()
     assert table(place, "far5_now").num_rows == 7
     for name, event in home.events().items():
-        assert event["versions"] == {"from": None, "to": DeltaTable(str(place / "out" / name.partition(".")[2])).version()}
+        opened = DeltaTable(str(place / "out" / name.partition(".")[2]))
+        assert event["versions"] == {"from": None, "to": opened.version(), "id": str(opened.metadata().id)}
         assert event["changes"] == table(place, "far5_changes").num_rows
     assert [(r["command"], r["status"]) for r in sorted(table(place, "job_runs").to_pylist(), key=lambda r: r["run_id"])] == [
         ("run", "done"), ("run", "refused"), ("rebuild", "done")

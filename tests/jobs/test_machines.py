@@ -82,6 +82,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "airflow install": ["{new}/dags"],
     "completion": ["bash"],
     "airflow describe": ["{spec}"],
+    "airflow batches": ["{spec}", "--after", "0"],
 }
 """Of the commands that need no engine. The others are ``run`` and ``demo`` (their outcome has tests of its own), ``serve``, ``edge`` and
 ``replay-rejected``."""

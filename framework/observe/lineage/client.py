@@ -6,6 +6,7 @@ that ``OPENLINEAGE_CONFIG`` names.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -59,6 +60,19 @@ def connect(env: Mapping[str, str]) -> OpenLineageClient:
         transport.config.retry = RETRY
         transport.timeout = min(transport.timeout, TIMEOUT)
     return client
+
+
+def receiver_id(client: OpenLineageClient) -> str:
+    """Return a hash that identifies where the client sends events to. It holds no key or password."""
+    return hashlib.sha256(repr(_place(client.transport)).encode()).hexdigest()[:32]
+
+
+def _place(transport: Any) -> list[Any]:
+    parts: list[Any] = [getattr(transport, "kind", type(transport).__name__)]
+    for holder in (transport, getattr(transport, "config", None)):
+        parts += [str(getattr(holder, name)) for name in ("url", "endpoint", "topic", "log_file_path") if hasattr(holder, name)]
+    several = getattr(transport, "transports", ())
+    return [*parts, *(_place(one) for one in (several.values() if isinstance(several, dict) else several))]
 
 
 def reason(e: Exception) -> str:

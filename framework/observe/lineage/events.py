@@ -1,20 +1,24 @@
-"""The events of one run: its start, its progress and its end."""
+"""The events of one run: its start, its progress and its end, which covers all that is new since the last event of a run that succeeded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.observe.lineage import facets
+from skyband.framework.observe.lineage.announced import Announced, Version
 from skyband.framework.observe.lineage.datasets import InputTable, input_tables, output_name
 from skyband.framework.observe.lineage.facets import PRODUCER, Facets
 from skyband.framework.observe.lineage.table_columns import TableLineage, table_lineage
 from skyband.framework.observe.observers import StartedRun
+from skyband.framework.storage.locations import location
 from skyband.framework.streaming.job.run_records import spec_hash
+from skyband.framework.tables.batch_figures import BEGINNING, batch_figures
 from skyband.framework.tables.schemas import TableSpec, batch_tables, changes_name
 
 with extra("lineage", "OpenLineage"):
@@ -45,13 +49,16 @@ class Counts:
 
 
 class RunEvents:
-    """Makes the events of ``run``. ``parent``: the run that has started it."""
+    """Makes the events of ``run``. ``parent``: the run that has started it. ``announced``: what the receiver's last COMPLETE covered."""
 
-    def __init__(self, run: StartedRun, namespace: str, parent: facet.parent_run.ParentRunFacet | None) -> None:
-        self._run = run
+    def __init__(
+        self, run: StartedRun, namespace: str, parent: facet.parent_run.ParentRunFacet | None, announced: Announced | None = None
+    ) -> None:
+        self._run, self._announced = run, announced
         self._namespace = namespace
         self._run_facets = facets.run_facets(parent)
         self._job_facets = facets.job_facets(run, spec_hash(run.spec))
+        self._counted: dict[int, tuple[Mapping[str, int], Mapping[str, int]]] = {}
 
     def start(self) -> RunEvent:
         """Return the event of the start: all that the job reads and may write."""
@@ -63,7 +70,7 @@ class RunEvents:
         return self._event(RunState.RUNNING, at, {"skyband_rejectedRows": counts.facet()})
 
     def end(self, outcome: Mapping[str, Any]) -> RunEvent:
-        """Return the event of the end: the tables that have changed, with their versions, counts and checks."""
+        """Return the event of the end: the tables that have changed since the last COMPLETE, with their versions, counts and checks."""
         rows, errors = outcome["rows"], outcome["errors"]
         state = _STATES.get(outcome["status"], RunState.FAIL)
         counts = Counts(outcome["batches"]["count"], rows["in"], rows["filtered"], rows["accepted"], rows["rejected"])
@@ -74,7 +81,9 @@ class RunEvents:
         spans = outcome["tables"]
         # A rebuild replaces all tables; one that only adds queries leaves the others where they were.
         replaced = self._run.command == "rebuild" and all(span["from"] is None for span in spans.values())
-        written = [self._written(name, span, outcome, replaced) for name, span in spans.items() if span["from"] != span["to"]]
+        changed = {name: span for name, span in spans.items() if not self._is_announced(name, span)}
+        added = self._rows_added(outcome, changed)
+        written = [self._written(name, span, outcome["checks"], added.get(name), replaced) for name, span in changed.items()]
         return self._event(state, at, of_run, self._read(self._input_counts(rows["in"])), written)
 
     @cached_property
@@ -127,19 +136,58 @@ class RunEvents:
             found["columnLineage"] = facets.column_lineage(self._lineage[table], self._inputs)
         return found
 
-    def _written(self, table: str, span: Mapping[str, int | None], outcome: Mapping[str, Any], replaced: bool) -> OutputDataset:
+    def _before(self, table: str, span: Mapping[str, Any]) -> Version | None:
+        """Return the version of the table that the receiver knows, None if it knows none of this table."""
+        known = None if self._announced is None else self._announced.tables.get(table)
+        return known if known is not None and known.id == span["id"] else None
+
+    def _is_announced(self, table: str, span: Mapping[str, Any]) -> bool:
+        before = self._before(table, span)
+        if span["to"] is None:
+            # Dropped, or not there yet.
+            return span["from"] is None
+        return before is not None and before.version == span["to"]
+
+    def _rows_added(self, outcome: Mapping[str, Any], changed: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """Return the rows that were added to tables of changes and to ``rejected`` since the last COMPLETE; nothing if they are unknown."""
+        named = {changes_name(query): query for query in outcome["changes"]}
+        found: dict[str, int] = {}
+        for table in (t for t in changed if t in named or t == "rejected"):
+            known = self._before(table, changed[table]) is not None and self._announced is not None
+            batch = self._announced.batch if known and self._announced is not None else None
+            figures = self._figures(outcome, BEGINNING if batch is None else batch)
+            if figures is not None:
+                changes, rejected = figures
+                found[table] = sum(rejected.values()) if table == "rejected" else changes.get(named[table], 0)
+        return found
+
+    def _figures(self, outcome: Mapping[str, Any], after: int) -> tuple[Mapping[str, int], Mapping[str, int]] | None:
+        """Return the changes by query and the rejected rows by reason of the batches after ``after``."""
+        first, last = outcome["batches"]["first"], outcome["last_batch"]
+        if last is None or first == max(after, -1) + 1:
+            return outcome["changes"], outcome["rows"]["rejected"]
+        if after not in self._counted:
+            try:
+                counted = batch_figures(location(self._run.root), self._run.plan, after, last)
+                self._counted[after] = (counted.changes, counted.rejected)
+            except SkybandError:
+                return None
+        return self._counted[after]
+
+    def _written(
+        self, table: str, span: Mapping[str, Any], checks: Sequence[Mapping[str, Any]], added: int | None, replaced: bool
+    ) -> OutputDataset:
         found = self._table_facets(table)
         if span["to"] is not None:
             found["version"] = facet.dataset_version_dataset.DatasetVersionDatasetFacet(str(span["to"]))
-        if span["from"] is None:
+        if span["to"] is not None and self._before(table, span) is None:
             change = facet.lifecycle_state_change_dataset
-            what = change.LifecycleStateChange.OVERWRITE if replaced else change.LifecycleStateChange.CREATE
+            known = self._announced is not None and table in self._announced.tables
+            what = change.LifecycleStateChange.OVERWRITE if replaced or known else change.LifecycleStateChange.CREATE
             found["lifecycleStateChange"] = change.LifecycleStateChangeDatasetFacet(what)
-        checks = [check for check in outcome["checks"] if check["table_name"] == table]
-        if checks:
-            found["dataQualityAssertions"] = facets.assertions_facet(checks)
-        added = {changes_name(query): count for query, count in outcome["changes"].items()}
-        added["rejected"] = sum(outcome["rows"]["rejected"].values())
+        own = [check for check in checks if check["table_name"] == table]
+        if own:
+            found["dataQualityAssertions"] = facets.assertions_facet(own)
         statistics = facet.output_statistics_output_dataset
-        counts: Facets = {"outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(added[table])} if table in added else {}
+        counts: Facets = {} if added is None else {"outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(added)}
         return OutputDataset(*self._name(table), facets=found, outputFacets=counts)

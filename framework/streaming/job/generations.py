@@ -48,7 +48,7 @@ BACK: Final = "back"
 GONE: Final = "gone"
 """Directory of ``_skyband`` for what an addition has taken the place of, until it is removed."""
 STAYING: Final = frozenset(
-    {"lock", "engine.lock", "logs", "replayed", "catalog.json", "alerts.json", OWNER, RUNNING, REQUESTS}
+    {"lock", "engine.lock", "logs", "replayed", "catalog.json", "alerts.json", "announced.json", OWNER, RUNNING, REQUESTS}
     | {NEXT, ADDED, OLD, BACK, GONE, SWAP_JOURNAL}
 )
 """What in ``_skyband`` is the job's, whatever its generation."""

@@ -62,9 +62,18 @@ def exists(root: str | Path, name: str) -> bool:
     return bool(DeltaTable.is_deltatable(path, store_options(path)))
 
 
-def versions(root: str | Path, names: Iterable[str]) -> dict[str, int | None]:
-    """Return the version of each table, None if it does not exist. Raises SkybandError SKY-E400 if one cannot be opened."""
-    return {n: open_table(root, n).version() if exists(root, n) else None for n in names}
+def versions(root: str | Path, names: Iterable[str]) -> dict[str, tuple[int, str] | None]:
+    """Return the version and the id of each table, None if it does not exist. Raises SkybandError SKY-E400 if one cannot be opened."""
+    return {n: _version(open_table(root, n)) if exists(root, n) else None for n in names}
+
+
+def _version(table: DeltaTable) -> tuple[int, str]:
+    try:
+        return table.version(), str(table.metadata().id)
+    except BaseException as e:
+        if not _of_library(e):
+            raise
+        raise unreadable(table.table_uri, e) from e
 
 
 def dataset(table: DeltaTable) -> ds.FileSystemDataset:

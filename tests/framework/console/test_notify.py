@@ -101,12 +101,12 @@ def test_only_a_failure_is_told(code: int, tmp_path: Path) -> None:
 def test_a_run_that_goes_on_is_told_as_one(tmp_path: Path) -> None:
     outcome = Outcome(None)
     outcome.receivers = Receivers.of({}, writing(tmp_path / "told"))
-    outcome.watch("small", ["top"], lambda: {"top": 3})
+    outcome.watch("small", ["top"], lambda: {"top": (3, "t")})
     outcome.look(lambda: [])
     assert outcome.notify(None, [SkybandError("SKY-E500", "a check failed")]) == []
     told = json.loads((tmp_path / "told").read_text())
     assert (told["status"], told["exit_code"], told["ended_at"]) == ("running", None, None)
-    assert told["errors"][0]["code"] == "SKY-E500" and told["tables"] == {"top": {"from": 3, "to": 3}}
+    assert told["errors"][0]["code"] == "SKY-E500" and told["tables"] == {"top": {"from": 3, "to": 3, "id": "t"}}
 
 
 def test_a_gate_that_fails_between_batches_is_told_once_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

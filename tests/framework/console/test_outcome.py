@@ -31,8 +31,9 @@ def test_a_run_is_added_up(tmp_path: Path) -> None:
     outcome.begin()
     outcome.place((None, str(tmp_path / "sink")), "spec.yaml")
     assert not path.exists()
-    found = iter([{"top": None, "runs": 3}, {"top": 1, "runs": 5}])
-    outcome.watch("small", ["top", "low"], lambda: next(found))
+    before = {"top": None, "runs": (3, "r"), "gone": (4, "g"), "rebuilt": (9, "old")}
+    found = iter([before, {"top": (1, "t"), "runs": (5, "r"), "gone": None, "rebuilt": (2, "new")}])
+    outcome.watch("small", ["top", "low"], lambda: next(found), lambda: 8)
     outcome.add(7, {"in": 10, "filtered": 1, "accepted": 5}, {"late": 2}, {"top": 4}, pending=2)
     outcome.add(8, {"in": 4, "filtered": 0, "accepted": 4}, {"late": 1, "rule:sane": 1}, {"top": 1}, pending=0)
     outcome.use = Use(objects=9, unusable={"top": 2, "low": 0}, sent=9, nulls={"x": 9, "y": 1}).document()
@@ -53,7 +54,13 @@ def test_a_run_is_added_up(tmp_path: Path) -> None:
         "changes": {"top": 5, "low": 0},
         "unusable": {"top": {"rows": 2, "of": 9}},
         "empty_columns": ["x"],
-        "tables": {"top": {"from": None, "to": 1}, "runs": {"from": 3, "to": 5}},
+        "last_batch": 8,
+        "tables": {
+            "top": {"from": None, "to": 1, "id": "t"},
+            "runs": {"from": 3, "to": 5, "id": "r"},
+            "gone": {"from": 4, "to": None, "id": None},
+            "rebuilt": {"from": None, "to": 2, "id": "new"},
+        },
         "checks": [check],
         "errors": [
             {"code": "SKY-E500", "message": "a check failed", "hint": "look at it", "where": {"file": "a.yaml", "line": 3, "column": 4}}
@@ -64,7 +71,7 @@ def test_a_run_is_added_up(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_read_hides_no_other_error(tmp_path: Path) -> None:
     outcome = Outcome(str(tmp_path / "out.json"))
 
-    def broken() -> dict[str, int | None]:
+    def broken() -> dict[str, tuple[int, str] | None]:
         raise SkybandError("SKY-E400", "no")
 
     outcome.watch("small", [], dict)

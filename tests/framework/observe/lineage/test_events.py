@@ -28,9 +28,12 @@ from skyband.framework.observe.lineage.parent import parent_facet
 from skyband.framework.observe.observers import Observer, Observers, StartedRun
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.run.batch import Batch
+from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import batch_tables
 from tests.framework.observe.lineage.jobs import examples, texts
 from tests.framework.observe.lineage.receiver import Receiver, check_event, receiver
+from tests.spark.cuts import stream
+from tests.spark.jobs import write_spec
 from tests.specs import plan_of_text, spec_text
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -58,28 +61,33 @@ def batch(number: int, rows: int = 10, **rejected: int) -> Batch:
     return Batch(number, Tally({ROWS_IN: rows, ACCEPTED: rows - sum(rejected.values())}), reasons=rejected, changes={"best": 2})
 
 
-def outcome_of(plan: Plan, batches: list[Batch], before: int | None = None, checks: Any = ()) -> Outcome:
+def outcome_of(plan: Plan, batches: list[Batch], before: int | None = None, checks: Any = (), made: str = "made") -> Outcome:
+    """The outcome of a run that found all tables at version ``before``, after as many batches; ``made``: the tables' id."""
     outcome = Outcome(None, wanted=True)
-    versions: dict[str, int | None] = {t.name: before for t in batch_tables(plan)}
-    outcome.watch(plan.job, [q.name for q in plan.every_query], lambda: dict(versions))
+    state = None if before is None else (before, made)
+    versions: dict[str, tuple[int, str] | None] = {t.name: state for t in batch_tables(plan)}
+    last = batches[-1].number if batches else before
+    outcome.watch(plan.job, [q.name for q in plan.every_query], lambda: dict(versions), lambda: last)
     for b in batches:
         outcome.add(b.number, {"in": b.get(ROWS_IN), "filtered": 0, "accepted": b.get(ACCEPTED)}, b.reasons, b.changes, 0)
-        versions |= dict.fromkeys(versions, b.number)
+        versions |= dict.fromkeys(versions, (b.number, made))
     outcome.look(lambda: checks)
     return outcome
 
 
 def run(
     env: dict[str, str], plan: Plan, code: int = 0, batches: int = 2, patience: float = 10.0, command: str = "run", spec: str = "none",
-    continuous: bool = False, before: int | None = None, errors: Any = (), checks: Any = (),
+    continuous: bool = False, before: int | None = None, errors: Any = (), checks: Any = (), root: str = "/warehouse/tables",
+    table_id: str = "made",
 ) -> list[str]:  # fmt: skip
     """One run without Spark; its warnings."""
     observers = Observers([observer_of(env)] if sends_lineage(env) else [], patience)
-    observers.started(StartedRun(command, plan, "/warehouse/tables", spec, continuous))
-    made = [batch(n, parse=n) for n in range(batches)]
+    observers.started(StartedRun(command, plan, root, spec, continuous))
+    first = 0 if before is None else before + 1
+    made = [batch(n, parse=n) for n in range(first, first + batches)]
     for b in made:
         observers.committed(b)
-    return observers.ended(lambda: outcome_of(plan, made, before, checks).document(code, errors))
+    return observers.ended(lambda: outcome_of(plan, made, before, checks, table_id).document(code, errors))
 
 
 def facets_of(event: dict[str, Any], table: str) -> dict[str, Any]:
@@ -151,15 +159,88 @@ def test_column_lineage_names_the_columns_of_the_source() -> None:
     assert "step" not in found["fields"] and "topic_offset" not in found["fields"]
 
 
-def test_tables_that_have_not_changed_are_no_outputs_of_the_end() -> None:
+def test_tables_that_have_not_changed_are_no_outputs_of_the_end(tmp_path: Path) -> None:
+    (tmp_path / "_skyband").mkdir()
     with receiver() as got:
-        run({URL: got.url}, plan_of(), batches=0, before=7)
-        run({URL: got.url}, plan_of(), batches=1, before=-1, command="rebuild")
-        run({URL: got.url}, plan_of(), batches=1, command="rebuild")
+        env = {URL: got.url}
+        run(env, plan_of(), batches=1, root=str(tmp_path))
+        run(env, plan_of(), batches=0, before=0, root=str(tmp_path))
+        run(env, plan_of(), batches=1, before=0, root=str(tmp_path))
+        run(env, plan_of(), batches=1, command="rebuild", root=str(tmp_path), table_id="rebuilt")
     ends = [e for e in got.events if e["eventType"] == "COMPLETE"]
-    assert ends[0]["outputs"] == [] and "RUNNING" not in got.kinds()[:2]
-    assert "lifecycleStateChange" not in facets_of(ends[1], "best")
-    assert facets_of(ends[2], "best")["lifecycleStateChange"]["lifecycleStateChange"] == "OVERWRITE"
+    changes = [[d["facets"].get("lifecycleStateChange", {}).get("lifecycleStateChange") for d in e["outputs"]] for e in ends]
+    many = len(batch_tables(plan_of()))
+    assert changes == [["CREATE"] * many, [], [None] * many, ["OVERWRITE"] * many]
+
+
+def test_an_event_covers_what_runs_left_that_failed_or_were_killed(tmp_path: Path) -> None:
+    """Real tables: batches are counted from them where they are not the run's own."""
+    from tests.framework.verify import small
+
+    spec = write_spec(tmp_path, queries="  near: {type: topk_pairs, scoring: near, k: 3, carry: [x]}\n")
+    plan = small.make(spec, stream(1, 60))
+    root = Path(plan.sink)
+    every = pq_rows(root, "near_changes")
+    (root / "_skyband").mkdir(exist_ok=True)
+    last, rows = max(r["batch_id"] for r in pq_rows(root, "runs")), len(every)
+    assert last >= 0 and rows > 0
+    state = {t.name: delta_read.versions(root, [t.name])[t.name] for t in batch_tables(plan)}
+
+    def ran(got: Receiver, code: int, batches: list[Batch], before: dict[str, Any]) -> dict[str, Any]:
+        observers = Observers([observer_of({URL: got.url})])
+        observers.started(StartedRun("run", plan, str(root), "none", False))
+        looked = iter([before, state])
+        outcome = Outcome(None, wanted=True)
+        outcome.watch(plan.job, ["near"], lambda: next(looked), lambda: last)
+        for b in batches:
+            outcome.add(b.number, {"in": 1, "filtered": 0, "accepted": 1}, {}, {"near": 1}, 0)
+        outcome.look(list)
+        assert observers.ended(lambda: outcome.document(code, ())) == []
+        return got.events[-1]
+
+    def of(event: dict[str, Any]) -> dict[str, Any]:
+        (found,) = [d for d in event["outputs"] if d["name"].endswith("/near_changes")]
+        return {**found["facets"], **found["outputFacets"]}
+
+    with receiver() as got:
+        # A gate that failed: its event covers the tables, and is not one of success.
+        assert ran(got, 1, [batch(last)], dict.fromkeys(state))["eventType"] == "FAIL"
+        # A run was killed meanwhile, and one that finds nothing follows: all rows are announced.
+        found = of(ran(got, 0, [], state))
+        assert found["outputStatistics"]["rowCount"] == rows and found["version"]["datasetVersion"] == str(state["near_changes"][0])
+        assert found["lifecycleStateChange"]["lifecycleStateChange"] == "CREATE"
+        assert ran(got, 0, [], state)["outputs"] == []
+        # A receiver that does not take it is told again; another one has heard nothing yet.
+        with receiver() as other:
+            assert of(ran(other, 0, [], state))["outputStatistics"]["rowCount"] == rows
+        assert ran(got, 0, [], state)["outputs"] == []
+        # An event that covers some of the batches only.
+        file = root / "_skyband" / "announced.json"
+        known = json.loads(file.read_text())
+        assert len(known["receivers"]) == 2
+        for one in known["receivers"].values():
+            one["batch"] = 0
+            one["tables"]["near_changes"]["version"] -= 1
+        file.write_text(json.dumps(known))
+        event = ran(got, 0, [], state)
+        assert [d["name"].rpartition("/")[2] for d in event["outputs"]] == ["near_changes"]
+        assert of(event)["outputStatistics"]["rowCount"] == sum(r["batch_id"] > 0 for r in every)
+    with receiver(500) as down:
+        file.write_text("damaged")
+        observers = Observers([observer_of({URL: down.url})])
+        observers.started(StartedRun("run", plan, str(root), "none", False))
+        looked = iter([state, state])
+        outcome = Outcome(None, wanted=True)
+        outcome.watch(plan.job, ["near"], lambda: next(looked), lambda: last)
+        outcome.look(list)
+        assert len(observers.ended(lambda: outcome.document(0, ()))) == 1
+        # Not taken, so not recorded.
+        assert file.read_text() == "damaged"
+
+
+def pq_rows(root: Path, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = delta_read.read(delta_read.open_table(root, table)).to_pylist()
+    return found
 
 
 @pytest.mark.parametrize(
