@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from skyband.framework.alerts.bodies import MOST_MESSAGES, bodies
 from skyband.framework.alerts.channels import Channel
 from skyband.framework.alerts.messages import AlertMessages, Identity, Message, envelope, latest, record, shape_of
 from skyband.framework.alerts.positions import Position, Positions
@@ -40,11 +41,14 @@ class Alerts:
             said = f"{layout.home / 'alerts.json'} cannot be used ({positions.damaged}): alerts begin with the next changes"
             self._news.append(said)
         identity = Identity(Owner(layout.root).id or "", plan.job, job.generation)
-        self._senders = []
+        self._senders: list[Sender] = []
+        self._positions, self._plan, self._last = positions, plan, last
         for alert in plan.alerts:
             known = positions.get(alert.name)
             position = begin_at(known, alert, job.generation, last)
-            messages = AlertMessages(layout.root, plan, alert, identity, position.since)
+            if known is None and last == FILLED_BATCH and not alert.history:
+                position = replace(position, history=now_micros())
+            messages = AlertMessages(layout.root, plan, alert, identity, position)
             if position.batch == last != FILLED_BATCH and position.frontier is None:
                 # What happened before it is neither sent later, nor by a generation that follows.
                 position = replace(position, frontier=latest(None, messages.frontiers(FILLED_BATCH - 1, last)))
@@ -55,22 +59,37 @@ class Alerts:
                 self._news.append(f"alert {alert.name}: {said}: it begins with the next changes")
             channel = channels[alert.channel]
             at_most = min(alert.at_most, channel.at_most or alert.at_most)
-            deliver = _deliver(channel, plan.job, alert.name, records)
-            self._senders.append(Sender(alert, messages, positions, position, last, deliver, channel.seconds, at_most))
+            deliver = _deliver(channel, plan.job, alert, records)
+            fitting = replace(alert, batch=min(alert.batch, MOST_MESSAGES.get(channel.form, alert.batch)))
+            self._senders.append(Sender(fitting, messages, positions, position, last, deliver, channel.seconds, at_most))
 
     def committed(self, batch: int) -> list[str]:
         """Send the messages of ``batch``, which has just been committed. Return at once, with what to warn of."""
+        self._last = max(self._last, batch)
         news, self._news = self._news, []
         return [*news, *(text for sender in self._senders for text in sender.committed(batch))]
 
-    def close(self, seconds: float = PATIENCE) -> list[str]:
-        """Send what waits, for at most so many seconds. Return what to warn of."""
+    def close(self, seconds: float = PATIENCE, complete: bool = False) -> list[str]:
+        """Send what waits, for at most so many seconds. Return what to warn of.
+
+        ``complete``: the run has read all that there was to read: what later ones commit is no history of the source, whatever its time.
+        """
         deadline = time.monotonic() + seconds
         for sender in self._senders:
             sender.close(deadline)
         said = [*self._news, *(text for sender in self._senders for text in sender.ended())]
         stop_commands()
+        if complete:
+            for alert in self._plan.alerts:
+                position = self._positions.get(alert.name)
+                if position is not None and position.history is not None and position.history_upto is None:
+                    self._positions.save(alert.name, replace(position, history_upto=self._last))
         return said
+
+
+def now_micros() -> int:
+    """Return the present instant in microseconds since 1970."""
+    return time.time_ns() // 1000
 
 
 def begin_at(known: Position | None, alert: AlertNode, generation: str, last: int) -> Position:
@@ -83,10 +102,10 @@ def begin_at(known: Position | None, alert: AlertNode, generation: str, last: in
     if known is None or _ahead(known, generation, last):
         return Position(generation, last, shape)
     if known.generation != generation:
-        return Position(generation, FILLED_BATCH - 1, shape, since=known.frontier)
+        return Position(generation, FILLED_BATCH - 1, shape, since=known.history if known.frontier is None else known.frontier)
     if known.shape != shape:
         # Other messages now: those of a batch of which only some were sent are sent from the first one on.
-        return Position(generation, known.batch, shape, frontier=known.frontier, since=known.since)
+        return replace(known, shape=shape, messages=0, sending=None)
     return known
 
 
@@ -122,7 +141,7 @@ def waiting(plan: Plan, layout: Layout, job: JobFile, last: int) -> dict[str, in
         position = begin_at(known, alert, job.generation, last)
         if position.batch >= last:
             continue
-        messages = AlertMessages(layout.root, plan, alert, identity, position.since)
+        messages = AlertMessages(layout.root, plan, alert, identity, position)
         count, after, frontier = -position.messages, position.batch, position.frontier
         # Not at once: much may wait, more than fits in memory.
         while after < last:
@@ -135,15 +154,26 @@ def waiting(plan: Plan, layout: Layout, job: JobFile, last: int) -> dict[str, in
     return found
 
 
-def _deliver(channel: Channel, job: str, alert: str, records: Records | None) -> Deliver:
+def refused(plan: Plan, layout: Layout) -> dict[str, int]:
+    """Return the status with which a receiver has refused the last request of an alert for good, of those alerts that have one."""
+    positions = Positions(layout.home, [a.name for a in plan.alerts])
+    found = {a.name: positions.get(a.name) for a in plan.alerts}
+    return {name: position.refusal for name, position in found.items() if position is not None and position.refusal is not None}
+
+
+def _deliver(channel: Channel, job: str, alert: AlertNode, records: Records | None) -> Deliver:
     def to_webhook(messages: Sequence[Message], seconds: float) -> None:
-        post(str(channel.webhook), envelope(job, alert, messages), seconds, {**JSON_HEADERS, **dict(channel.headers)})
+        deadline = time.monotonic() + seconds
+        for body in bodies(channel.form, channel.settings, job, alert, messages):
+            left = max(0.1, deadline - time.monotonic())
+            post(str(channel.webhook), body, left, {**JSON_HEADERS, **dict(channel.headers)})
 
     def to_command(messages: Sequence[Message], seconds: float) -> None:
-        start(channel.command, envelope(job, alert, messages), seconds)
+        # A line per object, for commands that append their input to a file.
+        start(channel.command, envelope(job, alert.name, messages) + b"\n", seconds)
 
     def to_topic(write: Records, messages: Sequence[Message], seconds: float) -> None:
-        write(channel, [record(job, alert, message) for message in messages], seconds)
+        write(channel, [record(job, alert.name, message) for message in messages], seconds)
 
     if channel.webhook is not None:
         return to_webhook

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from skyband.framework.alerts.bodies import FORMATS, MAIL, NAMES, SEVERITIES
 from skyband.framework.alerts.channel_file import CHANNELS, CODE, REFERENCE, path_of, text_of
+from skyband.framework.alerts.template import mistakes
 from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
 from skyband.framework.base.redaction import conceal
 from skyband.framework.console.receivers import is_url
@@ -22,7 +25,9 @@ from skyband.framework.sources.kafka.client import MECHANISMS, TEXTS, TOPIC, lac
 SECONDS: Final = 10
 """How long a receiver may take, unless its channel says otherwise."""
 _RECEIVERS: Final = ("webhook", "command", "kafka")
-_KEYS: Final = (*_RECEIVERS, "headers", "jobs", "at_most", "seconds")
+_OF_FORMATS: Final = {"pagerduty": ("routing_key", "severity"), "mail": ("from", "to")}
+"""Keys of a channel that belong to a format; the first is needed, and of mail both."""
+_KEYS: Final = (*_RECEIVERS, "headers", "jobs", "at_most", "seconds", "format", "body", "routing_key", "severity", "from", "to")
 _KAFKA: Final = ("servers", "topic", "user", "password", "mechanism", "tls")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -36,6 +41,7 @@ class Channel:
     """Where messages go: to a ``webhook``, the words of a ``command``, or the Kafka topic ``topic`` of ``kafka`` (options, with login).
 
     ``jobs``: the jobs that may use it; None: all. ``at_most``: messages a minute of each alert. ``seconds``: how long a request may take.
+    ``form`` and ``settings``: what a webhook's requests look like (``bodies``).
     """
 
     name: str
@@ -47,6 +53,8 @@ class Channel:
     jobs: frozenset[str] | None = None
     at_most: int | None = None
     seconds: float = SECONDS
+    form: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def configured(env: Mapping[str, str]) -> dict[str, Channel] | None:
@@ -105,6 +113,7 @@ class _File:
             raise self._wrong(f"channel {name!r} needs one of {one_of(_RECEIVERS)}", at)
         if "headers" in table and given != ["webhook"]:
             raise self._wrong("headers are only for a webhook", (*at, "headers"))
+        form, settings = self._form(table, at, given == ["webhook"])
         jobs = table.get("jobs")
         if jobs is not None and not (isinstance(jobs, list) and all(isinstance(j, str) for j in jobs)):
             raise self._wrong("jobs is a list of names of jobs", (*at, "jobs"))
@@ -119,7 +128,56 @@ class _File:
             jobs=None if jobs is None else frozenset(jobs),
             at_most=self._whole(table, "at_most", 1, 10_000, at),
             seconds=self._whole(table, "seconds", 1, 60, at) or SECONDS,
+            form=form,
+            settings=settings,
         )
+
+    def _form(self, table: dict[str, Any], at: tuple[str, ...], webhook: bool) -> tuple[str, dict[str, Any]]:
+        """Return the format of a webhook's requests and its settings."""
+        for key in ("format", "body"):
+            if key in table and not webhook:
+                raise self._wrong(f"{key} is only for a webhook", (*at, key))
+        form = table.get("format", "")
+        if "format" in table and form not in FORMATS:
+            hint = did_you_mean(form, FORMATS) if isinstance(form, str) else None
+            raise self._wrong(f"format is one of {one_of(FORMATS)}", (*at, "format"), hint)
+        if form and "body" in table:
+            raise self._wrong("a channel has 'format' or 'body'", (*at, "body"))
+        for owner, keys in _OF_FORMATS.items():
+            for key in (k for k in keys if k in table and owner != form):
+                raise self._wrong(f'{key} is only for format = "{owner}"', (*at, key))
+        for key in {"pagerduty": ("routing_key",), "mail": ("from", "to")}.get(form, ()):
+            if key not in table:
+                raise self._wrong(f"format = \"{form}\" needs '{key}'", at)
+        if form == "pagerduty":
+            severity = table.get("severity", "error")
+            if severity not in SEVERITIES:
+                raise self._wrong(f"severity is one of {one_of(SEVERITIES)}", (*at, "severity"))
+            return form, {"routing_key": self._secret(table["routing_key"], (*at, "routing_key")), "severity": severity}
+        if form == "mail":
+            to = table["to"] if isinstance(table["to"], list) else [table["to"]]
+            addresses = {"from": self._body(table["from"], (*at, "from")), "to": [self._body(one, (*at, "to")) for one in to]}
+            return form, {"body": {**addresses, **MAIL}}
+        if "body" not in table:
+            return form, {}
+        if not isinstance(table["body"], dict):
+            raise self._wrong("body is a table: the JSON object of a request", (*at, "body"))
+        return form, {"body": self._body(table["body"], (*at, "body"))}
+
+    def _body(self, value: Any, at: tuple[str, ...]) -> Any:
+        """Return a part of a body; its texts may have ``{name}`` of a message, and ``${NAME}`` of the environment, which is no template."""
+        if isinstance(value, str):
+            filled = self._filled(value, at, lambda text: text.replace("{", "{{").replace("}", "}}")) if value else value
+            for mistake in mistakes(filled, NAMES):
+                raise self._wrong(mistake.message, at, mistake.hint)
+            return filled
+        if isinstance(value, dict):
+            return {name: self._body(one, (*at, name)) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._body(one, at) for one in value]
+        if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+            return value
+        raise self._wrong(f"{at[-1]} has a value that JSON cannot have", at, "write a text, a number, true, false, a list or a table")
 
     def _webhook(self, value: Any, at: tuple[str, ...]) -> str:
         url = self._secret(value, at)
@@ -188,8 +246,8 @@ class _File:
             conceal(CHANNELS, text)
         return text
 
-    def _filled(self, value: Any, at: tuple[str, ...]) -> str:
-        """Return a text of the file with every ``${NAME}`` replaced. The values are concealed from now on."""
+    def _filled(self, value: Any, at: tuple[str, ...], escape: Callable[[str], str] = str) -> str:
+        """Return a text of the file with every ``${NAME}`` replaced by its escaped value. The values are concealed from now on."""
         if not isinstance(value, str) or not value:
             raise self._wrong(f"{at[-1]} is a text", at)
         if _BAD_REFERENCE.search(value):
@@ -200,7 +258,7 @@ class _File:
             if not self.env.get(name):
                 raise self._wrong(f"environment variable {name} is not set", at, f"set it, for instance: export {name}=...")
             conceal(name, self.env[name])
-            return self.env[name]
+            return escape(self.env[name])
 
         return REFERENCE.sub(replace, value)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.alerts.crossings import Crossing, Crossings, Event
+from skyband.framework.alerts.positions import Position
 from skyband.framework.alerts.template import cut, instant_text, render, value_text
 from skyband.framework.base.columns import BATCH
 from skyband.framework.base.counts import counted
@@ -64,12 +65,13 @@ class Identity:
 class AlertMessages:
     """The messages of one alert, read in the order of the batches.
 
-    ``since``: messages of earlier instants (microseconds) are left out. A batch has the changes by query, key, step and ``pos``, then the
-    values that pass bounds by query and time.
+    ``position``: messages of instants before its ``since`` are left out, and in batches of the job's first run those before ``history``.
+    A batch has the changes by query, key, step and ``pos``, then the values that pass bounds by query and time.
     """
 
-    def __init__(self, root: Path, plan: Plan, alert: AlertNode, identity: Identity, since: int | None) -> None:
-        self._root, self._alert, self._identity, self._since = root, alert, identity, since
+    def __init__(self, root: Path, plan: Plan, alert: AlertNode, identity: Identity, position: Position) -> None:
+        self._root, self._alert, self._identity = root, alert, identity
+        self._since, self._history, self._history_upto = position.since, position.history, position.history_upto
         nodes = {q.name: q for q in plan.every_query}
         self._queries = [_Query(plan.of(name), nodes[name], alert, identity) for name in alert.queries if name in nodes]
         self._at: int | None = None
@@ -116,13 +118,16 @@ class AlertMessages:
             if batch in frontiers:
                 frontier = max(frontiers[batch], frontier if frontier is not None else frontiers[batch])
             for query in self._queries:
-                yield from self._since_then(query.of_changes(changes[query].get(batch)))
+                yield from self._since_then(batch, query.of_changes(changes[query].get(batch)))
             for query in valued:
-                yield from self._since_then(query.of_values(changes[query].get(batch), points[query].get(batch), frontier))
+                yield from self._since_then(batch, query.of_values(changes[query].get(batch), points[query].get(batch), frontier))
         self._at = upto
 
-    def _since_then(self, found: Iterator[tuple[int, Message]]) -> Iterator[Message]:
-        return (message for at, message in found if self._since is None or at >= self._since)
+    def _since_then(self, batch: int, found: Iterator[tuple[int, Message]]) -> Iterator[Message]:
+        bounds = [] if self._since is None else [self._since]
+        if self._history is not None and (self._history_upto is None or batch <= self._history_upto):
+            bounds.append(self._history)
+        return (message for at, message in found if all(at >= bound for bound in bounds))
 
     def summary(self) -> Summary:
         """Return an empty summary of messages of this alert."""

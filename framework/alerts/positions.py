@@ -34,6 +34,10 @@ class Request:
 class Position:
     """All messages up to ``batch`` of ``generation`` have been sent, and ``messages`` after them.
 
+    ``history``: changes before this instant are not sent, as they were in the source before the job's first run; those up to batch
+    ``history_upto``, or of all batches until that run has come to its end. ``refusal``: the status with which the receiver has refused a
+    request for good, None since it has taken one.
+
     ``frontier``: the instant in microseconds before which all events had been processed by then (None: unknown). ``since``: only changes
     from this instant on are sent, as those before were in an earlier generation. ``shape``: a hash of what is watched.
     """
@@ -45,6 +49,9 @@ class Position:
     frontier: Whole | None = None
     since: Whole | None = None
     sending: Request | None = None
+    history: Whole | None = None
+    history_upto: Whole | None = None
+    refusal: Annotated[int, Field(ge=400, le=499)] | None = None
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -32,6 +33,8 @@ _BETWEEN_LOOKS: Final = 1.0
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 """The first and the longest wait in seconds before a request is repeated; it doubles in between."""
+_AFTER_REFUSAL: Final = 3600.0
+"""The seconds before a request is repeated that the receiver has refused for good: the operator may have mended the receiver."""
 
 
 class Sender:
@@ -68,7 +71,7 @@ class Sender:
         """When the last request began."""
         self._looked: float | None = None
         """When the tables were last read."""
-        self._failures, self._failed_at = 0, 0.0
+        self._failures, self._failed_at, self._retry_after = 0, 0.0, 0.0
         self._why: str | None = None
         self._gave_up = self._abandoned = False
         self._news: list[str] = []
@@ -133,6 +136,9 @@ class Sender:
                 self._changed.wait()
                 return True
             due = self._due(now)
+            if closing and due > 0 and self._failures and self._retry_after:
+                # The receiver has asked to be left alone, or has refused for good: the next run tries again.
+                return False
             if due > 0 and not closing:
                 self._changed.wait(due)
                 return True
@@ -143,6 +149,7 @@ class Sender:
             else:
                 self._gather(last)
         except NotDelivered as e:
+            self._refused(e)
             self._failed(_in_one_line(e), closing)
         except (SkybandError, OSError) as e:
             # A table may be rewritten at this moment.
@@ -153,7 +160,7 @@ class Sender:
     def _due(self, now: float) -> float:
         """Return the seconds until messages are to be read or sent, 0 if that is now."""
         if self._failures:
-            wait = min(_FIRST_WAIT * 2.0 ** min(self._failures - 1, 10), _LONGEST_WAIT)
+            wait = max(self._retry_after, min(_FIRST_WAIT * 2.0 ** min(self._failures - 1, 10), _LONGEST_WAIT))
             return max(0.0, self._failed_at + wait - now)
         if self._waits and self._position.sending is None and self._allowed(now) < 1:
             return max(0.0, self._sent[0][0] + _MINUTE - now)
@@ -228,7 +235,8 @@ class Sender:
         left = self._seconds if self._deadline is None else max(0.1, min(self._seconds, self._deadline - now))
         self._deliver(chosen, left)
         failpoint("alerts.sent")
-        self._failures, self._why = 0, None
+        self._failures, self._why, self._retry_after = 0, None, 0.0
+        self._position = replace(self._position, refusal=None)
         self._sent.append((now, len(chosen)))
         if self._summary is None:
             with self._changed:
@@ -258,6 +266,15 @@ class Sender:
         if allowed >= 2:
             return Request(min(allowed - 1, self._alert.batch), False)
         return Request(waiting, True)
+
+    def _refused(self, e: NotDelivered) -> None:
+        """Note for how long the receiver is to be left alone, and in the file if it refuses the request for good."""
+        self._retry_after = max(e.retry_after, _AFTER_REFUSAL if e.final else 0.0)
+        refusal = e.status if e.final else None
+        if refusal != self._position.refusal:
+            # Only for ``skyband status``: a full disk is reported where it matters.
+            with suppress(SkybandError, OSError):
+                self._keep(replace(self._position, refusal=refusal))
 
     def _failed(self, why: str, closing: bool) -> None:
         self._failures, self._why, self._failed_at = self._failures + 1, why, time.monotonic()

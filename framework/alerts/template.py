@@ -69,6 +69,11 @@ def render(text: str, values: Mapping[str, Any]) -> str:
     return cut(_PART.sub(replace, text), MOST_TEXT)
 
 
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Return ``text`` with every ``{name}`` replaced by its value, as it is, and ``{{`` and ``}}`` by a brace."""
+    return _PART.sub(lambda m: m.group()[0] if m.group(1) is None else values.get(m.group(1), ABSENT), text)
+
+
 def value_text(value: Any) -> str:
     """Return a value of a table as text of one line, at most ``MOST_VALUE`` characters."""
     if value is None:

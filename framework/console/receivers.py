@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -19,16 +20,28 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 JSON_HEADERS: Final[Mapping[str, str]] = {"Content-Type": "application/json", "User-Agent": "skyband"}
+LONGEST_RETRY_AFTER: Final = 3600.0
+"""The most seconds for which a receiver is left alone because it says so."""
+_HEAL: Final = frozenset({408, 409, 423, 425, 429})
+"""Statuses of the 400s after which the same request may be taken later: time-outs, conflicts, locks, too many requests."""
 _started: dict[int, Popen[bytes]] = {}
 """The commands that run now, by the number of their process."""
 
 
 class NotDelivered(Exception):
-    """A receiver did not take it; the message is for the user and holds no secret. ``events``: how many it did not take."""
+    """A receiver did not take it; the message is for the user and holds no secret. ``events``: how many it did not take.
 
-    def __init__(self, why: str, events: int = 1) -> None:
+    ``status``: what it answered by HTTP, None if it did not. ``retry_after``: the seconds for which it wants to be left alone.
+    """
+
+    def __init__(self, why: str, events: int = 1, status: int | None = None, retry_after: float = 0.0) -> None:
         super().__init__(why)
-        self.events = events
+        self.events, self.status, self.retry_after = events, status, retry_after
+
+    @property
+    def final(self) -> bool:
+        """Return True if the same request would be refused again: a status of the 400s that time does not heal."""
+        return self.status is not None and 400 <= self.status < 500 and self.status not in _HEAL
 
 
 def post(url: str, data: bytes, seconds: float, headers: Mapping[str, str] = JSON_HEADERS) -> None:
@@ -80,12 +93,30 @@ def _post(url: str, data: bytes, seconds: float, headers: Mapping[str, str], con
         with opener(connections).open(request, timeout=seconds):
             pass
     except urllib.error.HTTPError as e:
-        raise NotDelivered(f"it answered {e.code}") from None
+        raise NotDelivered(f"it answered {e.code}", status=e.code, retry_after=retry_after(e.headers.get("Retry-After"))) from None
     except (OSError, HTTPException, ValueError) as e:
         # The words of the library may hold parts of the URL.
         reason = getattr(e, "reason", e)
         why = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
         raise NotDelivered(why) from None
+
+
+def retry_after(value: str | None, now: datetime | None = None) -> float:
+    """Return the seconds of a header ``Retry-After``: a number, or a date. 0 for none or nonsense; at most ``LONGEST_RETRY_AFTER``."""
+    from email.utils import parsedate_to_datetime
+
+    if value is None:
+        return 0.0
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text[:10]), LONGEST_RETRY_AFTER)
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return 0.0
+    # A date without a zone is UTC.
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    return min(max(0.0, (at - (now or datetime.now(UTC))).total_seconds()), LONGEST_RETRY_AFTER)
 
 
 def _start(words: Sequence[str], data: bytes, seconds: float) -> None:

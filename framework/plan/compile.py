@@ -320,6 +320,7 @@ def alerts_of(job: Job) -> tuple[AlertNode, ...]:
             batch=a.batch,
             every_micros=EVERY if a.every is None else a.every,
             at_most=a.at_most,
+            history=a.history,
         )
         for name, a in job.alerts.items()
     )

@@ -45,7 +45,8 @@ class AlertNode:
     """Messages to ``channel`` about changes of the results of ``queries``, or about values that pass ``above`` or ``below``.
 
     ``when``: any of ``enter``, ``leave`` and ``value``. ``message``: a template; None: the default one of each query. ``batch``: the most
-    messages of a request. ``every_micros``: the least time between two requests. ``at_most``: messages a minute.
+    messages of a request. ``every_micros``: the least time between two requests. ``at_most``: messages a minute. ``history``: whether the
+    first run of the job also sends changes from before its start.
     """
 
     name: str
@@ -58,3 +59,4 @@ class AlertNode:
     batch: int
     every_micros: int
     at_most: int
+    history: bool = False

@@ -78,8 +78,27 @@ def checked(path: str, data: bool = False, env: Mapping[str, str] | None = None)
 
     found = validated(path, env)
     errors, looked = (found.errors, "") if found.job is None or not data else _of_data(found.job)
-    errors = errors or _of_channels(found, os.environ if env is None else env)
-    return Checked(found.job, errors, looked, [] if found.document is None else found.document.warnings)
+    env = os.environ if env is None else env
+    errors = errors or _of_channels(found, env)
+    warnings = [] if found.document is None else [*found.document.warnings, *_without_channels(found, env)]
+    return Checked(found.job, errors, looked, warnings)
+
+
+def _without_channels(found: Validated, env: Mapping[str, str]) -> list[SkybandError]:
+    """Return a warning for each alert if no channels are configured here: where the job runs, they have to be."""
+    from skyband.framework.alerts.channel_file import CHANNELS, path_of
+    from skyband.framework.base.errors import SkybandError
+
+    if found.job is None or found.document is None or path_of(env) is not None:
+        return []
+    hint = f"set {CHANNELS} to the operator's file to check its channels, and where the job runs"
+    return [
+        SkybandError(
+            "SKY-E661", f"channel '{alert.channel}' of alert '{name}' is not declared: {CHANNELS} is not set, so run would refuse the spec",
+            hint, found.document.where_value(("alerts", name, "channel")),
+        )
+        for name, alert in found.job.alerts.items()
+    ]  # fmt: skip
 
 
 def _of_channels(found: Validated, env: Mapping[str, str]) -> list[SkybandError]:

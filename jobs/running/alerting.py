@@ -39,7 +39,7 @@ def send_waiting(plan: Plan, layout: Layout, job: JobFile, lines: Lines) -> None
 
     alerts = Alerts(plan, layout, job, last_batch(layout.checkpoint / "commits"), channels_of(plan.job, plan.alerts))
     warn = warning(lines)
-    for text in alerts.close():
+    for text in alerts.close(complete=True):
         warn(text)
 
 

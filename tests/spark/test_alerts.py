@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROWS = stream(12, 160)
 QUERIES = ("far5", "near4")
-ALERTS = "alerts:\n  pairs: {channel: pager, queries: [far5, near4], every: 0 seconds, at_most: 10000, batch: 20}\n"
+ALERTS = "alerts:\n  pairs: {channel: pager, queries: [far5, near4], every: 0 seconds, at_most: 10000, batch: 20, history: true}\n"
 
 
 def told(hook: Receiver) -> dict[str, tuple[object, ...]]:

@@ -33,6 +33,10 @@ class Alert(Model):
         max_length=500,
         description="Text of a message; {name} inserts a value. Default: what happened, to which item, and when.",
     )
+    history: bool = Field(
+        default=False,
+        description="Whether the job's first run also sends changes from before its start: those of the history that the source holds.",
+    )
     batch: Annotated[int, Field(ge=1, le=1000), WHOLE] = Field(default=100, description="Maximum number of messages in one request.")
     every: Duration | None = Field(default=None, description="Minimum time between two requests. Default: 10 seconds.")
     at_most: Annotated[int, Field(ge=1, le=10_000), WHOLE] = Field(

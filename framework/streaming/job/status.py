@@ -126,8 +126,11 @@ def status_of(plan: Plan) -> Status:
 
 def _alerts(found: Status, plan: Plan, layout: Layout, job: JobFile, last: int) -> None:
     """Add the messages of alerts that wait to be sent."""
-    from skyband.framework.alerts.alerts import waiting
+    from skyband.framework.alerts.alerts import refused, waiting
 
+    for name, status in refused(plan, layout).items():
+        hint = "fix the channel or what it leads to; the next run tries again, a continuous one within an hour"
+        found.wrong.append(f"alert {name}: its receiver has refused the last request with status {status}, for good: {hint}")
     try:
         found.alerts = waiting(plan, layout, job, last)
     except SkybandError as e:

@@ -30,12 +30,17 @@ class Alerting:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._alerts: Alerts | None = None
+        self._complete = False
 
     def __enter__(self) -> Alerting:
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._close()
+
+    def complete(self) -> None:
+        """Note that the run has read all that there was to read, or that it ends as a continuous run does."""
+        self._complete = True
 
     def begin(self, opened: OpenedJob, last: int) -> None:
         """Send the alerts of ``opened`` from now on; ``last`` is its last complete batch. Ends those of an earlier plan of the run."""
@@ -62,9 +67,11 @@ class Alerting:
 
     def _close(self, seconds: float | None = None) -> None:
         if self._alerts is not None:
+            from skyband.framework.alerts.alerts import PATIENCE
+
             alerts, self._alerts = self._alerts, None
             seconds = _AFTER_SIGNAL if STOP.signal is not None else seconds
-            self._tell(alerts.close() if seconds is None else alerts.close(seconds))
+            self._tell(alerts.close(PATIENCE if seconds is None else seconds, self._complete))
 
     def _tell(self, news: Sequence[str]) -> None:
         for text in news:

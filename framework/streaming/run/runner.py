@@ -124,4 +124,6 @@ class Runner:
             results.derive()
             if completed and once:
                 RecordIdle(context, opened, totals, kafka).run()
+            if completed or not once:
+                alerting.complete()
         return Finished(completed or not once, opened.sink, opened.job.header)

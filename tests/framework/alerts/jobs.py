@@ -92,6 +92,8 @@ class Receiver:
 
     def __init__(self) -> None:
         self.status, self.hang = 200, threading.Event()
+        self.retry_after: str | None = None
+        self.requests = 0
         self.hang.set()
         self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
@@ -101,12 +103,15 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.requests += 1
                 outer.asked.release()
                 outer.hang.wait(30)
                 if outer.status == 200:
                     outer.bodies.append(body)
                     outer.headers.append(dict(self.headers))
                 self.send_response(outer.status)
+                if outer.retry_after is not None:
+                    self.send_header("Retry-After", outer.retry_after)
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:

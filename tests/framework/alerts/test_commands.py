@@ -25,6 +25,9 @@ def test_channels_are_checked_where_they_are_known(
     spec, channels = spec_in(tmp_path), tmp_path / "channels.toml"
     monkeypatch.delenv("SKYBAND_CHANNELS", raising=False)
     assert main(["validate", spec]) == 0
+    said = capsys.readouterr()
+    warned = "SKY-E661 channel 'pagr' of alert 'hot' is not declared: SKYBAND_CHANNELS is not set"
+    assert f"{spec}:19:18" in said.out + said.err and warned in said.out + said.err
     channels.write_text("[pager]\ncommand = 'cat'\n")
     channels.chmod(0o600)
     monkeypatch.setenv("SKYBAND_CHANNELS", str(channels))

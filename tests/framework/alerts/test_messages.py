@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.alerts.messages import AlertMessages, Identity, Message
+from skyband.framework.alerts.positions import Position
 from skyband.framework.plan.model import Plan
 from tests.framework.alerts import defined
 from tests.framework.alerts.jobs import QUERIES, VALUED, last_of, plan_of, put, rows_of, tables_of
 
 WHO = Identity("owner", "machines", "gen1")
+START = Position("gen1", -1, "0" * 16)
 ALERTS = (
     "{all: {channel: c}, "
     "values: {channel: c, queries: [best, groups, busy, traced], when: [value], above: 12.5, below: 0.7}, "
@@ -24,10 +26,10 @@ ALERTS = (
 def read_all(root: Path, plan: Plan, name: str, spans: list[tuple[int, int]], fresh: bool = False) -> list[Message]:
     """The messages of these spans of batches, by one reader, or by a new one for each."""
     alert = next(a for a in plan.alerts if a.name == name)
-    reader, frontier, found = AlertMessages(root, plan, alert, WHO, None), None, []
+    reader, frontier, found = AlertMessages(root, plan, alert, WHO, START), None, []
     for after, upto in spans:
         if fresh:
-            reader = AlertMessages(root, plan, alert, WHO, None)
+            reader = AlertMessages(root, plan, alert, WHO, START)
         frontiers = reader.frontiers(after, upto)
         found += list(reader.read(after, upto, frontiers, frontier))
         frontier = max([f for f in (frontier, *frontiers.values()) if f is not None], default=None)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from skyband.framework.alerts.messages import AlertMessages, Identity
+from skyband.framework.alerts.positions import Position
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.spec.load import validate_text
 from tests.framework.alerts.jobs import START, last_of, put, tables_of
@@ -54,7 +55,11 @@ def test_every_row_of_changes_is_a_message(query: str, tmp_path: Path) -> None:
     put(tmp_path / "out", tables, -2, last_of(tables))
     changes = tables[f"{query}_changes"]
     every, high = (
-        list(AlertMessages(tmp_path / "out", plan, alert, Identity("o", "tickets", "g"), None).read(-1, last_of(tables), {}, None))
+        list(
+            AlertMessages(tmp_path / "out", plan, alert, Identity("o", "tickets", "g"), Position("g", -1, "0" * 16)).read(
+                -1, last_of(tables), {}, None
+            )
+        )
         for alert in plan.alerts
     )
     assert len(every) == len({m["id"] for m in every}) == changes.num_rows > 10

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from skyband.framework.alerts import alerts as alerts_module
 from skyband.framework.alerts import messages, sender
-from skyband.framework.alerts.alerts import Alerts, caught_up, waiting
+from skyband.framework.alerts.alerts import Alerts, caught_up, refused, waiting
 from skyband.framework.alerts.channels import Channel
 from skyband.framework.alerts.positions import Positions
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.console.receivers import LONGEST_RETRY_AFTER, retry_after
 from tests.framework.alerts import defined
 from tests.framework.alerts.jobs import QUERIES, VALUED, Receiver, job_of, last_of, plan_of, put, receiver, rows_of, tables_of
 
@@ -44,9 +47,11 @@ class Job:
     generation: str = "gen1"
     tables: dict[str, pa.Table] = field(default_factory=dict)
     upto: int = -1
+    history: bool = True
 
     def __post_init__(self) -> None:
-        self.plan = plan_of(self.alerts, self.root)
+        plan = plan_of(self.alerts, self.root)
+        self.plan = replace(plan, alerts=tuple(replace(a, history=self.history) for a in plan.alerts))
         self.tables = self.tables or tables_of(self.plan, rows_of(1, 90), 6)
         self.last = last_of(self.tables)
         put(self.root, self.tables, -2, -1)
@@ -72,6 +77,10 @@ class Job:
     def caught_up(self) -> bool:
         layout, job = job_of(self.root, self.generation)
         return caught_up(self.plan, layout, job, self.upto)
+
+    def expected_changes(self) -> Counter[defined.Told]:
+        """The messages about items that enter and leave."""
+        return defined.entered_and_left(self.tables, tuple(QUERIES))
 
     def expected(self) -> Counter[defined.Told]:
         until = max(defined.micros(t) for t in self.tables["runs"]["frontier"].to_pylist() if t is not None)
@@ -204,7 +213,7 @@ def test_a_command_and_its_failures(tmp_path: Path) -> None:
     assert any("ended with exit code 1" in text for text in job.run(Channel("c", command=("false",)), 5))
     assert any("No such file" in text for text in job.run(Channel("c", command=("no-such-command",)), 6))
     assert any("no answer within 1 s" in text for text in job.run(Channel("c", command=("sh", "-c", "sleep 60 & wait"), seconds=1), 7))
-    assert job.run(Channel("c", command=("sh", "-c", f"cat >> {out}; echo >> {out}")), job.last) == []
+    assert job.run(Channel("c", command=("sh", "-c", f"cat >> {out}")), job.last) == []
     said = [json.loads(line) for line in out.read_text().splitlines()]
     assert defined.told([m for body in said for m in body["messages"]]) == defined.entered_and_left(job.tables, tuple(QUERIES))
 
@@ -369,3 +378,110 @@ def test_no_secret_in_what_it_says(hook: Receiver, tmp_path: Path, monkeypatch: 
         reveal_all()
     assert news and all("sesame" not in text for text in news) and any("${TOKEN}" in text for text in news)
     assert b"sesame" not in (tmp_path / "_skyband" / "alerts.json").read_bytes()
+
+
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits of a hundredth of a second in place of a second."""
+    monkeypatch.setattr(sender, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(sender, "_LONGEST_WAIT", 0.02)
+
+
+def test_a_receiver_that_asks_to_be_left_alone_is(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quickly(monkeypatch)
+    job, channel = Job(tmp_path, "{all: {channel: c, every: 0 seconds, at_most: 10000}}"), Channel("c", webhook=hook.url)
+    hook.status, hook.retry_after = 429, "3600"
+    alerts = job.start(channel)
+    job.commit(6)
+    alerts.committed(6)
+    assert hook.asked.acquire(timeout=30)
+    # It would be asked again after hundredths of a second, and at the end of the run.
+    assert not hook.asked.acquire(timeout=0.5)
+    (said,) = [n for n in [*alerts.committed(6), *alerts.close()] if "the next run sends what waits" in n]
+    assert "it answered 429" in said and hook.requests == 1 and hook.bodies == []
+    # A short wait is waited for.
+    hook.retry_after = "0"
+    alerts = job.start(channel)
+    alerts.committed(6)
+    assert all(hook.asked.acquire(timeout=30) for _ in range(3))
+    hook.status = 200
+    alerts.close()
+    assert job.run(channel, job.last) == [] and defined.told(hook.messages) == job.expected_changes()
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410, 413, 422])
+def test_what_is_refused_for_good_is_given_up_until_the_next_run(
+    status: int, hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quickly(monkeypatch)
+    job, channel = Job(tmp_path, "{all: {channel: c, every: 0 seconds, at_most: 10000}}"), Channel("c", webhook=hook.url)
+    hook.status = status
+    alerts = job.start(channel)
+    job.commit(6)
+    alerts.committed(6)
+    assert hook.asked.acquire(timeout=30) and not hook.asked.acquire(timeout=0.3)
+    alerts.close()
+    layout, file = job_of(job.root)
+    assert hook.requests == 1 and refused(job.plan, layout) == {"all": status}
+    # Nothing is lost, and a receiver that takes them again clears it.
+    assert waiting(job.plan, layout, file, 6)["all"] > 10
+    hook.status = 200
+    assert job.run(channel, job.last) == [] and refused(job.plan, layout) == {}
+    assert defined.told(hook.messages) == job.expected_changes()
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503])
+def test_what_may_heal_is_tried_again(status: int, hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quickly(monkeypatch)
+    job = Job(tmp_path, "{all: {channel: c, queries: [best], every: 0 seconds, at_most: 10000}}")
+    hook.status = status
+    alerts = job.start(Channel("c", webhook=hook.url))
+    job.commit(6)
+    alerts.committed(6)
+    assert all(hook.asked.acquire(timeout=30) for _ in range(4))
+    layout, _ = job_of(job.root)
+    assert refused(job.plan, layout) == {}
+    hook.status = 200
+    assert [n for n in alerts.close() if "the next run" in n] == [] and hook.messages
+
+
+def test_a_first_run_sends_no_history_unless_asked(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job's first run, in two processes of which the first is killed; what is committed after it is news, whatever its time."""
+    channel = Channel("c", webhook=hook.url)
+    tables = Job(tmp_path / "other", "{all: {channel: c}}").tables
+    times = sorted(defined.micros(t) for t in tables["best_changes"]["changed_at"].to_pylist())
+    began = times[len(times) // 3]
+    monkeypatch.setattr(alerts_module, "now_micros", lambda: began)
+    job = Job(tmp_path / "job", ALERTS, tables=tables, history=False)
+    half = job.last // 2
+    alerts = job.start(channel)
+    job.commit(half)
+    alerts.committed(half)
+    alerts.close()
+    # Another process goes on with the first run: its start is that of the first one.
+    monkeypatch.setattr(alerts_module, "now_micros", lambda: began + 10**15)
+    alerts = job.start(channel)
+    job.commit(half + 2)
+    alerts.committed(half + 2)
+    alerts.close(complete=True)
+    sent = defined.told(hook.messages)
+    first = Counter({told: n for told, n in job.expected().items() if told[4] >= began})
+    assert sent and not sent - first and all(m["time"] >= "2024" for m in hook.messages)
+    assert job.run(channel, job.last) == []
+    # All that is later than the start, and all of the later batches.
+    sent = defined.told(hook.messages)
+    assert not first - sent and not sent - job.expected()
+    later = {q: t.filter(pc.field("batch_id") > half + 2) for q, t in tables.items() if "batch_id" in t.column_names}
+    assert not defined.entered_and_left(later, tuple(QUERIES)) - sent
+    assert len(by_id(hook.bodies)) == len(hook.messages)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, 0), ("", 0), ("17", 17), (" 17 ", 17), ("-3", 0), ("1e3", 0), ("99999999999999999999", LONGEST_RETRY_AFTER), ("nonsense", 0),
+        ("Fri, 01 Mar 2024 00:01:30 GMT", 90), ("Fri, 01 Mar 2024 00:01:30 -0000", 90), ("Thu, 29 Feb 2024 00:00:00 GMT", 0),
+        ("Fri, 01 Mar 2124 00:00:00 GMT", LONGEST_RETRY_AFTER), ("\u0663", 0), ("Fri, 99 Mar 2024 00:00:00 GMT", 0),
+    ],
+)  # fmt: skip
+def test_retry_after_is_read_and_bounded(value: str | None, seconds: float) -> None:
+    assert retry_after(value, datetime(2024, 3, 1, tzinfo=UTC)) == seconds
