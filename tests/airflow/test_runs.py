@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from skyband.jobs.authoring.demo_data import write_landing
-from tests.airflow.home import BIN, CHECK, COMMAND, FAR, ROOT, ROWS, Home
-from tests.airflow.standalone import below
+from tests.airflow.home import CHECK, COMMAND, FAR, ROOT, ROWS, Home
 from tests.spark.jobs import changes, run_apart, sorted_rows, table, write_file, write_spec
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -113,29 +107,6 @@ def test_what_failed_gates_and_other_runs_have_committed_is_announced(home: Home
     # Everything is announced now.
     home.airflow("dags", "test", "small")
     assert home.states()["publish"] == "skipped" and home.events() == events
-
-
-def test_an_interrupted_dags_test_ends_its_run(home: Home) -> None:
-    home.job("small", files=40)
-    log = home.directory / "interrupted.log"
-    with open(log, "wb") as out:
-        process = subprocess.Popen([BIN / "airflow", "dags", "test", "small"], env=home.env, stdout=out, stderr=out, start_new_session=True)
-    try:
-        end = time.monotonic() + 300
-        while "batch 1:" not in log.read_text():
-            assert process.poll() is None and time.monotonic() < end, log.read_text()
-            time.sleep(0.1)
-        assert below(home, f"run\0{home.specs}/small.yaml") and below(home, "java")
-        os.kill(process.pid, signal.SIGINT)
-        process.wait(120)
-        while below(home, f"run\0{home.specs}/small.yaml") or below(home, "java"):
-            assert time.monotonic() < end, "the run goes on"
-            time.sleep(0.1)
-    finally:
-        for pid in {*below(home), process.pid}:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-    assert home.events() == {}
 
 
 def test_a_run_that_is_killed_is_tried_again_and_the_tables_are_exact(home: Home, tmp_path: Path) -> None:

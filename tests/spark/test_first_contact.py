@@ -61,7 +61,9 @@ def test_a_run_from_a_directory_full_of_pythons_names(tmp_path: Path) -> None:
     assert outcome["rows"] == {"in": 100, "filtered": 0, "accepted": 89, "rejected": {"parse": 10}, "pending": 1}
     assert outcome["changes"] == {"top": table(directory, "top_changes").num_rows} and table(directory, "top_changes").num_rows
     for name, span in outcome["tables"].items():
-        assert span == {"from": None, "to": DeltaTable(str(directory / "out" / name)).version()}
+        opened = DeltaTable(str(directory / "out" / name))
+        assert span == {"from": None, "to": opened.version(), "id": str(opened.metadata().id)}
+    assert outcome["last_batch"] == len(made) - 1
     assert set(outcome["tables"]) | {"job_runs"} == {p.name for p in (directory / "out").iterdir() if (p / "_delta_log").is_dir()}
     assert table(directory, "top_now").num_rows == 2 and table(directory, "runs").num_rows > 0
     assert sorted(p.name for p in here.iterdir()) == [f"{n}.py" for n in ("json", "numpy", "pyarrow", "queue", "random", "types")]
