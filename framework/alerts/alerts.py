@@ -12,7 +12,8 @@ from skyband.framework.alerts.bodies import MOST_MESSAGES, bodies
 from skyband.framework.alerts.channels import Channel
 from skyband.framework.alerts.messages import AlertMessages, Identity, Message, envelope, latest, record, shape_of
 from skyband.framework.alerts.positions import Position, Positions
-from skyband.framework.alerts.sender import Deliver, Sender
+from skyband.framework.alerts.sender import Deliver, Sender, in_one_line
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.receivers import JSON_HEADERS, post, start, stop_commands
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.output_nodes import AlertNode
@@ -46,7 +47,9 @@ class Alerts:
         for alert in plan.alerts:
             known = positions.get(alert.name)
             position = begin_at(known, alert, job.generation, last)
-            if known is None and last == FILLED_BATCH and not alert.history:
+            if alert.history:
+                position = replace(position, history=None, history_upto=None)
+            elif known is None and last == FILLED_BATCH:
                 position = replace(position, history=now_micros())
             messages = AlertMessages(layout.root, plan, alert, identity, position)
             if position.batch == last != FILLED_BATCH and position.frontier is None:
@@ -82,8 +85,11 @@ class Alerts:
         if complete:
             for alert in self._plan.alerts:
                 position = self._positions.get(alert.name)
-                if position is not None and position.history is not None and position.history_upto is None:
-                    self._positions.save(alert.name, replace(position, history_upto=self._last))
+                if position is not None and _in_first_run(position):
+                    try:
+                        self._positions.save(alert.name, replace(position, history_upto=self._last))
+                    except (SkybandError, OSError) as e:
+                        said.append(f"alert {alert.name}: the end of the job's first run could not be recorded: {in_one_line(e)}")
         return said
 
 
@@ -109,6 +115,11 @@ def begin_at(known: Position | None, alert: AlertNode, generation: str, last: in
     return known
 
 
+def _in_first_run(known: Position) -> bool:
+    """Return True if the job's first run, whose history is not sent, has not come to its end."""
+    return known.history is not None and known.history_upto is None
+
+
 def _ahead(known: Position, generation: str, last: int) -> bool:
     """Return True if a position is of a batch that has not been. The batch after the last complete one may be in the tables already."""
     return known.generation == generation and known.batch > last + 1
@@ -121,7 +132,7 @@ def caught_up(plan: Plan, layout: Layout, job: JobFile, last: int) -> bool:
     positions = Positions(layout.home, [a.name for a in plan.alerts])
     for alert in plan.alerts:
         known = positions.get(alert.name)
-        if known is None or known != begin_at(known, alert, job.generation, last) or known.batch < last:
+        if known is None or known != begin_at(known, alert, job.generation, last) or known.batch < last or _in_first_run(known):
             return False
     return True
 

@@ -34,7 +34,7 @@ _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 """The first and the longest wait in seconds before a request is repeated; it doubles in between."""
 _AFTER_REFUSAL: Final = 3600.0
-"""The seconds before a request is repeated that the receiver has refused for good: the operator may have mended the receiver."""
+"""The seconds before a request is repeated that the receiver has refused for good: the operator may have fixed the receiver."""
 
 
 class Sender:
@@ -106,7 +106,7 @@ class Sender:
             try:
                 self._save()
             except (SkybandError, OSError) as e:
-                news.append(f"alert {self._alert.name}: what has been sent could not be recorded, and is repeated: {_in_one_line(e)}")
+                news.append(f"alert {self._alert.name}: what has been sent could not be recorded, and is repeated: {in_one_line(e)}")
         with self._saving:
             self._abandoned = True
         if not waiting and not behind:
@@ -120,7 +120,7 @@ class Sender:
             while self._step():
                 pass
         except Exception as e:  # nothing that happens here ends the run
-            self._why = _in_one_line(e)
+            self._why = in_one_line(e)
             with self._changed:
                 self._news.append(f"alert {self._alert.name}: nothing more is sent in this run: {self._why}")
 
@@ -150,11 +150,11 @@ class Sender:
                 self._gather(last)
         except NotDelivered as e:
             self._refused(e)
-            self._failed(_in_one_line(e), closing)
+            self._failed(in_one_line(e), closing)
         except (SkybandError, OSError) as e:
             # A table may be rewritten at this moment.
             self._reset()
-            self._failed(_in_one_line(e), closing)
+            self._failed(in_one_line(e), closing)
         return True
 
     def _due(self, now: float) -> float:
@@ -295,6 +295,7 @@ class Sender:
                 self._positions.save(self._alert.name, self._position)
 
 
-def _in_one_line(e: Exception) -> str:
+def in_one_line(e: Exception) -> str:
+    """Return why something failed, in one line without secrets."""
     said = e.message if isinstance(e, SkybandError) else str(e) if isinstance(e, NotDelivered) else f"{type(e).__name__}: {e}"
     return redact_values(said.partition("\n")[0][:300])

@@ -462,7 +462,9 @@ def test_a_first_run_sends_no_history_unless_asked(hook: Receiver, tmp_path: Pat
     alerts = job.start(channel)
     job.commit(half + 2)
     alerts.committed(half + 2)
+    assert not job.caught_up
     alerts.close(complete=True)
+    assert job.caught_up
     sent = defined.told(hook.messages)
     first = Counter({told: n for told, n in job.expected().items() if told[4] >= began})
     assert sent and not sent - first and all(m["time"] >= "2024" for m in hook.messages)
