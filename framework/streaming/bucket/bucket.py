@@ -84,9 +84,13 @@ class Bucket:
         found = pairs_found(entry.found, Taken(len(taken.seq), limit)) if self.config.merges and len(taken.seq) else {}
         self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole, found)
         results = self.host.results
+        keys_of = {q.name: self.sequencer.key_values for q in self.config.queries}
         for stream in self.streams:
-            stream.run(results.get(stream.config.of), limit, self.sequencer.key_values, self.number, out, whole)
+            of = stream.config.of
+            keys = stream.key_values(keys_of[of])
+            stream.run(results.get(of), limit, keys, self.number, out, whole)
             results = results | stream.results
+            keys_of |= {q.name: keys for q in stream.config.host.queries}
         operated = clock.perf_counter()
         self.sequencer.close(taken, limit, self.number, out, whole)
         if frontier is not None:

@@ -34,15 +34,18 @@ _KEYS, _ENTRIES, _ROWS = "keys", "entries", "rows"
 
 
 class StreamKeys:
-    """Numbers of the bucket's keys in a stream of results: 0, 1, 2, ... in the order of their first entries."""
+    """Numbers of keys in a stream of results: 0, 1, 2, ... in the order of their first entries.
+
+    They number the keys of the result that is taken: the bucket's, or those of the stream that the query of that result takes.
+    """
 
     def __init__(self) -> None:
         self.outer: I64 = _NONE
-        """The bucket's number of each key of the stream."""
+        """The number of each key of the stream in the result that it takes."""
         self._inner: I64 = np.full(16, -1)
 
     def number(self, key: I64) -> I64:
-        """Return the numbers of the bucket's keys ``key``; new ones get the next numbers. O(n log n)."""
+        """Return the numbers of the keys ``key`` of the result; new ones get the next numbers. O(n log n)."""
         if len(key):
             self._inner = grown(self._inner, int(key.max()) + 1, -1)
             found, first = np.unique(key, return_index=True)
@@ -78,11 +81,18 @@ class StreamHost:
         """Return what the last call changed, by query, of the queries that others take."""
         return self.host.results
 
+    def key_values(self, taken: KeyValues) -> KeyValues:
+        """Return the values of the stream's keys, by those of the query that it takes, which numbers its keys on its own."""
+        return lambda key: taken(self.keys.outer[key])
+
     def run(self, taken: Result | None, limit: int, keys: KeyValues, bucket: int, out: Outbox, whole: bool) -> None:
-        """Take what the result ``taken`` did, None for nothing, and advance to ``limit``. Other arguments as in ``OperatorHost.run``."""
+        """Take what the result ``taken`` did, None for nothing, and advance to ``limit``.
+
+        ``keys``: those of the stream, see ``key_values``. Other arguments as in ``OperatorHost.run``.
+        """
         feed = self.feed
         rows = self._entered(feed, taken, limit) if isinstance(feed, Entries) else self._switches(feed, taken)
-        self.host.run(rows, limit, lambda key: keys(self.keys.outer[key]), bucket, out, whole)
+        self.host.run(rows, limit, keys, bucket, out, whole)
 
     def wakes(self) -> list[int]:
         """Return instants at which something waits: as the operators say, or an entry that is entered again."""
