@@ -76,7 +76,11 @@ def _check_held(scope: Scope, at: Path, query: LoyaltyRows) -> None:
     if type_ is not None and type_ != "string":
         doc.add("SKY-E126", f"held switches are text; '{query.held}' is {type_}", doc.where_value(at), "a string column, which may be null")
     corrects = scope.job.has_deletions
-    others = {"stale_after": query.stale_after is not None, "trace: all": query.trace == "all", "deleted or replaced rows": corrects}
+    # With 'every' an object may stay in the result below the border, up to the boundary: what an edge holds back of it would be seen there.
+    others = {
+        "every": query.every is not None, "stale_after": query.stale_after is not None, "trace: all": query.trace == "all",
+        "deleted or replaced rows": corrects,
+    }  # fmt: skip
     for other in (name for name, given in others.items() if given):
         message = f"held switches cannot be used with {other}: an edge does not know them"
         doc.add("SKY-E117", message, doc.where_key(at), "leave one of them out")
@@ -85,6 +89,11 @@ def _check_held(scope: Scope, at: Path, query: LoyaltyRows) -> None:
 def _check_window(scope: Scope, path: Path, query: LoyaltyRows) -> None:
     doc, at = scope.doc, (*path, "window")
     if doc.bad_below(at) or doc.bad_below(("window",)):
+        return
+    if query.window is not None and at not in doc.places:
+        if query.window.count is not None:
+            message = f"the job's window counts rows, and loyalty is a share of time: query '{path[-1]}' needs a window of its own"
+            doc.add("SKY-E117", message, doc.where_key(path), "for example window: {time: 1 day}")
         return
     own = query.window.count if query.window is not None else None
     if own is not None or scope.job.window.count is not None:

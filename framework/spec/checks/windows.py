@@ -23,7 +23,8 @@ _ENLARGE: Final = "enlarge the job's window, or use a smaller one here"
 def check_window(s: Scope, path: Path, query: QueryModel) -> None:
     """Report all errors of the window of the query at ``path``."""
     doc, at = s.doc, (*path, "window")
-    if query.window is None or doc.bad_below(at):
+    # Queries over results have the job's window by default, which nobody wrote there.
+    if query.window is None or at not in doc.places or doc.bad_below(at):
         return
     own = query.window
     if not _fields_fit(s, at, own) or not _supported(s, at, query, own) or doc.bad_below(("window",)):

@@ -140,6 +140,15 @@ def test_names_of_columns_are_those_of_the_source(tmp_path: Path) -> None:
     assert message_of(load_plan(str(path))).object == ("grp", "Region")
 
 
+def test_a_job_that_changes_at_boundaries_only_is_refused_by_the_name_of_the_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("validate", "edge"):
+        assert main([command, str(written(tmp_path, "held: side, k: 2", "held: side, k: 2, every: 1 minute"))]) != 0
+        said = capsys.readouterr().err
+        assert "SKY-E117" in said and "held switches cannot be used with every: an edge does not know them" in said
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

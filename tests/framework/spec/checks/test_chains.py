@@ -91,6 +91,17 @@ def test_a_mistake_is_told_at_its_place(query: str, scoring: dict[str, str], cod
     assert error.code == code and said in error.message and hint in str(error.hint) and told(error, text).startswith(place)
 
 
+@pytest.mark.parametrize("window", ["{time: 1 day, count: 10}", "{count: 10}"])
+@pytest.mark.parametrize("takes", ["of: busy", "of: best, object: user", "from: best, object: user, criteria: best_score > 0"])
+def test_loyalty_over_a_result_does_not_take_a_window_of_rows_from_the_job(takes: str, window: str) -> None:
+    text = text_of({"c": f"{{type: topk_loyalty, {takes}, k: 1}}"})
+    assert "window: {time: 1 day}" in text
+    rows = text.replace("window: {time: 1 day}", f"window: {window}")
+    (error,) = errors_of(rows)
+    assert error.code == "SKY-E117" and "query 'c' needs a window of its own" in error.message and told(error, rows).startswith("c:")
+    assert errors_of(text) == errors_of(rows.replace(f"{takes}, k: 1", f"{takes}, k: 1, window: {{time: 40 days}}")) == []
+
+
 @pytest.mark.parametrize("field", ["criteria: x > 1", "updates: user", "held: user", "stale_after: 1 minute"])
 def test_of_says_when_an_object_is_on(field: str) -> None:
     text = text_of({"c": f"{{type: topk_loyalty, of: best, object: user, k: 1, {field}}}"})

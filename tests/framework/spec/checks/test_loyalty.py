@@ -53,6 +53,7 @@ MISTAKES = [
     ("updates: on_off, k: 2", "updates: on_off, held: on_off, k: 2", "SKY-E126", "on_off", "a string column"),
     ("stale_after: 2 hours, k: 3", "stale_after: 2 hours, held: state, k: 3", "SKY-E117", "held", "leave one of them out"),
     ("updates: on_off, k: 2", "updates: on_off, held: state, trace: all, k: 2", "SKY-E117", "held", "leave one of them out"),
+    ("updates: on_off, k: 2, window: {time: 1 day}", "updates: on_off, held: state, k: 2", "SKY-E117", "held", "leave one of them out"),
     ("at_least: 7 days", "at_least: 31 days", "SKY-E114", "31 days", "at most 30 days"),
     ("at_least: 7 days", "at_least: 2 days, window: {time: 1 day}", "SKY-E114", "2 days", "at most 1 day"),
     ("at_least: 7 days", "at_least: 0 days", "SKY-E115", "0 days", None),
