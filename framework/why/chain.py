@@ -136,7 +136,7 @@ class Chain:
         node, mine = self.node(query), self._of(query)
         if node is None or not mine.query.item.rows or mine.stream.cause[i] not in ("arrival", "delete", "expiry") or self.causes(query, i):
             return None
-        if mine.stream.cause[i] == "delete" or self._has_point(node, mine, i):
+        if self._has_point(node, mine, i):
             return f"its score in {node.of} changed at this instant"
         return None if node.renewed is None else f"its row was entered again: it has been in {node.of} for {format_duration(node.renewed)}"
 

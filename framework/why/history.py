@@ -46,7 +46,9 @@ def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: La
     source, missing = _source(plan, layout, job)
     chain = Chain(whole, source) if node is not None else None
     found = [s for s in stays(stored.plan, stream_of(stored, query), item) if member is None or s.stream[0] == member]
-    moments = [*_from_tables(stored, query, found, chain), *of_rejected(stored.plan, stored.table("rejected"), item)]
+    moments = [*_from_tables(stored, query, found, chain)]
+    if _in_source(plan, stored.plan, item):
+        moments += of_rejected(plan, stored.table("rejected"), item)
     unknown: list[str] = []
     if node is not None:
         moments += definition(StreamAnswers(stored, query, StreamRows(stored, node)), item, at, member)
@@ -66,6 +68,12 @@ def _source(plan: Plan, layout: Layout, job: JobFile) -> tuple[pa.Table | None, 
         if e.code != "SKY-E301":
             raise
         return None, e.message
+
+
+def _in_source(job: Plan, plan: Plan, item: Item) -> bool:
+    """Return True if the columns that name an item of a query of ``plan`` are columns of the job's source, whose rows may be rejected."""
+    types = {f.name: f.type for f in job.intake.fields}
+    return all(types.get(c) == plan.intake.field(c).type for c in item.names[0])
 
 
 def _because(stored: Stored, query: QueryNode, found: Sequence[Stay], chain: Chain | None) -> Iterator[dict[str, Any]]:

@@ -19,7 +19,8 @@ class StreamAnswers(Answers):
     def __init__(self, stored: Stored, query: QueryNode, made: StreamRows) -> None:
         plan = made.node.plan
         none = pa.table({f.name: pa.array([], arrow_type(f.type)) for f in plan.intake.fields})
-        super().__init__(plan, query, none, stored.table("rejected"), stored.until)
+        # What the job rejected are rows of the source, which have other columns; of a result nothing is rejected.
+        super().__init__(plan, query, none, stored.table("rejected").slice(0, 0), stored.until)
         self._made = made
         self.absent = f"it never was in the result of {made.node.of}, which {query.name} takes"
         self.ended = f"it left the result of {made.node.of}"

@@ -70,6 +70,27 @@ def test_the_history_names_causes_down_to_the_row(tmp_path: Path, monkeypatch: p
     assert never == ["never in the result", "it never was in the result of talkers, which latest takes"]
 
 
+def test_rows_that_the_job_rejected_are_named_and_change_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good: list[list[object]] = [[1, stamp(0), "p", 5, 0, "a"], [2, stamp(10), "p", 7, 0, "b"], [3, stamp(100), "p", 1, 0, "b"]]
+    late: list[object] = [4, stamp(5), "p", 9, 0, "a"]
+    pairs = "  high: {type: topk, scoring: far1, k: 2, carry: [side]}\n  two: {type: topk_pairs, from: high, scoring: gap, k: 1}\n"
+    scoring = SCORING + '  far1: {expression: "x"}\n  gap: {expression: "abs(a.high_score - b.high_score)"}\n'
+    found = {}
+    for name, rows in (("good", good), ("bad", [*good, [2, stamp(101), "p", 7, 0, "b"], late])):
+        (tmp_path / name).mkdir()
+        plan = small.make(write_spec(tmp_path / name, "{time: 200 minutes}", TALKERS + pairs, "0 minutes", scoring=scoring), rows)
+        reasons = Stored(plan).table("rejected")["reason"].to_pylist()
+        assert sorted(reasons) == ([] if name == "good" else ["duplicate_id", "late"])
+        asked = (("latest", "a"), ("steady", "a"), ("two", "1"), ("talkers", "a"))
+        found[name] = {q: lines(plan, q, item, rows, monkeypatch).lines for q, item in asked}
+    said = "was rejected, reason late"
+    for name, those in found["bad"].items():
+        told = [line for line in those if said in line]
+        assert len(told) == (name != "two")
+        if name != "two":  # two has the newest instant of the job in its verdict
+            assert [line for line in those if line not in told][:3] == found["good"][name][:3]
+
+
 def entered(cause: Cause) -> bool:
     return cause.change == "+"
 
