@@ -78,7 +78,7 @@ def _stream(job: Job, one: StreamJob, division: Division, carrying: frozenset[st
     plan = _compile(one.job, carrying).unshared
     # Table ``heads`` has where the source's keys stand, and not those of a stream: its skybands could not be read.
     plan = replace(plan, operators=tuple(replace(node, skyband=False) for node in plan.operators))
-    return StreamNode(stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), plan, stream.renewed)
+    return StreamNode(stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), plan, stream.renewed, stream.bounded)
 
 
 def _compile(job: Job, carrying: frozenset[str] = frozenset(), live: Live = NO_LIVE) -> Plan:

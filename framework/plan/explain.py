@@ -160,9 +160,10 @@ def _stream(plan: Plan, stream: StreamNode) -> list[str]:
 def _stay(plan: Plan, stream: StreamNode) -> str:
     """Return how long rows of a stream of entries stay."""
     window = stream_window(stream)
-    if stream.renewed is not None or not next(q for q in plan.every_query if q.name == stream.of).item.lasting:
-        return window
-    return f"{window}, and while in {stream.of}"
+    lasting = next(q for q in plan.every_query if q.name == stream.of).item.lasting
+    if not stream.bounded:
+        return window if lasting else f"none: items of {stream.of} never leave"
+    return f"{window}, and while in {stream.of}" if lasting else window
 
 
 def _statistics(plan: Plan) -> list[str]:

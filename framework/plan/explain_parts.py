@@ -46,8 +46,8 @@ def format_window(window: Window) -> str:
 
 
 def stream_window(stream: StreamNode) -> str:
-    """Return how long an entry is in the stream of a result, as far as its queries say: ``while in talkers``, or a window."""
-    return format_window(stream.plan.window) if stream.renewed is None else f"while in {stream.of}"
+    """Return how long an entry is in the stream of a result: by the window that its queries name, or ``while in talkers``."""
+    return format_window(stream.plan.window) if stream.bounded else f"while in {stream.of}"
 
 
 def most_entries(plan: Plan, stream: StreamNode) -> str:

@@ -39,7 +39,7 @@ def _stream(stream: StreamNode) -> dict[str, Any]:
         "takes": stream.takes,
         "objects": list(stream.objects),
         "columns": {f.name: f.type for f in own.intake.fields},
-        "window": None if stream.takes == "members" or stream.renewed is not None else _window(own.window),
+        "window": _window(own.window) if stream.bounded else None,
         "queries": [q.name for q in own.queries],
     }
 

@@ -240,7 +240,8 @@ def _stream(stream: StreamNode) -> dict[str, Any]:
         "takes": stream.takes,
         "objects": list(stream.objects),
         "window": _window(stream.plan.window),
-        "renewed": None if stream.renewed is None else _duration(stream.renewed),
+        # As former versions have it, whose entries were entered again when they left the window.
+        "renewed": None if stream.renewed is None else _duration(stream.plan.window.micros or 0),
         "texts": list(stream.plan.texts),
     }
 

@@ -294,6 +294,7 @@ class StreamNode:
 
     ``takes``: its entries, whose columns ``columns`` gives by those of the changes; or its members, the objects that ``objects`` name.
     ``plan`` has the stream as its intake. ``renewed``: microseconds after which an entry is entered again while its item stays.
+    ``bounded``: whether entries leave by a window that the queries name, or, of items that never leave, by the job's.
     """
 
     name: str
@@ -303,6 +304,7 @@ class StreamNode:
     columns: tuple[tuple[str, str], ...]
     plan: Plan
     renewed: int | None = None
+    bounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

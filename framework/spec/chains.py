@@ -29,7 +29,7 @@ CONTRADICTING: Final = ("criteria", "updates", "held", "stale_after")
 
 _DAY: Final = 86_400_000_000
 _UNBOUNDED: Final = 1000 * 365 * _DAY
-"""Microseconds of a window that is longer than any data: members are kept by the operators that take them."""
+"""Microseconds of a window that is longer than any data: operators keep no rows of loyalty, whose reports stay valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Stream:
     """The stream called ``name`` that the result of query ``of`` makes up, and the ``queries`` that take it.
 
     ``takes``: its entries, or its ``members``, the objects that the columns ``objects`` name. ``window``: of the entries, if the queries
-    say one. Otherwise entries stay as long as their items: one that has been there for ``renewed`` microseconds is entered again.
+    say one. Otherwise entries stay as long as their items: one that has been there for ``renewed`` microseconds is entered again, if the
+    stream has to be bounded. ``bounded``: whether the window is one that the queries say.
     """
 
     of: str
@@ -46,6 +47,7 @@ class Stream:
     queries: tuple[str, ...]
     window: WindowSpec
     renewed: int | None
+    bounded: bool
 
     @property
     def name(self) -> str:
@@ -226,23 +228,22 @@ def _streams(job: Job) -> Iterable[_Found]:
 def _with_window(job: Job, found: _Found, home: Job) -> Stream:
     own, renewed = found.window, None
     window = home.window
-    if found.takes == "members":
+    if found.adds_up:
         window = WindowSpec.model_construct(time=_UNBOUNDED)
     elif own is None:
-        spans = [w.time or 0 for name in found.queries if found.adds_up and (w := job.queries[name].window) is not None]
-        renewed = max(_longest_stay(job, job.queries[found.of], home), *spans, 0)
-        window = WindowSpec.model_construct(time=renewed)
+        renewed = _longest_stay(job, job.queries[found.of], home)
+        # One more: an entry is entered again after all changes of its instant, and does not leave by itself before them.
+        window = WindowSpec.model_construct(time=renewed + 1)
     elif own.count is not None or own.time is not None:
         window = WindowSpec.model_construct(count=own.count, time=own.time)
-    return Stream(found.of, found.takes, found.objects, found.queries, window, renewed)
+    return Stream(found.of, found.takes, found.objects, found.queries, window, renewed, not found.adds_up and own is not None)
 
 
 def _longest_stay(job: Job, query: QueryModel, home: Job) -> int:
     """Return microseconds within which every entry has left, if items are rows of a window of time; of other items at least a day."""
     time = home.window.time
     if time is not None and item_of(query).rows:
-        # One more: an entry that leaves at the end of its window leaves by itself.
-        return time + (query.every or 0) + 1
+        return time + (query.every or 0)
     return max(_DAY, job.window.time or 0)
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from skyband.framework.base.messages import ACCEPTED, CHANGED, DEFERRED, FRONTIER, Tally, kept_count, time_count
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE
+from skyband.framework.streaming.bucket.item_rows import KeyValues
 from skyband.framework.streaming.bucket.journal import JOURNAL, Entry, Journal, entries
 from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost
 from skyband.framework.streaming.bucket.search_host import SearchHost
@@ -84,7 +85,7 @@ class Bucket:
         found = pairs_found(entry.found, Taken(len(taken.seq), limit)) if self.config.merges and len(taken.seq) else {}
         self.host.run(taken, limit, self.sequencer.key_values, self.number, out, whole, found)
         results = self.host.results
-        keys_of = {q.name: self.sequencer.key_values for q in self.config.queries}
+        keys_of: dict[str, KeyValues] = {q.name: self.sequencer.key_values for q in self.config.queries}
         for stream in self.streams:
             of = stream.config.of
             keys = stream.key_values(keys_of[of])

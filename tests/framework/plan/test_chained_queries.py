@@ -154,6 +154,20 @@ def test_a_program_sees_the_streams() -> None:
     assert {s["name"]: s["stream"] for s in found["states"]}["late"] == "best.late"
 
 
+def test_entries_that_loyalty_takes_stay_as_long_as_their_items() -> None:
+    loyal = "type: topk_loyalty, object: user, k: 1, window: {time: 3 minutes}, "
+    more = f"  liked: {{{loyal}from: best, criteria: best_score > 1}}\n  pairs: {{type: matches, scoring: gap, k: 1, carry: [user]}}\n"
+    more += f"  met: {{{loyal.replace('user', 'newer_user')}from: pairs, criteria: pairs_score > 1}}\n"
+    plan = plan_of_text(SPEC.replace("run:", f"{more}run:").replace("  x: {", "  gap: {expression: abs(a.x - b.x)}\n  x: {"))
+    streams = {s.name: s for s in plan.streams}
+    assert all(streams[n].renewed is None and not streams[n].bounded for n in ("best.liked", "pairs.met"))
+    text = explain(plan)
+    assert "best: entries as rows, for liked" in text and "         window while in best; 3 items per key at a time\n  state liked" in text
+    assert "         window none: items of pairs never leave\n  state met: topk_loyalty, K = 1, N = 3 minutes" in text
+    assert [s["window"] for s in facts(plan)["streams"] if s["name"] in ("best.liked", "pairs.met")] == [None, None]
+    assert [q["window"]["seconds"] for q in facts(plan)["queries"] if q["name"] in ("liked", "met")] == [180.0, 180.0]
+
+
 def test_the_chart_has_an_edge_from_a_query_to_the_states_over_its_result() -> None:
     plan = plan_of_text(SPEC)
     drawn = {(e.start.lines[0], e.end.lines[0]) for e in edges(plan)}

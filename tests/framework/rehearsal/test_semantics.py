@@ -227,3 +227,159 @@ def test_a_cosine_is_the_root_of_one_quotient_of_whole_numbers() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_page_has_another_formula_of_the_cosine(page: Path) -> None:
     assert "o/sqrt(ab)" not in page.read_text(encoding="utf-8")
+
+
+MATCHES = """\
+scoring: {d: {expression: abs(a.x - b.x)}}
+queries:
+  m: {type: matches, scoring: d, k: 1, carry: [what]}
+  l: {type: topk_loyalty, from: m, object: newer_what, criteria: m_score >= 0, k: 1, window: {time: 30 seconds}}
+  s: {type: topk_loyalty, from: m, object: newer_what, criteria: m_score >= 0, stale_after: 10 seconds, k: 1, window: {time: 30 seconds}}
+  t: {type: threshold_loyalty, from: m, object: newer_what, criteria: m_score >= 0, at_least: 20 seconds, window: {time: 2 minutes}}
+"""
+
+
+def test_a_report_on_an_entry_that_never_leaves_is_valid_until_the_next_or_until_it_is_stale() -> None:
+    two = [row(1, 0, what="p"), row(2, 1, what="q")]
+    job = rehearsed(MATCHES, [*two, row(3, 300_000)])
+    assert changes(job, "s", "newer_what") == [(1, 1, 0, "+", "arrival", "q"), (41, 2, 0, "-", "expiry", "q")]
+    assert changes(job, "l", "newer_what") == [(1, 1, 0, "+", "arrival", "q")]
+    assert changes(job, "t", "newer_what") == [(21, 1, 0, "+", "crossing", "q")]
+    # The criterion of the next report on the object does not hold: the score is null, and its row is off.
+    job = rehearsed(MATCHES.replace("m_score >= 0", "m_score < 3"), [*two, row(3, 50, what="q", x=6.0), row(4, 300_000)])
+    assert changes(job, "l", "newer_what") == [(1, 1, 0, "+", "arrival", "q"), (80, 2, 0, "-", "expiry", "q")]
+
+
+CHAINED = """\
+scoring: {v: {expression: x, direction: max}}
+queries:
+  a: {type: topk, scoring: v, k: 2, carry: [what]}
+  l: {type: threshold_loyalty, from: a, object: what, criteria: a_score > 0, at_least: 2 seconds, window: {time: 5 seconds}}
+  s:
+    {type: threshold_loyalty, from: a, object: what, criteria: a_score > 0, stale_after: 3 seconds, at_least: 2 seconds,
+     window: {time: 5 seconds}}
+"""
+
+
+def test_the_window_of_loyalty_is_that_of_its_time_and_its_entries_stay_as_long_as_their_items() -> None:
+    """The row of o is in the result for a minute, for days with a window of rows: it is on all the time, and off when it leaves."""
+    job = rehearsed(CHAINED, [row(1, 0), row(2, 100)])
+    assert changes(job, "l", "what") == [(2, 1, 0, "+", "crossing", "o"), (63, 2, 0, "-", "crossing", "o")]
+    # What is stale stays so: nothing enters a report again.
+    assert changes(job, "s", "what") == [(2, 1, 0, "+", "crossing", "o"), (6, 2, 0, "-", "crossing", "o")]
+    days = [row(1, 0, x=2.0), row(2, 10 * 86_400, x=0.0, what="late")]
+    spec, errors = validate_text(SPEC.format(queries=CHAINED, more="", watermark="").replace("{time: 1 minute}", "{count: 10}"), {})
+    assert spec is not None, [e.render() for e in errors]
+    job = Rehearsal(compile_job(spec), clock=CLOCK)
+    job.drop(days)
+    job.finish()
+    assert changes(job, "l", "what") == [(2, 1, 0, "+", "crossing", "o")]
+    assert changes(job, "s", "what") == [(2, 1, 0, "+", "crossing", "o"), (6, 2, 0, "-", "crossing", "o")]
+
+
+RENEWED = """\
+scoring: {v: {expression: x, direction: max}, d: {expression: abs(a.a_score - b.a_score)}, s: {expression: a_score, direction: max}}
+queries:
+  a: {type: topk, scoring: v, k: 2}
+  b: {type: topk_pairs, from: a, scoring: d, k: 1}
+  t: {type: topk, from: a, scoring: s, k: 2}
+  g: {type: topk_groups, from: a, group: id, score: count(), k: 2}
+  y: {type: skyline, from: a, dimensions: {a_score: max}}
+"""
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_entry_is_renewed_after_the_changes_of_its_instant_by_a_deletion_and_an_arrival(restarts: bool) -> None:
+    day = 86_400
+    spec, errors = validate_text(SPEC.format(queries=RENEWED, more="", watermark="").replace("{time: 1 minute}", "{count: 10}"), {})
+    assert spec is not None, [e.render() for e in errors]
+    job = Rehearsal(compile_job(spec), clock=CLOCK)
+    # At the instant of the first renewal row 3 takes the place of row 1, whose row has left then: only that of row 2 is renewed, later.
+    for drop in ([row(1, 0, x=1.0), row(2, 5, x=2.0)], [row(3, day, x=3.0)], [row(4, 2 * day, x=0.0)]):
+        job.drop(drop)
+        if restarts:
+            job.restart()
+    job.finish()
+    assert changes(job, "t", "id", "seq") == [
+        (0, 1, 0, "+", "arrival", 1, 0), (5, 2, 0, "+", "arrival", 2, 1),
+        (day, 3, 0, "-", "delete", 1, 0), (day, 4, 0, "+", "arrival", 3, 2),
+        (day + 5, 5, 0, "-", "delete", 2, 1), (day + 5, 6, 0, "+", "arrival", 2, 3),
+        (2 * day, 7, 0, "-", "delete", 3, 2), (2 * day, 8, 0, "+", "arrival", 3, 4),
+    ]  # fmt: skip
+    assert [c[:5] for c in changes(job, "g")] == [c[:5] for c in changes(job, "t")]
+    assert changes(job, "b", "older_id", "newer_id")[-2:] == [
+        (2 * day, 6, 0, "-", "delete", 3, 2), (2 * day, 7, 0, "+", "arrival", 2, 3),
+    ]  # fmt: skip
+    # Between the two, the other row is the best.
+    assert changes(job, "y", "id")[-4:] == [
+        (2 * day, 4, 0, "-", "delete", 3), (2 * day, 4, 1, "+", "promoted", 2),
+        (2 * day, 5, 0, "-", "displaced", 2), (2 * day, 5, 1, "+", "arrival", 3),
+    ]  # fmt: skip
+
+
+POINTS = """\
+scoring: {s: {expression: g_score, direction: max}}
+queries:
+  g: {type: topk_groups, group: what, score: sum(x), k: 3}
+  t: {type: threshold, from: g, scoring: s, at_least: 0}
+"""
+
+
+def test_points_of_one_instant_make_rows_in_the_order_of_the_names_of_their_groups() -> None:
+    first = [row(n, 0, what=w, x=x) for n, w, x in ((1, "b", 5), (2, "c", 1), (3, "\U0001f600", 9), (4, "\uffff", 4))]
+    second = [row(10 + n, 30, what=w, x=10 * n) for n, w in enumerate(("\U0001f600", "c", "b"), 1)]
+    job = rehearsed(POINTS.replace("k: 3", "k: 4"), [*first, *second, row(20, 100, x=-1, what="b")])
+    # At 60 the first row of each of them leaves the window. Texts are in the order of their UTF-8 bytes.
+    at_60 = [(c[3], c[5], c[6]) for c in changes(job, "t", "what", "seq") if c[0] == 60]
+    assert [name for sign, name, _ in at_60 if sign == "+"] == ["b", "c", "\U0001f600"]
+    assert [seq for sign, _, seq in at_60 if sign == "+"] == sorted(seq for sign, _, seq in at_60 if sign == "+")
+
+
+def test_a_group_that_enters_and_leaves_at_one_instant_has_no_point() -> None:
+    queries = "queries:\n  g: {type: threshold_groups, group: what, score: sum(x), above: 2}"
+    rows = [
+        row(1, 0, what="b", x=5),
+        row(2, 0, what="b", x=-5),
+        row(3, 0, what="b", x=7),
+        row(4, 10, what="z", x=5),
+        row(5, 10, what="z", x=-5),
+    ]
+    job = rehearsed(queries, rows)
+    assert [c[:4] for c in changes(job, "g")] == [(0, 1, 0, "+"), (0, 2, 0, "-"), (0, 3, 0, "+"), (10, 4, 0, "+"), (10, 5, 0, "-")]
+    points = job.tables()["g_trajectory"].to_pylist()
+    assert [(p["valid_from"].timestamp(), p["what"], p["score"]) for p in points] == [(0, "b", 7.0)]
+
+
+BOUNDARIES = """\
+scoring: {x: {expression: x, direction: max}, d: {expression: abs(a.x - b.x)}}
+deletes: what = 'd'
+queries:
+  topk: {type: topk, scoring: x, k: 2, every: 1 minute, window: {time: 20 seconds}}
+  threshold: {type: threshold, scoring: x, at_least: 0, every: 1 minute, window: {time: 20 seconds}}
+  skyline: {type: skyline, dimensions: {x: max}, every: 1 minute, window: {time: 20 seconds}}
+  pairs: {type: topk_pairs, scoring: d, k: 2, every: 1 minute, window: {time: 20 seconds}}
+  groups: {type: topk_groups, group: id, score: sum(x), k: 2, every: 1 minute, window: {time: 20 seconds}}
+"""
+
+
+@pytest.mark.parametrize("at", [65, 75, None])
+def test_the_cause_at_a_boundary_of_what_left_the_window_and_was_deleted_by_then(at: int | None) -> None:
+    """The rows leave the queries' window at 70; the better one is deleted before, after, or not at all."""
+    deleted = [] if at is None else [row(1, at, what="d")]
+    job = rehearsed(BOUNDARIES, [row(1, 50, x=5), row(2, 50, x=4), *deleted, row(3, 200)])
+    cause = "expiry" if at is None else "delete"
+    left = {q: [c[4] for c in changes(job, q) if c[0] == 120] for q in ("topk", "threshold", "skyline", "pairs", "groups")}
+    assert left == {
+        "topk": [cause, "expiry"], "threshold": [cause, "expiry"], "skyline": [cause], "pairs": [cause],
+        # Of a group: what removed its last row.
+        "groups": ["delete" if at == 65 else "expiry", "expiry"],
+    }  # fmt: skip
+
+
+def test_bounds_of_groups_are_judged_at_every_event_also_with_every() -> None:
+    queries = "queries:\n  g: {type: threshold_groups, group: what, score: last(x), above: 2, below: 1, every: 1 minute}"
+    rows = [row(1, 10, what="a", x=3), row(2, 20, what="a", x=1.5), row(3, 25, what="c", x=1.5), row(4, 200, what="b", x=0)]
+    found = rehearsed(queries, rows).tables(results=False)["g_changes"].to_pylist()
+    assert [(c["changed_at"].timestamp(), c["change"], c["what"], c["score"], c["cause"]) for c in found] == [
+        (60, "+", "a", 1.5, "boundary"), (120, "-", "a", 1.5, "expiry"),
+    ]  # fmt: skip

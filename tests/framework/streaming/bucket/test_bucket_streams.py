@@ -72,8 +72,6 @@ sink: {{path: out}}
 """
 SPEC = SPEC.replace("  gap:", "  rare: {{expression: rare_score}}\n  worst: {{expression: worst_score}}\n  gap:")
 CASES = [("{time: 7 minutes}", ""), ("{time: 7 minutes}", "deletes: gone\n"), ("{count: 4}", "deletes: gone\n")]
-VARYING = ("distinct_user", "last_user", "sum_x", "last_ts", "first_id")
-"""Aggregates that groups carry, and that entries of them have."""
 Row = dict[str, Any]
 
 
@@ -135,14 +133,15 @@ def micros(at: Any) -> int:
     return int(pa.scalar(at, pa.timestamp("us", "UTC")).value)
 
 
-def entries(node: StreamNode, keys: tuple[str, ...], out: dict[str, list[Row]], until: int) -> Iterable[tuple[Row, bool]]:
+def entries(plan: Plan, node: StreamNode, out: dict[str, list[Row]], until: int) -> Iterable[tuple[Row, bool]]:
     """Yield the rows that a result makes up, and whether each deletes, by definition: one change, or point, after another."""
     of, columns = node.of, dict(node.columns)
-    identity = [old for old, new in node.columns if new in node.plan.intake.id or old.endswith("seq")]
+    item = next(q.item for q in plan.every_query if q.name == of)
+    identity = item.identity(plan.intake.partition_by)
     events = [(micros(r["changed_at"]), 0, r["step"], r["pos"], r) for r in out[f"changes:{of}"]]
     if f"{of}_score" in columns.values():
         events += [(micros(r["valid_from"]), 1, 0, 0, r) for r in out[f"trajectory:{of}"]]
-    varying = [f"{of}_score", *(new for old, new in columns.items() if old in VARYING)]
+    varying = [f"{of}_score", *(columns[c.name] for c in item.carried_by_points)]
     alive: dict[Any, tuple[int, int, Row]] = {}
     made = 0
 
@@ -156,18 +155,20 @@ def entries(node: StreamNode, keys: tuple[str, ...], out: dict[str, list[Row]], 
             yield alive[due][2], False
 
     for at, phase, _, _, row in sorted(events, key=lambda e: e[:4]):
-        item = tuple(row[c] for c in identity)
+        named = tuple(row[c] for c in identity)
         yield from renewals(at)
         entry = {new: row[old] for old, new in columns.items() if old in row} | {"ts": at}
-        entry |= {f"{of}_cause": row.get("cause"), f"{of}_change": row.get("change", "+"), **{k: row[k] for k in keys}}
-        if phase == 0 and row["change"] == "-":
-            del alive[item]
+        entry |= {f"{of}_cause": row.get("cause"), f"{of}_change": row.get("change", "+"), **{k: row[k] for k in plan.intake.partition_by}}
+        if phase == 0 and row.get("change") == "-":
+            del alive[named]
             yield entry, True
-        elif phase == 0 or (item in alive and any(alive[item][2][c] != entry[c] for c in varying)):
+        elif not item.lasting:
+            yield entry, False
+        elif phase == 0 or (named in alive and any(alive[named][2][c] != entry[c] for c in varying)):
             if phase:
                 yield entry, True
             made += 1
-            alive[item] = (at, made, entry)
+            alive[named] = (at, made, entry)
             yield entry, False
     yield from renewals(until)
 
@@ -175,39 +176,43 @@ def entries(node: StreamNode, keys: tuple[str, ...], out: dict[str, list[Row]], 
 def switches(node: StreamNode, keys: tuple[str, ...], out: dict[str, list[Row]]) -> Iterable[tuple[Row, bool]]:
     """Yield the reports on members by definition, step after step."""
     inside: dict[Any, int] = defaultdict(int)
+    column = {new: old for old, new in node.columns} | {f"{node.of}_cause": "cause", f"{node.of}_change": "change"}
     rows = sorted(out[f"changes:{node.of}"], key=lambda r: (r["step"], r["pos"]))
+
+    def named(row: Row) -> tuple[Any, ...]:
+        return tuple(row[column.get(c, c)] for c in node.objects)
+
     for step in sorted({r["step"] for r in rows}):
         mine = [r for r in rows if r["step"] == step]
         before = dict(inside)
         for r in mine:
-            inside[tuple(r[c] for c in node.objects)] += 1 if r["change"] == "+" else -1
-        for r in {tuple(r[c] for c in node.objects): r for r in mine}.values():
-            named = tuple(r[c] for c in node.objects)
-            if None not in named and (inside[named] > 0) != (before.get(named, 0) > 0):
-                row = {c: r[c] for c in (*node.objects, *keys)} | {f"in_{node.of}": inside[named] > 0, "ts": micros(r["changed_at"])}
-                yield row, False
+            inside[named(r)] += 1 if r["change"] == "+" else -1
+        for name, r in {named(r): r for r in mine}.items():
+            if None not in name and (inside[name] > 0) != (before.get(name, 0) > 0):
+                row = {c: r[c] for c in keys} | dict(zip(node.objects, name, strict=True))
+                yield row | {f"in_{node.of}": inside[name] > 0, "ts": micros(r["changed_at"])}, False
 
 
 def as_a_job(plan: Plan, node: StreamNode, out: dict[str, list[Row]], until: int) -> dict[str, list[str]]:
     """Return what a job of its own makes of the stream: rows with ids that are their places, in the order of these."""
     own, keys = node.plan, plan.intake.partition_by
-    deletes = node.takes == "entries"
+    deletes = own.intake.deletes is not None
     found: dict[str, list[Row]] = defaultdict(list)
-    for key in "pq":
+    for key in sorted({r["grp"] for rows in out.values() for r in rows if "grp" in r}):
         mine = {kind: [r for r in rows if r.get("grp") == key] for kind, rows in out.items()}
         made = defaultdict(list, mine)
-        stream = list(entries(node, keys, made, until) if deletes else switches(node, keys, made))
-        names = [f.name for f in own.intake.fields if f.name != own.intake.event_time]
+        stream = list(entries(plan, node, made, until) if node.takes == "entries" else switches(node, keys, made))
         intake = replace(own.intake, deletes=own.intake.deletes if deletes else None, tie_break=("__place",))
         fields = (*intake.fields, replace(intake.fields[0], name="__place", type="bigint", kind="int"))
         job = replace(own, intake=replace(intake, fields=fields))
         config = HostConfig.of(job, (), "test")
-        rows, identity = [], [*own.intake.id, *(n for n in names if n.endswith("seq"))]
+        item = next(q.item for q in plan.every_query if q.name == node.of)
+        rows, identity = [], [dict(node.columns).get(c, c) for c in item.identity(keys)]
         numbers: dict[Any, int] = {}
         for place, (row, gone) in enumerate(stream):
             at = row["ts"]
-            item = numbers.setdefault(tuple(row.get(c) for c in identity) if deletes else place, len(numbers))
-            rows.append({**row, own.intake.event_time: at, "__place": place, "__hash": item, f"{node.of}_change": "-" if gone else "+"})
+            number = numbers.setdefault(tuple(row.get(c) for c in identity) if deletes else place, len(numbers))
+            rows.append({**row, own.intake.event_time: at, "__place": place, "__hash": number, f"{node.of}_change": "-" if gone else "+"})
         schema = config.row_schema()
         columns = {
             f.name: [ord(key) if f.name in ("__k1", "__k2") else r["__hash"] if f.name in ("__h1", "__h2") else r.get(f.name) for r in rows]
