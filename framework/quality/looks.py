@@ -6,7 +6,10 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from typing import Any, Final
+
+from skyband.framework.base.decimals import decimal_digits, fitted
 
 _INT: Final = re.compile(r"[+-]?[0-9]+")
 _REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -53,7 +56,8 @@ def fits_text(type_: str, text: str) -> bool:
     if type_ in ("double", "float") or type_.startswith("decimal"):
         text = text.strip()
         if type_.startswith("decimal"):
-            return _REAL.fullmatch(text) is not None
+            digits = decimal_digits(type_)
+            return _REAL.fullmatch(text) is not None and (digits is None or fitted(Decimal(text), *digits) is not None)
         return text in _SPECIAL or (_REAL.fullmatch(text) is not None and not beyond(type_, float(text)))
     if type_ == "boolean":
         return text.lower() in ("true", "false")
@@ -81,10 +85,14 @@ def fits_json(type_: str, value: Any) -> bool:
             return isinstance(value, int) and abs(value) <= _SECONDS
         if type_ in ("double", "float") and not isinstance(value, Spelled):
             return not beyond(type_, value)
+        if type_.startswith("decimal") and isinstance(value, int):
+            return fits_text(type_, str(value))
         return type_ not in ("boolean", "date")
     if isinstance(value, str):
-        numeric = type_ in ("double", "float") or type_.startswith("decimal")
-        return value in _SPECIAL_JSON if numeric else type_ not in ("int", "bigint", "boolean") and fits_text(type_, value)
+        if type_ in ("double", "float"):
+            return value in _SPECIAL_JSON
+        # Change feeds put decimals in quotes, so that they stay exact.
+        return type_ not in ("int", "bigint", "boolean") and fits_text(type_, value)
     return type_ == "string"
 
 

@@ -19,6 +19,8 @@ MOST_TASKS: Final = 1_000_000
 """No job has more."""
 LARGEST: Final = 64 << 20
 """Bytes of the largest entry, and of the longest line of a list of files."""
+_STATE_FILES: Final = ("zip", "changelog")
+"""Endings of a state store's files, behind the version: snapshots and changes."""
 _BLOCK = 1 << 20
 
 
@@ -196,6 +198,22 @@ def forget_plan(checkpoint: Path, planned: int, upto: int, source: int = 0) -> N
     for path in [checkpoint / "offsets" / str(planned), *sorted(above, key=lambda p: -int(p.name))]:
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         path.unlink()
+
+
+def forget_state(checkpoint: Path, done: int) -> None:
+    """Remove the state that batches after ``done`` have written: Spark keeps the file that is there when a repeated batch writes another.
+
+    A repeated batch may read other rows than the first attempt did: another reader, a file that has been repaired or set aside, a rule
+    that has changed. For a moment when no query runs. O(files of state).
+    """
+    for task in (checkpoint / "state").glob("[0-9]*/[0-9]*"):
+        if task.is_symlink() or task.parent.is_symlink():
+            continue
+        for path in task.glob("*"):
+            name, _, kind = path.name.lstrip(".").partition(".")
+            version = number(name)
+            if version is not None and version > done + 1 and kind.partition(".")[0] in _STATE_FILES and not path.is_dir():
+                path.unlink(missing_ok=True)
 
 
 def _entries(path: Path, after: int) -> Iterator[Taken]:

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from skyband.framework.base.decimals import decimal_digits
+from skyband.framework.base.decimals import decimal_digits, fitted
 from skyband.framework.plan.model import Field
 from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.sources.first_rows import FirstRows
@@ -48,11 +48,10 @@ def value_of_text(text: str, f: Field) -> Any:
     if f.type == "boolean":
         return text.lower() == "true"
     if (digits := decimal_digits(f.type)) is not None:
-        precision, scale = digits
-        number = Decimal(text.strip())
-        if number != round(number, scale) or abs(number) >= 10 ** (precision - scale):
+        number = fitted(Decimal(text.strip()), *digits)
+        if number is None:
             raise Doubtful
-        return round(number, scale)
+        return number
     if _INSTANT.fullmatch(text) is None:
         raise Doubtful
     return in_spark(cell(text, "time"), f.type)

@@ -127,18 +127,27 @@ def _value(cell: Column, f: Field, member: str, options: Mapping[str, str]) -> t
         return _number_as_spelled(cell, member)
     if not _own(f, options):
         return cell, None
-    if f.type == "date":
-        return values.day(cell)
-    if f.type != "timestamp":
+    if f.type not in ("timestamp", "date"):
         return values.exact(cell, f.type)
     # A number is of seconds since 1970; digits in quotes are no instant, or a year.
+    digits = cell.rlike("^-?[0-9]+$")
+    quoted = F.contains(F.col(_TEXT), F.concat(F.lit('"'), cell, F.lit('"')))
+    number = digits & (~quoted | F.regexp_like(F.col(_TEXT), F.concat(_after(member), F.when(digits, cell), F.lit(r"\s*[,}]"))))
+    if f.type == "date":
+        # No day is a number: Spark would take it for a year.
+        day, unlike = values.day(cell)
+        return F.when(~number, day), number | unlike
     seconds = cell.try_cast("bigint")
-    number = cell.rlike("^-?[0-9]+$") & ~F.contains(F.col(_TEXT), F.concat(F.lit('"'), cell, F.lit('"')))
     value, wrong = values.instant(cell)
     reached = F.coalesce(seconds.between(-_SECONDS, _SECONDS), F.lit(False))
     return F.when(number & reached, F.timestamp_seconds(F.when(reached, seconds))).otherwise(value), F.when(number, ~reached).otherwise(
         wrong
     )
+
+
+def _after(member: str) -> Column:
+    """The pattern of what stands before the value of a ``member`` of an object."""
+    return F.concat(F.lit('"\\Q'), F.lit(member.replace("\\E", r"\E\\E\Q")), F.lit('\\E"\\s*:\\s*'))
 
 
 def _number_as_spelled(cell: Column, member: str) -> tuple[Column, Column]:
@@ -147,7 +156,7 @@ def _number_as_spelled(cell: Column, member: str) -> tuple[Column, Column]:
     None of its type if the line has several spellings of the number, or the number also as a text: which is the cell's, nobody knows.
     """
     number = cell.rlike(r'^(-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|"-?Infinity")$') & cell.rlike("[.eEI]")
-    name = F.concat(F.lit('"\\Q'), F.lit(member.replace("\\E", r"\E\\E\Q")), F.lit('\\E"\\s*:\\s*'))
+    name = _after(member)
     spelled = F.regexp_extract_all(F.col(_TEXT), F.concat(name, F.lit("(-?[0-9][0-9.eE+-]*)")), F.lit(1))
     value = F.btrim(cell, F.lit('"')).try_cast("double")
     same = F.array_distinct(F.filter(spelled, lambda s: s.try_cast("double") == value))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.ledger import Ledger
-from skyband.framework.sources.logs import forget_plan, last_batch, offset
+from skyband.framework.sources.logs import forget_plan, forget_state, last_batch, offset
 from skyband.framework.streaming.job.accepting_rules import rules_of, stopping_rules
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -42,10 +42,7 @@ def _taken_back(layout: Layout, planned: int, done: int, several: bool) -> bool:
     checkpoint = layout.checkpoint
     if several or any(a.batch == planned for a in Ledger.load(layout.home).aside.values()):
         return False
-    for path in (checkpoint / "state" / "0").glob("[0-9]*/*"):
-        version = path.name.lstrip(".").partition(".")[0]
-        if version.isdigit() and int(version) > done + 1:
-            path.unlink()
+    forget_state(checkpoint, done)
     try:
         forget_plan(checkpoint, planned, offset(checkpoint, done))
     except SkybandError:

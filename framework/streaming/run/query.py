@@ -19,7 +19,7 @@ from skyband.framework.base.reasons import CONTROL
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files import spark_reader
-from skyband.framework.sources.logs import last_batch, owed
+from skyband.framework.sources.logs import forget_state, last_batch, owed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.structs import struct
 from skyband.framework.sources.watermark_caps import WatermarkCaps
@@ -129,6 +129,7 @@ def start(
     drop: WatermarkCaps | None = None, delivery: Delivery | None = None, lookups: Tables = _NO_TABLES,
 ) -> StreamingQuery:  # fmt: skip
     """Start the job's query: over the present input (``once``), or continuously at the spec's trigger."""
+    forget_state(layout.checkpoint, last_batch(layout.checkpoint / "commits"))
     if owed(layout.checkpoint):
         # An earlier run ended before this batch. Without a new row Spark would not process what the watermark has passed, such as a finish.
         layout.order_wake(f"after-{last_batch(layout.checkpoint / 'commits')}")
