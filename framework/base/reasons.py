@@ -34,6 +34,8 @@ TOO_FAR_AHEAD: Final = "too_far_ahead"
 """The event time is further ahead of the clock at which the row's batch was planned than the spec allows."""
 INT_RANGE: Final = "int_range"
 """A column that queries read holds the 64-bit value that is reserved for null, or a date beyond the range of instants."""
+YEAR_RANGE: Final = "year_range:"
+"""Prefix of the reason of a row with a date or an instant outside of the years 1 to 9999, which readers cannot show; the column follows."""
 EMPTY_SET: Final = "empty_set:"
 """Prefix of the reason of a row with too few tokens; the name of the tokens follows."""
 LARGE_SET: Final = "large_set:"
@@ -52,7 +54,7 @@ def count_name(reason: str) -> str:
     """Return the name of the count of rows with ``reason``."""
     if reason.startswith((EMPTY_SET, LARGE_SET)):
         return "rejected_tokens"
-    if reason.startswith((BAD_VECTOR, NULL_OBJECT, NO_UPDATE, NO_MATCH)):
+    if reason.startswith((BAD_VECTOR, NULL_OBJECT, NO_UPDATE, NO_MATCH, YEAR_RANGE)):
         return reason.partition(":")[0]
     if reason.startswith(STOPS):
         return "stopping"
@@ -84,7 +86,10 @@ REASONS: Final = (
     ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
     ReasonClass(
         "other",
-        (TIME_RANGE, TOO_FAR_AHEAD, INT_RANGE, BAD_OP, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>", f"{NO_MATCH}<name>"),
+        (
+            TIME_RANGE, TOO_FAR_AHEAD, INT_RANGE, f"{YEAR_RANGE}<column>", BAD_OP, f"{BAD_VECTOR}<column>", f"{NO_UPDATE}<column>",
+            f"{NO_MATCH}<name>",
+        ),
         "another reason",
     ),
-)
+)  # fmt: skip

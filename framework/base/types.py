@@ -18,6 +18,12 @@ _ARROW: Final[dict[str, pa.DataType]] = {
 _DECIMAL: Final = re.compile(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,(\d+))?\))?")
 
 
+YEARS: Final[dict[str, tuple[int, int]]] = {
+    "date": (-719_162, 2_932_896), "timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999),
+}  # fmt: skip
+"""The first and the last value of the years 1 to 9999, in days and microseconds since 1970: what all readers of tables can show."""
+
+
 def arrow_type(ddl: str) -> pa.DataType:
     """Return the Arrow type of a Spark DDL type (any case, spaces ignored). Raises ValueError for a type that no column has."""
     name = ddl.lower().replace(" ", "")
@@ -29,3 +35,18 @@ def arrow_type(ddl: str) -> pa.DataType:
     if decimal is None:
         raise ValueError(f"no table column can have the type {ddl!r}")
     return pa.decimal128(int(decimal[1] or 10), int(decimal[2] or 0))
+
+
+def readable(rows: pa.Table) -> pa.Table:
+    """Return ``rows`` with null for dates and instants outside of the years 1 to 9999, of which Python makes no value. O(rows)."""
+    # Spec checks import this module, and compute nothing.
+    import pyarrow.compute as pc
+
+    for i, f in enumerate(rows.schema):
+        if f.type in (STAMP, pa.date32()):
+            days = f.type == pa.date32()
+            number, (first, last) = rows[i].cast(pa.int32() if days else pa.int64()), YEARS["date" if days else "timestamp"]
+            within = pc.and_(pc.greater_equal(number, first), pc.less_equal(number, last))
+            if not pc.all(within).as_py():
+                rows = rows.set_column(i, f.name, pc.if_else(within, rows[i], pa.scalar(None, f.type)))
+    return rows

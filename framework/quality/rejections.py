@@ -113,6 +113,9 @@ def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequ
         return f"{reason.removeprefix(reasons.NULL_OBJECT)}, which names the object that the row reports on, is null"
     if reason.startswith(reasons.NO_UPDATE):
         return f"{reason.removeprefix(reasons.NO_UPDATE)} is neither on nor off (true or false, 1 or 0), such as {_first(texts)}"
+    if reason.startswith(reasons.YEAR_RANGE):
+        said = f"{reason.removeprefix(reasons.YEAR_RANGE)} is not in the years 1 to 9999, such as {_first(texts)}"
+        return f"{said}; check its unit, such as days or milliseconds in a number"
     return _in_words(node, reason, texts)
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from skyband.framework.base.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, RULE, STOPS, TIME_RANGE
-from skyband.framework.base.types import arrow_type
+from skyband.framework.base.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, RULE, STOPS, TIME_RANGE, YEAR_RANGE
+from skyband.framework.base.types import YEARS, arrow_type
 from skyband.framework.lookups.join import Join, Tables
 from skyband.framework.plan.model import Derive, Field, IntakeNode
 from skyband.framework.rehearsal.sql import condition, expression
@@ -108,13 +108,20 @@ class Rows:
             return TIME_RANGE
         if any(row[n] is None for n in node.partition_by):
             return NULL_KEY
-        return INT_RANGE if any(self._equals_null_code(row[n], node.field(n).type) for n in node.whole) else None
+        if any(self._equals_null_code(row[n], node.field(n).type) for n in node.whole):
+            return INT_RANGE
+        outside = (f.name for f in node.fields if f.type in YEARS and row[f.name] is not None and not _within(row[f.name], *YEARS[f.type]))
+        return next((f"{YEAR_RANGE}{name}" for name in outside), None)
 
     @staticmethod
     def _equals_null_code(value: Any, type_: str) -> bool:
         if value is None:
             return False
         return bool(abs(value) > NEVER // _DAY if type_ == "date" else value == NULL)
+
+
+def _within(value: int, first: int, last: int) -> bool:
+    return first <= value <= last
 
 
 def in_spark(value: Any, type_: str) -> Any:

@@ -60,17 +60,24 @@ def run(args: argparse.Namespace) -> Answer:
 
     if args.sample <= 2_000 and args.alone:
         disable_compilation()
-    from skyband.framework.base.reasons import REASON
+    from skyband.framework.base.types import readable
     from skyband.framework.preview.judged import judged, results_of
 
     found = judged(plan, args.sample, read=_by_spark if args.engine else None)
     results = dict(results_of(plan, found))
     data = {
-        "files": found.first.files, "rows": found.rows.select([REASON, *(f.name for f in plan.intake.fields)]).slice(0, args.n).to_pylist(),
+        "files": found.first.files, "rows": readable(_columns(plan, found, args.n)).to_pylist(),
         "looked_at": found.rows.num_rows, "filtered": found.filtered, "rejected": dict(found.rejected), "left_out": found.first.doubtful,
         "results": {query: rows.to_pylist() for query, rows in results.items()},
     }  # fmt: skip
     return Answer(data, "\n".join([*_rows(plan, found, args.n), *_rejected(found), *_results(results)]))
+
+
+def _columns(plan: Plan, found: Judged, shown: int) -> pa.Table:
+    """Return the reason and the columns of the rows to show."""
+    from skyband.framework.base.reasons import REASON
+
+    return found.rows.select([REASON, *(f.name for f in plan.intake.fields)]).slice(0, shown)
 
 
 def _by_spark(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
@@ -82,7 +89,7 @@ def _by_spark(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
 
 
 def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
-    from skyband.framework.base.reasons import REASON
+    from skyband.framework.base.types import readable
     from skyband.framework.sources.files.listing import not_read
     from skyband.framework.tables.render import text_table
 
@@ -94,8 +101,8 @@ def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
     if unread is not None:
         yield unread
     if shown:
-        columns = [REASON, *(f.name for f in plan.intake.fields)]
-        yield "\n" + text_table(found.rows.select(columns).slice(0, shown), ["rejected as", *columns[1:]])
+        rows = readable(_columns(plan, found, shown))
+        yield "\n" + text_table(rows, ["rejected as", *rows.column_names[1:]])
 
 
 def _rejected(found: Judged) -> Iterator[str]:

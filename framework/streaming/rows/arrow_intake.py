@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.base.reasons import INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, TIME_RANGE
-from skyband.framework.base.types import STAMP
+from skyband.framework.base.reasons import INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, TIME_RANGE, YEAR_RANGE
+from skyband.framework.base.types import STAMP, YEARS
 from skyband.framework.plan.model import IntakeNode
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
@@ -121,6 +121,7 @@ def _reasons(node: IntakeNode, columns: dict[str, pa.Array], rows: int) -> pa.Ar
         (TIME_RANGE, outside),
         *((NULL_KEY, columns[c].is_null()) for c in node.partition_by),
         *((INT_RANGE, _null_or_out_of_range(columns[c])) for c in node.whole),
+        *((f"{YEAR_RANGE}{f.name}", _outside(columns[f.name], *YEARS[f.type])) for f in node.fields if f.type in YEARS),
     ]
     found = np.full(rows, len(checks), np.int64)
     for number, (_, bad) in reversed(list(enumerate(checks))):
@@ -129,6 +130,12 @@ def _reasons(node: IntakeNode, columns: dict[str, pa.Array], rows: int) -> pa.Ar
     if (found == len(checks)).all():
         return pa.nulls(rows, pa.string())
     return pa.array([*(reason for reason, _ in checks), None], pa.string()).take(pa.array(found))
+
+
+def _outside(column: pa.Array, first: int, last: int) -> pa.Array:
+    """Return True for dates and instants that are not between ``first`` and ``last``, null for null."""
+    number = column.cast(pa.int32() if pa.types.is_date(column.type) else pa.int64())
+    return pc.or_(pc.less(number, first), pc.greater(number, last))
 
 
 def _null_or_out_of_range(column: pa.Array) -> pa.Array:

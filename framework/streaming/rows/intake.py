@@ -22,7 +22,9 @@ from skyband.framework.base.reasons import (
     RULE,
     STOPS,
     TIME_RANGE,
+    YEAR_RANGE,
 )
+from skyband.framework.base.types import YEARS
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, RowRule
 from skyband.framework.sources.files.spark_reader import NEVER_TOO_OLD
@@ -74,6 +76,9 @@ def intake(df: DataFrame, node: IntakeNode, tables: Tables = _NONE) -> DataFrame
         .when(_any_null(node.partition_by), F.lit(NULL_KEY))
         .when(reduce(lambda a, b: a | b, [_null_or_out_of_range(node, n) for n in node.whole], F.lit(False)), F.lit(INT_RANGE))
     )
+    for f in node.fields:
+        if f.type in YEARS:
+            reason = reason.when(~_number(F.col(f"`{f.name}`"), f.type).between(*YEARS[f.type]), F.lit(f"{YEAR_RANGE}{f.name}"))
     columns = [_readable(F.col(f"`{f.name}`"), f.type).cast(f.type).alias(f.name) for f in node.fields]
     if node.partition_by:
         columns += _hashes(KEY_HASHES, node.partition_by)
@@ -120,8 +125,13 @@ def _null_or_out_of_range(node: IntakeNode, name: str) -> Column:
     """Return True for the int64 that stands for null, and for dates outside of int64 microseconds (null for neither)."""
     column, type_ = F.col(f"`{name}`"), node.field(name).type
     if type_ == "date":
-        return ~F.unix_date(column).between(-_DAYS, _DAYS)
-    return (F.unix_micros(column) if type_ == "timestamp" else column) == F.lit(NULL)
+        return ~_number(column, type_).between(-_DAYS, _DAYS)
+    return (_number(column, type_) if type_ == "timestamp" else column) == F.lit(NULL)
+
+
+def _number(column: Column, type_: str) -> Column:
+    """Return a date in days, an instant in microseconds since 1970."""
+    return F.unix_date(column) if type_ == "date" else F.unix_micros(column)
 
 
 def _hashes(names: tuple[str, str], columns: tuple[str, ...]) -> list[Column]:

@@ -7,11 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.reasons import REASON
+from skyband.framework.base.types import YEARS
 
 SCHEMA = pa.schema([("reason", pa.string()), ("text", pa.string()), ("origin", pa.string()), ("event_time", pa.timestamp("us", "UTC"))])
-
-LAST = 253_402_214_400_000_000
-"""The end of 9999-12-30 UTC in microseconds, about the last instant every reader can show."""
 
 _CONTROLS = [(chr(c), f"\\u{c:04x}") for c in range(32)]
 
@@ -73,6 +71,7 @@ def rejected(rows: pa.Table, columns: list[str], reason: str | pa.Array, event_t
     """``rejected`` rows (without batch) for ``rows``: their ``columns`` as JSON."""
     reasons = pa.array([reason]).take(pa.array([0] * rows.num_rows, pa.int8())) if isinstance(reason, str) else reason
     time = rows[event_time].combine_chunks().cast(SCHEMA.field("event_time").type)
-    # Readers' calendars end with the year 9999; the text has the time as it came.
-    time = pc.if_else(pc.less(time.cast(pa.int64()), LAST), time, pa.scalar(None, time.type))
+    # Readers' calendars have the years 1 to 9999; the text has the time as it came.
+    micros, (first, last) = time.cast(pa.int64()), YEARS["timestamp"]
+    time = pc.if_else(pc.and_(pc.greater_equal(micros, first), pc.less_equal(micros, last)), time, pa.scalar(None, time.type))
     return pa.table([reasons, json_rows(rows.select(columns)), rows[origin].combine_chunks(), time], schema=SCHEMA)

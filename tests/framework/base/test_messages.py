@@ -65,6 +65,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
         )
     }  # fmt: skip
     begun = {"rule:<name>", "empty_set:<name>", "large_set:<name>", "null_object:<column>", "bad_vector:<column>", "no_update:<column>"}
+    begun |= {"year_range:<column>"}
     begun |= {"no_match:<name>"}
     assert len(spelled) == len(set(spelled)) and set(spelled) == constants | begun
     assert [count_name(r) for r in ("rule:a,b", "late", "empty_set:w", "large_set:w", "null_object:x", "bad_vector:x", "no_update:x")] == [
@@ -81,7 +82,8 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
     comments = {f.name: f.metadata[b"comment"].decode() for s in (fixed_schema("rejected"), fixed_schema("runs")) for f in s}
     assert comments["reason"] == (
         "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, null_object:<column>, empty_set:<name>, "
-        "large_set:<name>, bad_file, time_range, too_far_ahead, int_range, bad_op, bad_vector:<column>, no_update:<column>, no_match:<name>"
+        "large_set:<name>, bad_file, time_range, too_far_ahead, int_range, year_range:<column>, bad_op, bad_vector:<column>, "
+        "no_update:<column>, no_match:<name>"
     )
     assert {n: c for n, c in comments.items() if n.startswith("rejected_")} == {
         "rejected_parse": "rejected: not parsable",

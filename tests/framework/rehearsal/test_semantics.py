@@ -30,7 +30,7 @@ job: defined
 source:
   format: csv
   path: /nowhere/in
-  schema: {{id: bigint, ts: timestamp, key: string, x: double, n: bigint, body: string, up: int, what: string}}
+  schema: {{id: bigint, ts: timestamp, key: string, x: double, n: bigint, body: string, up: int, what: string, day: date}}
   id: [id]
   event_time: {{column: ts{watermark}}}
   partition_by: [key]
@@ -110,6 +110,7 @@ FAULTS: list[tuple[str, dict[str, Any], str | None]] = [
     ("ahead", {"ts": CLOCK + 86_400 * SECOND + 1}, "too_far_ahead"),
     ("key", {"key": None}, "null_key"),
     ("integer", {"n": -(2**63)}, "int_range"),
+    ("years", {"day": 2_932_897}, "year_range:day"),
     ("few", {"body": "a"}, "empty_set:few"),
     ("many", {"body": "a b c"}, "large_set:many"),
     ("object", {"what": None}, "null_object:what"),

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import feather
 
 from skyband.framework.base.messages import CLOCK
-from skyband.framework.base.reasons import INT_RANGE, NULL_KEY, REASON, TOO_FAR_AHEAD
+from skyband.framework.base.reasons import INT_RANGE, NULL_KEY, REASON, TOO_FAR_AHEAD, YEAR_RANGE
 from skyband.framework.plan.model import IntakeNode
 from skyband.framework.sources.protocol import ORIGIN
 
@@ -27,7 +27,7 @@ RECORDED: Final = pa.schema([("origin", pa.string()), ("event_time", pa.int64())
 """Rows that an earlier generation rejected: where they came from, their event times and the clocks of their batches in microseconds."""
 
 _LATER: Final = (NULL_KEY, INT_RANGE)
-"""The reasons of the intake that stand after this one."""
+"""The reasons of the intake that stand after this one, beside those of ``YEAR_RANGE``."""
 
 
 def task_clock() -> int | None:
@@ -58,8 +58,13 @@ def judged(rows: pa.Table, node: IntakeNode, clock: int | None, recorded: str | 
     far = pc.greater(times, clock + ahead)
     if earlier is not None:
         far = pc.or_kleene(far, pc.greater(times, pc.add(earlier.clocks_of(rows[ORIGIN], times), ahead)))
-    far = pc.and_(pc.fill_null(far, False), pc.or_(pc.is_null(reason), pc.fill_null(pc.is_in(reason, pa.array(_LATER)), False)))
+    far = pc.and_(pc.fill_null(far, False), pc.or_(pc.is_null(reason), _stands_after(reason)))
     return rows.set_column(rows.column_names.index(REASON), REASON, pc.if_else(far, TOO_FAR_AHEAD, reason))
+
+
+def _stands_after(reason: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return True for the reasons of the intake that this one precedes."""
+    return pc.fill_null(pc.or_(pc.is_in(reason, pa.array(_LATER)), pc.starts_with(reason, YEAR_RANGE)), False)
 
 
 class _Earlier(NamedTuple):

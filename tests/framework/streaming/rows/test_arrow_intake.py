@@ -10,16 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from skyband.framework.base.messages import COUNTS, Tally
+from skyband.framework.base.reasons import REASON
+from skyband.framework.base.types import readable
 from skyband.framework.plan.compile import compile_job
+from skyband.framework.rehearsal.rows import Rows, arrow_column
 from skyband.framework.sources.csv import arrow_reader
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
 from skyband.framework.sources.protocol import CAP, ORIGIN
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack, unsupported_file
+from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack, judged, unsupported_file
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.config import CAPPED, WATERMARK, HostConfig
 from skyband.framework.streaming.rows.hashes import xxhash64
+from skyband.framework.streaming.rows.rejects import rejected
 from tests.framework.plan.test_reader import SPEC
 
 STAMP = pa.timestamp("us", "UTC")
@@ -117,3 +121,27 @@ def test_csv_is_read_in_pieces_of_whole_lines(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "b.csv").write_text("id,ts,x\n" + "\n".join(lines) + "\n7,,\\\n")
     with pytest.raises(UnsupportedFile, match="backslashes"):
         list(files.tables((tmp_path / "b.csv").as_uri()))
+
+
+def test_dates_and_instants_are_of_the_years_1_to_9999() -> None:
+    """As ``Rows`` has it, which the tools use; tests/spark/test_one_verdict.py compares both with Spark."""
+    text = SPEC.replace("ts: timestamp", "ts: timestamp, day: date, at: timestamp")
+    job, errors = validate_text(text, {})
+    assert job is not None, [e.render() for e in errors]
+    node = compile_job(job).intake
+    days = [None, -719_162, 2_932_896, -719_163, 2_932_897, 2**31 - 1, -(2**31), *[0] * 7]
+    micros = [*[0] * 7, None, -62_135_596_800_000_000, 253_402_300_799_999_999, -62_135_596_800_000_001, 253_402_300_800_000_000, 2**63 - 1,
+              -(2**63)]  # fmt: skip
+    rows = [{"id": i, "ts": i, "x": 0.5, "day": d, "at": m} for i, (d, m) in enumerate(zip(days, micros, strict=True))]
+    expected = [None] * 3 + ["year_range:day"] * 4 + [None] * 3 + ["year_range:at"] * 4
+    named = {n: [r[n] for r in rows] for n in rows[0]}
+    columns = {
+        n: arrow_column([named.get(n, [None] * 14)[i] for i in range(14)], node.field(n).type) for n in (f.name for f in node.fields)
+    }
+    assert judged(node, pa.table(columns), "a")[REASON].to_pylist() == expected
+    assert Rows(node).table(rows)[REASON].to_pylist() == expected
+    told = rejected(judged(node, pa.table(columns), "a"), ["day", "at"], "r", "at", ORIGIN)
+    assert [t is None for t in told["event_time"].to_pylist()] == [i in (7, 10, 11, 12, 13) for i in range(14)]
+    assert told["text"][6].as_py().startswith('{"day":"<value out of range: -2147483648>"')
+    assert readable(told)["event_time"].to_pylist() == told["event_time"].to_pylist()
+    assert readable(pa.table(columns))["day"].null_count == 5
