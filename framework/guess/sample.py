@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,6 +14,7 @@ from typing import Any, Final
 
 from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.types import readable
 from skyband.framework.guess import csv_forms
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.quality.looks import fits_text
@@ -121,7 +124,9 @@ def _of_file(file: Path, rows: int) -> Sample:
         if ending in _ENDINGS:
             read = _csv if _ENDINGS[ending] == "csv" else _json
             return read(file, ending + packed, rows)
-    except (OSError, EOFError, ValueError, csv.Error) as e:
+    except RecursionError as e:
+        raise _unreadable(file, "a value is nested too deeply") from e
+    except (OSError, EOFError, zlib.error, ValueError, csv.Error) as e:
         raise _unreadable(file, str(e).splitlines()[0] if str(e) else type(e).__name__) from e
     hint = f"those end in {', '.join((*_ENDINGS, *_BINARY))} (texts may be packed: .gz, .bz2); or a directory of them, or a Delta table"
     raise SkybandError("SKY-E201", f"{file} is none of the files that can be looked at", hint=hint)
@@ -225,7 +230,7 @@ def _json(file: Path, ending: str, most: int) -> Sample:
         options, lines = (), (line for line in lines_of(file, "utf-8-sig") if line.strip())
         rows = [row for line in islice(lines, most) for row in _rows(syntax.value(line))]
         whole = next(lines, None) is None
-    rows = [_flat(r) for r in rows if isinstance(r, dict)]
+    rows = [_flat(r) for r in rows if isinstance(r, dict) and _is_text(r)]
     if not rows:
         raise _unreadable(file, "it has no rows that are JSON objects")
     names = list(dict.fromkeys(n for r in rows for n in r))
@@ -246,6 +251,15 @@ def _array(file: Path) -> list[Any] | None:
         if syntax.rows(first) is None:
             raise
         return None
+
+
+def _is_text(row: dict[str, Any]) -> bool:
+    """Return False for a row with half a character, which runs reject."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _rows(value: Any) -> list[Any]:
@@ -274,7 +288,7 @@ def _typed(path: Path, kind: str, ending: str, most: int) -> Sample:
         raise _unreadable(path, "it has no rows")
     if repeated := twice(rows.column_names):
         raise _unreadable(path, f"it has two columns of one name: {', '.join(next(iter(repeated.values())))}")
-    whole, rows = rows.num_rows <= most, rows.slice(0, most)
+    whole, rows = rows.num_rows <= most, readable(rows.slice(0, most))
     while any(str(t).startswith("struct") for t in rows.schema.types):
         rows = rows.flatten()
     columns = tuple(Column(f.name, tuple(_plain(rows[i])), f.type) for i, f in enumerate(rows.schema))

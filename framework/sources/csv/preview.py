@@ -60,7 +60,8 @@ def first_rows(source: SourceNode, path: str, most: int, found: FirstRows) -> No
         if texts is not None:
             texts |= {f.name: plain_digits(texts[f.name], options) for f in fields if _numeric(f.type, options)}
         if texts is None or not all(_empty(texts[f.name], options) or fits_text(f.type, texts[f.name]) for f in fields):
-            found.unparsed(line, unparsed(source, header, line))
+            shown = with_bytes(line)
+            found.unparsed(shown, unparsed(source, header, shown))
             continue
         add_row(found, {f: None if _empty(texts[f.name], options) else texts[f.name] for f in fields}, value_of_text)
 

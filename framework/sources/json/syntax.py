@@ -7,27 +7,39 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+_WHOLE: Final = re.compile(r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _TEXT: Final = re.compile(r"""("(?:[^"\\]|\\.)*")|'((?:[^'\\]|\\.)*)'""", re.DOTALL)
 
 
 def value(text: str, constant: Callable[[str], Any] = float) -> Any:
-    """Return the value of a JSON text; ``constant`` converts ``NaN`` and the like. Raises ValueError, RecursionError."""
+    """Return the value of a JSON text; ``constant`` converts ``NaN`` and the like. Raises ValueError, also if it is nested too deeply."""
     try:
-        return json.loads(text, parse_constant=constant)
-    except ValueError:
-        if "'" not in text:
-            raise
-        return json.loads(_TEXT.sub(_double, text), parse_constant=constant)
+        try:
+            return json.loads(text, parse_constant=constant)
+        except ValueError:
+            if "'" not in text:
+                raise
+            return json.loads(_TEXT.sub(_double, text), parse_constant=constant)
+    except RecursionError as e:
+        raise ValueError("a value is nested too deeply") from e
 
 
 def rows(text: str, constant: Callable[[str], Any] = float) -> list[dict[str, Any]] | None:
     """Return the rows of a JSON text, an object or an array of objects; None if it is neither."""
+    if half_character(text):
+        return None
     try:
         found = value(text, constant)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     made = found if isinstance(found, list) and found else [found]
     return made if all(isinstance(r, dict) for r in made) else None
+
+
+def half_character(text: str) -> bool:
+    r"""Return True if a JSON text spells half a character, such as ``\ud800``, which no text can have. O(length)."""
+    return "\\u" in text and _HALF.search(_WHOLE.sub("", text)) is not None
 
 
 def _double(m: re.Match[str]) -> str:

@@ -14,9 +14,11 @@ from skyband.framework.sources.json import syntax
 
 def unparsed(source: SourceNode, text: str) -> Unparsed | None:
     """Return what is wrong with a row's text; None if that cannot be seen. O(length)."""
+    if syntax.half_character(text):
+        return Unparsed(("half",), f"a text has half a character (\\ud800 to \\udfff): {shown(text)}", "fix what writes it")
     try:
         row: Any = syntax.value(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         if _several(text):
             said = f"a line holds more than one value: {shown(text)}"
             return Unparsed(("several",), said, "one object a line, or options: {multiLine: true}")
@@ -29,9 +31,16 @@ def unparsed(source: SourceNode, text: str) -> Unparsed | None:
         except nested.NoObject:
             return Unparsed((str(f.source_name), "no object"), f"column {f.source_name!r}: what it is a member of is no object")
         if value is not None and not fits_json(f.type, value):
-            spelled = value if isinstance(value, str) else json.dumps(value)
+            spelled = value if isinstance(value, str) else _spelled(value)
             return misfit(f, spelled, looks_of(f.type, str(f.source_name), spelled, quoted=isinstance(value, str)))
     return None
+
+
+def _spelled(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        return "a value that is nested too deeply"
 
 
 def _several(text: str) -> bool:

@@ -147,7 +147,10 @@ class LookupVersions:
             raise self._damaged(path, str(e)) from e
         if hashlib.sha256(data).hexdigest() != name:
             raise self._damaged(path, "its content has changed")
-        return pq.read_table(io.BytesIO(data)).cast(to)
+        try:
+            return pq.read_table(io.BytesIO(data)).cast(to)
+        except (pa.ArrowException, ValueError, OSError) as e:
+            raise self._damaged(path, "it does not hold the columns that rows take from the table") from e
 
     def _clean(self, used: set[str]) -> None:
         """Remove tables that no version names. A file is one of this class only if its name is the hash of its content."""

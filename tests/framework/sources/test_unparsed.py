@@ -92,5 +92,21 @@ def test_rows_of_json() -> None:
     assert fits_json("array<int>", [1, None]) and not fits_json("array<int>", ["a"]) and not fits_json("double", [])
 
 
+def test_half_a_character_and_what_is_nested_deeply_do_not_parse() -> None:
+    assert "half a character" in said('{"id": 1, "s": "\\ud800"}', "json") and "half a character" in said(
+        "{'id': 1, 's': '\\udc00x'}", "json"
+    )
+    assert said('{"id": 1, "s": "\\ud83d\\ude00", "t": "\\\\ud800"}', "json") == ""
+    assert "is no JSON object" in said('{"id":' * 100_000, "json")
+
+
+def test_decimals_in_quotes_and_numbers_beyond_their_digits() -> None:
+    assert fits_json("decimal(4,2)", "1.25") and fits_json("decimal(4,2)", "99.994") and fits_json("decimal(4,2)", 99)
+    for value in ("99.995", "1,5", "x", 100, "1e999999999", ""):
+        assert not fits_json("decimal(4,2)", value), value
+    assert fits_json("decimal(4,2)", "1e-999999999")
+    assert not fits_json("date", 2024) and not fits_json("bigint", "5")
+
+
 def test_a_long_value_is_cut() -> None:
     assert len(said("1," + "z" * 500 + ",1")) < 250

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skyband.framework.base.errors import SkybandError
@@ -145,6 +147,23 @@ def test_damage_is_found(job: Job, damage: str) -> None:
     with pytest.raises(SkybandError) as e:
         job.pin("two")
     assert e.value.code == ("SKY-E518" if damage == "link" else "SKY-E303") and not job.warned[1:]
+
+
+@pytest.mark.parametrize("planted", [{"host": ["a"]}, {"x": [1], "y": [2], "z": [3]}, {}, None])
+def test_a_planted_table_with_the_right_hash_and_other_columns_is_damage(job: Job, planted: dict[str, list[object]] | None) -> None:
+    job.pin("north")
+    (path,) = job.layout.lookups.glob("*.parquet")
+    out = pa.BufferOutputStream()
+    if planted is not None:
+        pq.write_table(pa.table(planted), out)
+    data = out.getvalue().to_pybytes()
+    name = hashlib.sha256(data).hexdigest()
+    (job.layout.lookups / f"{name}.parquet").write_bytes(data)
+    file = job.layout.lookups / "versions.json"
+    file.write_text(file.read_text().replace(path.stem, name))
+    with pytest.raises(SkybandError, match="does not hold the columns") as e:
+        job.kept.tables(job.kept.known()[0])
+    assert e.value.code == "SKY-E303"
 
 
 def test_the_directory_is_no_link(job: Job, tmp_path: Path) -> None:
