@@ -13,7 +13,7 @@ from skyband.jobs.answer import FORMATS
 
 EXIT_CODES: Final = (
     "0 done, 1 a check, verification or comparison failed, 2 a mistake in the spec, the command line or the environment, "
-    "3 the command failed, 130 or 143 stopped by a signal"
+    "3 the command failed, 130, 143 or 129 stopped by a signal"
 )
 """The default of commands without exit codes of their own."""
 _WIDTH: Final = 100

@@ -93,7 +93,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E303": "the checkpoint cannot be used",
     "SKY-E304": "tables lost committed data, or another writer changed them",
     "SKY-E305": "Spark or one of its workers died",
-    "SKY-E306": "an operating-system failure: full disk, quota, read-only file system, too many open files or a broken device",
+    "SKY-E306": "an operating-system failure: full disk, quota, read-only disk, too many open files, too little memory, broken device",
     "SKY-E307": "an earlier version wrote the tables, with other column names",
     "SKY-E308": "the source's columns differ from those of the job's first run",
     "SKY-E320": "a look-up table has two rows for one key",

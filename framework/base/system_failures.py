@@ -1,4 +1,4 @@
-"""Classify operating-system failures: a full disk, a quota, a read-only file system, too many open files, a broken device.
+"""Classify operating-system failures: a full disk, a quota, a read-only file system, too many open files, no memory, a broken device.
 
 They are no fault of the job, which continues once they are fixed. Libraries and the JVM have no exception of their own for most of them.
 """
@@ -19,6 +19,8 @@ SYSTEM_FAILURES: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, 
 
 SYSTEM_FAILURE_HINT: Final = "free space, raise the limit (ulimit) or fix the device, then run again: committed data is safe"
 
+NO_MEMORY_HINT: Final = "raise the limit (ulimit -v, ulimit -u, or that of the container), or use a larger machine: committed data is safe"
+
 NOT_WRITABLE_HINT: Final = "check that this user may write to the sink and that nothing else does, then run again: committed data is safe"
 """The hint for a table that cannot be written for another reason."""
 
@@ -37,6 +39,24 @@ def system_failure(e: BaseException) -> str | None:
     said = str(e).lower()
     numbers = {int(n) for n in _NUMBER.findall(said)} | ({e.errno} if isinstance(e, OSError) and e.errno else set())
     return next((os.strerror(n).lower() for n in SYSTEM_FAILURES if n in numbers or os.strerror(n).lower() in said), None)
+
+
+_NO_MEMORY: Final = ("failed to map segment", "cannot allocate memory", "can't start new thread", "unable to allocate")
+"""What the dynamic loader, the system, Python and NumPy say where a limit leaves too little memory or too few threads."""
+
+
+def no_memory(e: BaseException) -> bool:
+    """Return True if ``e`` or one of its causes says that there is too little memory, or no room for another thread. O(causes)."""
+    cause: BaseException | None = e
+    for _ in range(20):
+        if cause is None:
+            return False
+        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno == errno.ENOMEM):
+            return True
+        if isinstance(cause, (ImportError, OSError, RuntimeError)) and any(words in str(cause).lower() for words in _NO_MEMORY):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def system_failure_of_jvm(text: str) -> str | None:

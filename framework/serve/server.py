@@ -185,7 +185,7 @@ class Server:
         """Be the process of one connection until it ends."""
         # Ctrl-C in a terminal reaches every process: the server ends, and ends this one.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for number in (signal.SIGTERM, signal.SIGALRM):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         self._selector.close()
         self._listener.close()

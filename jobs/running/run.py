@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXIT_CODES = (
     "0 done, 1 a critical quality check failed (all is written, nothing published), 2 a mistake in the spec or the "
     "command line, 3 the run failed, 4 more rows were rejected, or unusable for a query, than quality allows (all is written), "
-    "130 or 143 stopped by a signal"
+    "130, 143 or 129 stopped by a signal"
 )
 
 
@@ -85,7 +85,7 @@ def parse_arguments(words: Sequence[str], lines: Lines, outcome: Outcome, alone:
 def run(args: argparse.Namespace) -> int:
     """Run the stages of a run, in their order; ``Runner.run`` lists those of the stream.
 
-    Return 0 if all went well, 1 if a critical check failed, 4 if too many rows were rejected, 130 or 143 if a signal stopped the run.
+    Return 0 if all went well, 1 if a critical check failed, 4 if too many rows were rejected, 130, 143 or 129 if a signal stopped it.
     Raise SkybandError for everything that the user can fix.
     """
     began = clock.monotonic()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.base.system_failures import SYSTEM_FAILURE_HINT, system_failure, system_failure_of_jvm
+from skyband.framework.base.system_failures import NO_MEMORY_HINT, SYSTEM_FAILURE_HINT, no_memory, system_failure, system_failure_of_jvm
 from skyband.framework.spark_adapter.driver import java_cause
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.stop_signal import STOP
@@ -34,8 +34,10 @@ def failure(e: Exception) -> SkybandError | None:
 
 
 def _refused(e: Exception) -> SkybandError | None:
-    """Return SKY-E306 for a full disk, a quota or an I/O error; else None."""
-    what = system_failure(e) if isinstance(e, OSError) else None
+    """Return SKY-E306 for a full disk, a quota, an I/O error, too many open files or too little memory; else None."""
+    if no_memory(e):
+        return SkybandError("SKY-E306", "the operating system gave no more memory or threads", hint=NO_MEMORY_HINT)
+    what = system_failure(e) if isinstance(e, (OSError, ImportError)) else None
     subject = f"{e.filename} cannot be written" if isinstance(e, OSError) and e.filename else "the operating system failed"
     return None if what is None else SkybandError("SKY-E306", f"{subject}: {what}", hint=SYSTEM_FAILURE_HINT)
 

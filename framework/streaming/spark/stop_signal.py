@@ -1,4 +1,4 @@
-"""Handle SIGINT and SIGTERM: while batches run a command ends after the current batch, at any other time at once.
+"""Handle SIGINT, SIGTERM and SIGHUP: while batches run a command ends after the current batch, at any other time at once.
 
 Ending at once is safe, because a run can be killed anywhere (docs/how-to/run-in-production.md). The handler raises no exception through
 code of libraries, which might swallow or print it: the process reports that it was stopped, ends Spark and exits.
@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""SIGHUP is sent where a terminal is closed. A command under ``nohup`` ignores it, and goes on doing so."""
 
 SIGNALLED: Final = 128
 """The exit code of a command that a signal ended is this plus the signal's number."""
@@ -39,7 +40,8 @@ class Stop:
             yield
             return
         self.signal, self._leave = None, leave
-        before = {s: signal.signal(s, self._on_signal) for s in SIGNALS}
+        ignored = {s for s in SIGNALS if s == signal.SIGHUP and signal.getsignal(s) == signal.SIG_IGN}
+        before = {s: signal.signal(s, self._on_signal) for s in SIGNALS if s not in ignored}
         try:
             yield
         finally:

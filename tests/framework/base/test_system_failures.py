@@ -39,6 +39,37 @@ def test_it_is_told_from_the_users_own_mistakes(e: Exception, what: str | None) 
     assert "\n" not in system_failures.one_line(e) and "\x1b" not in system_failures.one_line(e)
 
 
+def wrapped(cause: BaseException) -> Exception:
+    try:
+        raise ImportError("Unable to import required dependencies: pyarrow") from cause
+    except ImportError as e:
+        return e
+
+
+@pytest.mark.parametrize(
+    ("e", "lacking"),
+    [
+        (MemoryError(), True),
+        (pa.lib.ArrowMemoryError("malloc of size 64 failed"), True),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), True),
+        (ImportError("libarrow.so.2600: failed to map segment from shared object"), True),
+        (RuntimeError("can't start new thread"), True),
+        (wrapped(ImportError("_internal.abi3.so: failed to map segment from shared object")), True),
+        (ImportError("no module named memory"), False),
+        (ValueError("cannot allocate memory"), False),
+        (RuntimeError("unknown"), False),
+    ],
+)
+def test_too_little_memory_is_named_and_is_no_defect(e: Exception, lacking: bool) -> None:
+    shown = failure(e)
+    assert shown is not None and (shown.code == "SKY-E306") == lacking == ("memory or threads" in shown.message)
+
+
+def test_too_many_open_files_are_named_also_where_a_module_is_loaded() -> None:
+    shown = failure(ImportError("libarrow.so: cannot open shared object file: Too many open files"))
+    assert shown is not None and (shown.code, shown.message) == ("SKY-E306", "the operating system failed: too many open files")
+
+
 STREAM = (
     "[STREAM_FAILED] Query [id = 8d2e] terminated with exception: {} SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: small\n"
     "Logical Plan:\n~Project [cast(id#7L as bigint) AS id#18L]\n"

@@ -29,6 +29,21 @@ def test_a_signal_ends_a_command_at_once_unless_it_is_heeded() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_closed_terminal_ends_a_command_unless_it_ignores_that() -> None:
+    left: list[int] = []
+    kept = signal.getsignal(signal.SIGHUP)
+    try:
+        with Stop().handled(left.append):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert left == [signal.SIGHUP]
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+        with Stop().handled(left.append):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert left == [signal.SIGHUP] and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, kept)
+
+
 def test_outside_the_main_thread_nothing_is_installed() -> None:
     before = signal.getsignal(signal.SIGTERM)
     seen: list[object] = []
