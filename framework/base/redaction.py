@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote
 
+from skyband.framework.base.counts import number_text
+
 SHORTEST: Final = 3
 """Shorter values are not replaced in texts: replacing every ``1`` would make messages unreadable."""
 _SHORTEST_LINE: Final = 8
@@ -138,6 +140,7 @@ def _as_number(value: str) -> Iterator[str]:
     if math.isfinite(number):
         yield repr(number)
         yield f"{number:g}"
+        yield number_text(number)
         if number == int(number):
             yield str(int(number))
             yield f"{int(number):,}"

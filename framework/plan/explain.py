@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.base.counts import counted
+from skyband.framework.base.counts import counted, number_text
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.explain_parts import (
@@ -220,9 +220,9 @@ def _asked(kind: QueryType, q: QueryNode, stream: StreamNode | None) -> str:
         bounded = sum(any(b is not None for b in a.bounds) for a in q.asked)
         parts += [f"{bounded:,} with bounds of the score"] if bounded else []
     if q.min_score is not None and not q.members:
-        parts.append(f"score >= {q.min_score:g}")
+        parts.append(f"score >= {number_text(q.min_score)}")
     if q.max_score is not None and not q.members:
-        parts.append(f"score <= {q.max_score:g}")
+        parts.append(f"score <= {number_text(q.max_score)}")
     often = f"changes every {format_duration(q.every_micros)}" if q.every_micros else "changes after every event"
     parts.append(often if q.item.lasting else "reported once, at an arrival")
     return ", ".join(parts)
@@ -293,7 +293,7 @@ def _sink(plan: Plan) -> list[str]:
 
 
 def _alert(alert: AlertNode) -> str:
-    bounds = [f"{name} {bound:g}" for name, bound in (("above", alert.above), ("below", alert.below)) if bound is not None]
+    bounds = [f"{name} {number_text(bound)}" for name, bound in (("above", alert.above), ("below", alert.below)) if bound is not None]
     when = ", ".join([*(what for what in alert.when if what != "value"), *bounds])
     limits = f"at most {counted(alert.at_most, 'message')} a minute, {alert.batch:,} a request"
     return f"  alert {alert.name} to channel {alert.channel}: {when} of {', '.join(alert.queries)}; {limits}"

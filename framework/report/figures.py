@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 
+from skyband.framework.base.counts import number_text
 from skyband.framework.base.errors import printable
-from skyband.framework.tables.render import instant_text
+from skyband.framework.tables.render import instant_text, values_of
 
 CELL: Final = 120
 """The most characters of a text that are shown."""
+
+_NUMBER: Final = re.compile(r"-?(\d[\d,]*(\.\d+)?(e[+-]\d+)?|inf)|nan")
 
 Chart = dict[str, Any]
 """A chart as a Vega-Lite specification. No expression in it comes from a table."""
@@ -29,6 +34,11 @@ class Figure:
     chart: Chart | None = None
     left_out: str = ""
     text: str = ""
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Return for each column of the rows whether all that it has is numbers."""
+        return tuple(all(not c or _NUMBER.fullmatch(c) for c in column) for column in zip(*self.rows, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +58,8 @@ def text(value: Any) -> str:
         return instant_text(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.6g}"
+    if isinstance(value, int | float | Decimal):
+        return number_text(value)
     # Cut long texts first.
     shown = " ".join(printable(str(value)[: 2 * CELL]).split())
     return shown if len(shown) <= CELL else shown[: CELL - 1] + "…"
@@ -57,9 +67,7 @@ def text(value: Any) -> str:
 
 def cells(rows: pa.Table) -> tuple[tuple[str, ...], ...]:
     """Return all rows as cells."""
-    return (
-        tuple(tuple(text(v) for v in row) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True)) if rows.num_columns else ()
-    )
+    return tuple(tuple(text(v) for v in row) for row in zip(*(values_of(c) for c in rows.columns), strict=True)) if rows.num_columns else ()
 
 
 def few_of(shown: int, total: int, what: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Final
 
-from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.counts import agree, counted, number_text
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.verify.differences import instant
 from skyband.framework.whatif.causes import Because, ChangedRow
@@ -169,8 +170,8 @@ def _fate(fate: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
+    if isinstance(value, float | Decimal):
+        return number_text(value)
     if isinstance(value, datetime):
         return instant((value - _EPOCH) // timedelta(microseconds=1))
     return "null" if value is None else str(value)

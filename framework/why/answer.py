@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.counts import agree, counted, number_text
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.protocol import Makeup, QueryType, Question
@@ -163,7 +164,7 @@ class Answers:
         score = every[found][1]
         for _, least, greatest in kind.limits(self.plan, self.query, logical).bounds if self.query.item.scored else ():
             if (least is not None and score < least) or (greatest is not None and score > greatest):
-                bound = f"at least {least:g}" if least is not None and score < least else f"at most {greatest:g}"
+                bound = _bound(least, False) if least is not None and score < least else _bound(greatest or 0.0, True)
                 return Verdict(at, f"out of bounds: the query takes {bound}{self._score_text(score)}")
         first = {item for item, _ in every[:found]}
         better = [r for r in result if r[0] in first]
@@ -177,8 +178,8 @@ class Answers:
 
     def _score_text(self, score: float) -> str:
         if self.query.item.time_varying is not None:
-            return f"; {self.query.item.time_varying.value} {score:g}"
-        return f"; score {score:g}" if self.query.item.scored else ""
+            return f"; {self.query.item.time_varying.value} {number_text(score)}"
+        return f"; score {number_text(score)}" if self.query.item.scored else ""
 
     def _beside(self, question: Question, rank: int | None, found: tuple[tuple[Any, ...], float]) -> Beside:
         item, score = found
@@ -237,3 +238,11 @@ def _replaced(question: Question, mine: Accepted, seq: int) -> bool:
     if at >= len(mine.time) or mine.time[at] != mine.deleted[seq]:
         return False
     return all(mine.rows[c][seq].as_py() == mine.rows[c][at].as_py() for c in question.plan.intake.id)
+
+
+def _bound(bound: float, upper: bool) -> str:
+    """Return the text of a bound that belongs to the values. One that does not is given by the next number, which has more digits."""
+    written = math.nextafter(bound, math.inf if upper else -math.inf)
+    if len(repr(written)) < len(repr(bound)):
+        return f"{'less' if upper else 'more'} than {number_text(written)}"
+    return f"{'at most' if upper else 'at least'} {number_text(bound)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,9 +46,9 @@ class Cause:
         """Return the fields for JSON."""
         return {
             "query": self.query, "at": instant(self.at), "change": self.change, "cause": self.cause,
-            "item": {n: None if v is None else cell_text(v) for n, v in self.item.items()}, "same": self.same,
+            "item": {n: None if v is None else _plain(v) for n, v in self.item.items()}, "same": self.same,
             "because": [c.plain() for c in self.because],
-            "rows": [{n: cell_text(v) for n, v in row.items()} for row in self.rows],
+            "rows": [{n: _plain(v) for n, v in row.items()} for row in self.rows],
         }  # fmt: skip
 
     def lines(self, at: int, indent: str) -> Iterator[str]:
@@ -192,3 +193,9 @@ class Chain:
                 self._arrivals.setdefault(name, []).append(i)
         for i in self._arrivals.get((key, at), [])[:MOST]:
             yield {c: self._source[c][i].as_py() for c in intake.id}
+
+
+def _plain(value: Any) -> str:
+    """Return a value as text for programs: as for people, but numbers without separators."""
+    text = cell_text(value)
+    return text.replace(",", "") if isinstance(value, float | Decimal) else text

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.base.counts import counted
+from skyband.framework.base.counts import counted, number_text
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec_tests.tables import plain_value
@@ -88,7 +88,7 @@ def of_verdict(plan: Plan, query: QueryNode, verdict: Verdict) -> Moment:
     for b in verdict.beside:
         rank = f"rank {b.rank}: " if b.rank is not None else "beaten by "
         names = ", ".join(f"{n} {cell_text(v)}" for n, v in b.named.items())
-        lines.append(f"    {rank}{names}" + (f"; {b.score:g}" if b.score is not None else ""))
+        lines.append(f"    {rank}{names}" + (f"; {number_text(b.score)}" if b.score is not None else ""))
     return Moment(verdict.at, tuple(lines))
 
 

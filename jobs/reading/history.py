@@ -28,6 +28,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
+_COUNTS = ("batches", "rows_in", "rejected", "changes")
+
+
 def run(args: argparse.Namespace) -> Answer:
     """Return the runs. Raises SkybandError SKY-E402 before the first one."""
     plan = load_plan(args.spec)
@@ -40,7 +43,7 @@ def run(args: argparse.Namespace) -> Answer:
     rows = history(Layout(plan.sink), args.limit)
     if not rows:
         raise not_run()
-    return Answer({"runs": rows}, text_table(pa.Table.from_pylist([_shown(r) for r in rows])))
+    return Answer({"runs": rows}, text_table(pa.Table.from_pylist([_shown(r) for r in rows]), numbers=("run", *_COUNTS)))
 
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:
@@ -53,7 +56,7 @@ def _shown(row: dict[str, Any]) -> dict[str, str]:
         "started (UTC)": f"{began:%Y-%m-%d %H:%M:%S}",
         "took": f"{(ended - began).total_seconds():,.1f} s" if ended else "",
         "status": row["status"] + (f" ({row['error_code']})" if row["error_code"] else ""),
-        **{n: "" if row[n] is None else f"{row[n]:,}" for n in ("batches", "rows_in", "rejected", "changes")},
+        **{n: "" if row[n] is None else f"{row[n]:,}" for n in _COUNTS},
         "spec": (row["spec_hash"] or "")[:8],
         "version": row["skyband_version"] or "",
         "by": ran_by,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from skyband.framework.base.counts import counted
+from skyband.framework.base.counts import counted, number_text
 from skyband.framework.plan.explain_parts import canonical_text, window_rows
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 
@@ -33,8 +33,8 @@ def facts(node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, s
 
 
 def _bound(name: str, asked: Any) -> str:
-    stays = "" if asked.below is None else f", until below {asked.below:g}"
-    return f"{asked.above:g}{stays} for {name}"
+    stays = "" if asked.below is None else f", until below {number_text(asked.below)}"
+    return f"{number_text(asked.above)}{stays} for {name}"
 
 
 def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from skyband.framework.base.counts import number_text
 from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, QueryNode
@@ -48,4 +49,4 @@ def _score(queries: Sequence[QueryNode]) -> str:
     if len(functions) > 1:
         return f"{len(functions):,} different linear functions of {', '.join(c for c, _ in functions[0].weights)}"
     (f,) = functions
-    return " + ".join(f"{w:g} * {c}" for c, w in f.weights) if isinstance(f, Linear) else canonical_text(f)
+    return " + ".join(f"{number_text(w)} * {c}" for c, w in f.weights) if isinstance(f, Linear) else canonical_text(f)

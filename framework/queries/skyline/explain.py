@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skyband.framework.base.counts import counted
+from skyband.framework.base.counts import counted, number_text
 from skyband.framework.plan.explain_parts import assumed_rows, assuming, canonical_text, format_bytes, per_key, window_rows
 from skyband.framework.plan.model import OperatorNode, Plan
 
@@ -27,7 +27,7 @@ def facts(node: OperatorNode) -> list[tuple[str, str]]:
 
 
 def _weights(op: Any) -> str:
-    return ", ".join(f"{d.column.name} {w:g}" for w, d in zip(op.weights, op.dimensions, strict=True))
+    return ", ".join(f"{d.column.name} {number_text(w)}" for w, d in zip(op.weights, op.dimensions, strict=True))
 
 
 def _levels(op: Any) -> str:
@@ -40,7 +40,7 @@ def _levels(op: Any) -> str:
 
 def _score(scoring: Any) -> str:
     weights = getattr(scoring, "weights", None)
-    return canonical_text(scoring) if weights is None else " + ".join(f"{w:g} * {c}" for c, w in weights)
+    return canonical_text(scoring) if weights is None else " + ".join(f"{number_text(w)} * {c}" for c, w in weights)
 
 
 def _dimensions(op: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
+from skyband.framework.base.counts import number_text
 from skyband.framework.base.items import SCORE
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
@@ -57,7 +58,7 @@ class ThresholdType(SingleRowsType):
         if query.members or not query.asked:
             return []
         signs = (">", ">=", "<", "<=")
-        return [f"score {sign} {b:g}" for sign, b in zip(signs, query.asked[0].bounds, strict=True) if b is not None]
+        return [f"score {sign} {number_text(b)}" for sign, b in zip(signs, query.asked[0].bounds, strict=True) if b is not None]
 
     def limits(self, plan: Plan, query: QueryNode, asked: LogicalQuery | None) -> Limits:
         """The bounds: of a strict one the next number."""

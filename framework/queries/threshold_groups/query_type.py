@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 
+from skyband.framework.base.counts import number_text
 from skyband.framework.queries.group_rows.groups_type import GroupsType
 from skyband.framework.queries.threshold_groups.model import ThresholdGroups
 from skyband.framework.spec.checks.scope import Scope
@@ -24,7 +25,7 @@ class ThresholdGroupsType(GroupsType):
         at = (*path, "below")
         if query.below is not None and query.below > query.above and not scope.doc.bad(at):
             message = "'below' is greater than 'above': a group would leave where it enters"
-            scope.doc.add("SKY-E117", message, scope.doc.where_value(at), f"at most {query.above:g}")
+            scope.doc.add("SKY-E117", message, scope.doc.where_value(at), f"at most {number_text(query.above)}")
 
 
 QUERY_TYPE = ThresholdGroupsType()
