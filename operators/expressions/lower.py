@@ -328,6 +328,11 @@ class Lowering(Statements):
         if node.fn == "pow":  # pow(1, NaN) and pow(NaN, 0) are 1 in C, but null here
             there = self.both(self.test(reals[0], "==", reals[0]), self.test(reals[1], "==", reals[1]))
             result_code = self.select(there, result_code, self.spelling.nan)
+            exponent = node.args[1]
+            if not (isinstance(exponent, Literal_) and isinstance(exponent.value, int)):  # pow(-inf, 2.5) is inf in C
+                broken = self.test(self.call("floor", reals[1]), "!=", reals[1])
+                below = self.test(reals[0], "<", self.real(0.0))
+                result_code = self.select(self.both(below, broken), self.spelling.nan, result_code)
         return Real(result_code)
 
     def _where(self, flag: str, x: Node, y: Node, type_: Type) -> Value:

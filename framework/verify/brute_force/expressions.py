@@ -264,12 +264,14 @@ def _exp(x: float) -> float:
 
 def _pow(x: float, y: float) -> float:
     odd_power = math.isfinite(y) and math.fmod(y, 2) in (1.0, -1.0)
+    if x < 0 and math.isfinite(y) and y != math.floor(y):
+        return math.nan
     try:
         return math.pow(x, y)
     except OverflowError:
         return -math.inf if x < 0 and odd_power else math.inf
-    except ValueError:  # a root of a negative number, or zero to a negative power
-        return math.nan if x != 0 else math.copysign(math.inf, x) if odd_power else math.inf
+    except ValueError:  # zero to a negative power
+        return math.copysign(math.inf, x) if odd_power else math.inf
 
 
 def _finite(function: Callable[..., float]) -> Callable[..., float]:
