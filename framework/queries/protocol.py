@@ -55,12 +55,14 @@ class Limits:
 
     ``most``: the number of items of one key at any instant (or of one arrival, for types without lasting results); None: any number.
     ``bounds``: (column, least, greatest) of the values with which an item enters, both included; None: no bound.
-    ``most_of_row``: the number of items that contain the same row; None: any number.
+    ``most_of_row``: the number of items that contain the same row; None: any number. ``least_shown``: the least value of the only bound
+    with which an item is written that has entered between two boundaries of ``every``; None: that of the bound.
     """
 
     most: int | None = None
     bounds: tuple[tuple[str, float | None, float | None], ...] = ()
     most_of_row: int | None = None
+    least_shown: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,14 +65,16 @@ class GroupsType(QueryType):
     def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
         """Return ``k``, unless more groups may equal the k-th, and the next number to ``above``.
 
-        A decimal above it may be rounded to it.
+        A decimal above it may be rounded to it. With ``every``, a group that was above it between two boundaries is shown at the second
+        one with what its score is then: at least ``below``.
         """
         operator: Any = plan.operators[query.operator].operator
         asked = operator.queries[query.index]
         least = asked.above
         if least is not None and operator.units is None:
             least = math.nextafter(least, math.inf)
-        return Limits(None if asked.ties else query.k, ((SCORE, least, None),))
+        shown = asked.below if asked.every is not None else None
+        return Limits(None if asked.ties else query.k, ((SCORE, least, None),), least_shown=shown)
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""

@@ -134,6 +134,7 @@ def _per_stream(query: QueryNode, limits: dict[str, Limits], changes: pa.Table, 
         if what == "most":
             return limit.most
         _, least, greatest = limit.bounds[n]
+        least = least if limit.least_shown is None else limit.least_shown
         return least if what == "least" else greatest
 
     none = -np.inf if what == "least" else np.inf

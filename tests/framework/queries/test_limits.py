@@ -42,6 +42,14 @@ def test_every_type_says_what_bounds_its_results(name: str) -> None:
             assert found.bounds[0][1:] == (query.min_score, query.max_score)
 
 
+@pytest.mark.parametrize(("every", "least"), [("", None), (", every: 1 minute", 1.0)])
+def test_a_group_that_entered_between_boundaries_is_shown_down_to_the_bound_at_which_it_leaves(every: str, least: float | None) -> None:
+    query = f"{{type: threshold_groups, group: g, score: last(x), above: 2, below: 1{every}}}"
+    spec = SPEC.replace("{type: TYPE, SAID}", query).replace("x: double}", "x: double, g: string}")
+    found = limits(plan_of(spec), "q")
+    assert found.bounds == (("score", math.nextafter(2, math.inf), None),) and found.least_shown == least
+
+
 SPEC = """\
 job: small
 source: {format: csv, path: in, schema: {id: bigint, ts: timestamp, x: double}, id: [id], event_time: {column: ts}}
