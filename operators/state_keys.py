@@ -146,6 +146,20 @@ class StateKeys:
         return made
 
 
+@runtime_checkable
+class HoldsCodes(Protocol):
+    """An operator whose checkpoints may have codes of texts that no kept row has: the host keeps these texts."""
+
+    @property
+    def holds_codes(self) -> bool:
+        """Return True if a checkpoint may have such codes."""
+        ...
+
+    def codes_in(self, arrays: Mapping[str, AnyArray]) -> I64:
+        """Return the codes of texts in the arrays of a checkpoint, each once."""
+        ...
+
+
 def state_keys(operator: object) -> Divisible | None:
     """Return how to divide the state of ``operator``, or None if it cannot be divided."""
     found = getattr(operator, "state_keys", None)

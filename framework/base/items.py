@@ -55,13 +55,12 @@ class TimeVarying:
 
     Without ``slope``, the value is any number, constant between the instants at which rows change it.
     ``all_items``: the table of trajectories covers all items. Otherwise it covers members of the result, with a point where one enters.
-    ``carries``: points have what changes carry (``ItemShape.carried``), too, and there is one wherever any of it is another value.
+    Points have what changes carry (``ItemShape.carried``), too, and there is one wherever any of it is another value.
     """
 
     value: str
     slope: str | None
     all_items: bool = False
-    carries: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -120,14 +119,14 @@ class ItemShape:
         return self.time_varying is not None
 
     @property
+    def varying_columns(self) -> tuple[str, ...]:
+        """Return the columns whose values vary between changes, as points of trajectories have them: the value, and what is carried."""
+        return () if self.time_varying is None else (*self.time_varying.columns, *(c.name for c in self.carried))
+
+    @property
     def moves(self) -> bool:
         """Return True if values change with time alone, so that a result changes without an event."""
         return self.time_varying is not None and self.time_varying.slope is not None
-
-    @property
-    def carried_by_points(self) -> tuple[ItemColumn, ...]:
-        """Return the columns of what changes carry that points of trajectories have, too."""
-        return self.carried if self.time_varying is not None and self.time_varying.carries else ()
 
     @property
     def scored(self) -> bool:

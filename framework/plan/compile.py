@@ -37,7 +37,7 @@ from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.position import is_position
 from skyband.framework.sources.registry import source_format
-from skyband.framework.spec.chains import Division, StreamJob, divided, item_columns, traced
+from skyband.framework.spec.chains import Division, StreamJob, divided, item_columns
 from skyband.framework.spec.checks.columns import column_types, derived, looked_up, lookup_columns
 from skyband.framework.spec.checks.table_columns import carried, written
 from skyband.framework.spec.models.alerts import EVERY
@@ -65,29 +65,27 @@ def compile_job(job: Job, live: Live = NO_LIVE) -> Plan:
     division = divided(job)
     if not division.streams:
         return _compile(job, live=live)
-    entries = {one.stream.of for one in division.streams if one.stream.takes == "entries"}
-    carrying = frozenset(name for name in entries if traced(job.queries[name]))
-    streams = tuple(_stream(job, one, division, carrying) for one in division.streams)
+    streams = tuple(_stream(job, one, division) for one in division.streams)
     feeds = with_feed(job.sink, job.queries)
-    return replace(_compile(division.job, carrying, live), streams=streams, kafka=_kafka(job), alerts=alerts_of(job), feeds=feeds)
+    return replace(_compile(division.job, live), streams=streams, kafka=_kafka(job), alerts=alerts_of(job), feeds=feeds)
 
 
-def _stream(job: Job, one: StreamJob, division: Division, carrying: frozenset[str]) -> StreamNode:
+def _stream(job: Job, one: StreamJob, division: Division) -> StreamNode:
     stream = one.stream
     columns = item_columns(stream.of, job.queries[stream.of], division.home(stream.of), stream.takes)
-    plan = _compile(one.job, carrying).unshared
+    plan = _compile(one.job).unshared
     # Table ``heads`` has where the source's keys stand, and not those of a stream: its skybands could not be read.
     plan = replace(plan, operators=tuple(replace(node, skyband=False) for node in plan.operators))
     return StreamNode(stream.name, stream.of, stream.takes, stream.objects, tuple(columns.items()), plan, stream.renewed, stream.bounded)
 
 
-def _compile(job: Job, carrying: frozenset[str] = frozenset(), live: Live = NO_LIVE) -> Plan:
-    """Compile a job. ``carrying``: the queries whose trajectories have what their changes carry."""
+def _compile(job: Job, live: Live = NO_LIVE) -> Plan:
+    """Compile a job."""
     fields = _fields(job)
     window = job_window(job.window)
     statistics = _statistics(job, window)
     kinds: dict[str, Kind] = {f.name: f.kind for f in fields}
-    context = Context(job, fields, {**kinds, **token_kinds(job.tokens), **statistic_kinds(statistics)}, carrying)
+    context = Context(job, fields, {**kinds, **token_kinds(job.tokens), **statistic_kinds(statistics)})
     members = [QueryEntry(i, name, of_source(q), query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
     drafts = _drafts(context, members, live.names)
     deletes = predicate(context, job.deletes)
@@ -96,7 +94,7 @@ def _compile(job: Job, carrying: frozenset[str] = frozenset(), live: Live = NO_L
     operators: list[OperatorNode] = []
     queries: dict[int, QueryNode] = {}
     for number, draft in enumerate(drafts):
-        node, nodes = _operator(draft, number, texts, job.source, carrying)
+        node, nodes = _operator(draft, number, texts, job.source)
         operators.append(node)
         queries.update(nodes)
     source, sources = job.source, clocks(job)
@@ -177,7 +175,7 @@ def _drafts(context: Context, members: list[QueryEntry], apart: Collection[str] 
 
 
 def _operator(
-    draft: OperatorDraft, number: int, texts: tuple[str, ...], source: Source, carrying: frozenset[str]
+    draft: OperatorDraft, number: int, texts: tuple[str, ...], source: Source
 ) -> tuple[OperatorNode, dict[int, QueryNode]]:  # fmt: skip
     first = draft.members[0].name
     try:
@@ -194,8 +192,6 @@ def _operator(
         asked = draft.asked[index] if draft.asked else ()
         k = getattr(q, "k", None)
         shape = query_type(q.type).item(q)
-        if m.name in carrying and shape.time_varying is not None:
-            shape = replace(shape, time_varying=replace(shape.time_varying, carries=True))
         if draft.table and any(a.k is not None for a in asked):
             k = draft.k
         nodes[m.position] = QueryNode(

@@ -49,15 +49,11 @@ class OperatorDraft:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The job and its columns. ``kinds``: those of columns and, with their prefix, of sets of tokens.
-
-    ``traced``: the queries whose trajectories have what their changes carry.
-    """
+    """The job and its columns. ``kinds``: those of columns and, with their prefix, of sets of tokens."""
 
     job: Job
     fields: tuple[Field, ...]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    traced: frozenset[str] = frozenset()
 
     @property
     def pair_kinds(self) -> dict[str, AttributeKind]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import concealed, fingerprint, same
 from skyband.framework.plan.model import OperatorNode, Plan
-from skyband.operators.state_keys import state_keys
+from skyband.operators.state_keys import HoldsCodes, state_keys
 
 MOST: Final = 4096
 """The largest number of buckets (``run.buckets``)."""
@@ -133,4 +133,6 @@ def live_changes(old: Plan, new: Plan) -> Additions:
 
 def holds_codes(node: OperatorNode) -> bool:
     """Whether the state of ``node`` may have codes of texts in arrays of its own."""
+    if isinstance(node.operator, HoldsCodes) and node.operator.holds_codes:
+        return True
     return node.operator.keeps == "retained" and any(c.kind == "text" for c in node.attributes)

@@ -141,19 +141,13 @@ def item_of(query: QueryModel) -> ItemShape:
     return query_type(query.type).item(query)
 
 
-def traced(query: QueryModel) -> bool:
-    """Return True if the trajectories of the query's items can have what changes carry: it is known as of every event."""
-    shape = item_of(query)
-    return bool(shape.carried) and shape.varies and not shape.moves and query.every is None
-
-
 def item_columns(of: str, query: QueryModel, home: Job, takes: Takes) -> dict[str, str]:
     """Return column of the changes of query ``of`` -> column of its stream, in order, of all that an entry has.
 
-    What the operator computes for changes is among them where it is known between changes, too.
+    What the operator computes for changes, and for points of trajectories, is not among them for members.
     """
     shape = item_of(query)
-    left_out = () if takes == "entries" and traced(query) else shape.carried
+    left_out = () if takes == "entries" else shape.carried
     found = {c: c for c in home.source.partition_by}
     for c in _columns(query, home):
         if c not in left_out:

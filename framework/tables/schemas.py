@@ -163,7 +163,7 @@ def now_schema(plan: Plan, query: QueryNode) -> pa.Schema:
 
 def trajectory_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     """Return the columns of ``<query>_trajectory``."""
-    return _schema(plan, TRAJECTORIES, replace(query, item=replace(query.item, carried=query.item.carried_by_points)), query.carry)
+    return _schema(plan, TRAJECTORIES, query, query.carry)
 
 
 def final_schema(plan: Plan, query: QueryNode) -> pa.Schema:

@@ -198,7 +198,7 @@ def _not_reproduced(stored: Stored, query: QueryNode, was: Ran, until: _Until) -
         named = list(columns.compared) if when == "changed_at" else [*columns.stream, *identity_columns(plan, query)]
         named += [when, "change"] if when == "changed_at" and query.item.lasting else [when]
         if query.item.time_varying is not None:
-            named += [c for c in query.item.time_varying.columns if c not in named]
+            named += [c for c in query.item.varying_columns if c not in named]
         ours, theirs = (Counter(_rows(query, plan, t, named, when, until)) for t in (made, there))
         if ours != theirs:
             lacks, more = (theirs - ours).total(), (ours - theirs).total()

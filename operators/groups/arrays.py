@@ -61,7 +61,7 @@ def _empty_sums(slots: int, wide: int) -> Sums:
 def empty_board(carried: int, traces: I64) -> Board:
     """Return a result without groups and keys, whose changes carry so many values, and whose points follow ``traces``."""
     sides, values, traced = (np.zeros((n, 0), np.int64) for n in (2, carried, len(traces)))
-    return Board(np.empty(0, GROUP), sides, NONE, sides, NONE, NONE, NONE, NONE, values, traces, traced)
+    return Board(np.empty(0, GROUP), sides, NONE, sides, NONE, NONE, NONE, NONE, values, values, traces, traced)
 
 
 _TYPES: dict[str, type[np.generic]] = {"pos": np.int32, "sign": np.int8, "cause": np.int8}
@@ -143,8 +143,8 @@ def more_of_board(board: Board, size: int) -> Board:
     new["place"], new["dirty"] = NOWHERE, NOT_DIRTY
     groups = aligned(size, GROUP)
     groups[: len(board.groups)], groups[len(board.groups) :] = board.groups, new[0]
-    carried, traced = (lengthened(a, size) for a in (board.carried, board.traced_carried))
-    return board._replace(groups=groups, carried=carried, traced_carried=traced)
+    values = {name: lengthened(getattr(board, name), size) for name in ("carried", "shown_carried", "traced_carried")}
+    return board._replace(groups=groups, **values)
 
 
 def aligned(size: int, kind: np.dtype[np.void]) -> AnyArray:

@@ -1,4 +1,4 @@
-"""The aggregates that changes and points carry: from the records of events to columns."""
+"""The aggregates that groups carry into changes and points: from the records of events to columns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import numpy as np
 
 from skyband.operators.base import I64, NULL, AnyArray
 from skyband.operators.expressions.aggregates import Aggregate
-from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery, is_whole
+from skyband.operators.groups.configuration import OF_ROWS, GroupsConfiguration, GroupsQuery, is_whole
 from skyband.operators.groups.kernels.tables import Events
 
-OF_ROWS: Final = frozenset({"first", "last", "min", "max"})
-"""Aggregates whose value is that of a row."""
 _NAN: Final = int(np.array(np.nan).view(np.int64))
 _EMPTY: Final = {"count": 0, "distinct": 0}
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from skyband.operators.base import Column, Window, object_column, units_column
+import numpy as np
+
+from skyband.operators.base import I64, NULL, AnyArray, Column, Window, object_column, units_column
 from skyband.operators.expressions import RowKernel, compile_row, read_columns
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
 from skyband.operators.expressions.ast import Attr, Node
@@ -15,14 +18,18 @@ from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
 
+OF_ROWS: Final = frozenset({"first", "last", "min", "max"})
+"""Aggregates whose value is that of a row."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupsQuery:
     """The first ``k`` groups, or all whose score is above ``above``: exactly one of the two. ``ties``: also all that equal the k-th.
 
     A group that is in the result because of ``above`` stays while its score is at least ``below``; without ``below``, while it is above
-    ``above``. ``every``: boundaries in microseconds, if not as of every event. ``traces``: names of carried aggregates that the points of
-    trajectories have besides the score: a member has a point wherever any of these values is another one.
+    ``above``. ``every``: boundaries in
+    microseconds, if not as of every event. ``traces``: names of the carried aggregates of this query, which the points of trajectories
+    have besides the score: a member has a point wherever any of these values is another one.
     """
 
     k: int | None = None
@@ -39,11 +46,11 @@ class GroupsConfiguration:
 
     Rows for which ``where`` is true and no column of ``group`` is null belong to a group. A group takes part while it has a row in the
     ``window``, ``having`` is true and ``score`` is not null or NaN. ``texts`` are the plan's text constants.
-    ``deletes``: rows may be deletions. ``carry``: names and aggregates of which every change has the value after its event.
+    ``deletes``: rows may be deletions. ``carry``: names and aggregates that changes and points have with the score, as of the same event.
 
     Raises ValueError for no ``group``, a window without bounds, no queries, a query with neither or both of ``k`` and ``above``, k < 1,
     ``below`` without or greater than ``above``, ``ties`` without ``k``, ``every`` < 1, ``above`` with direction min, decimals in ``carry``,
-    ``traces`` of what is not carried, or with ``every``.
+    or ``traces`` of what is not carried.
     """
 
     group: tuple[str, ...]
@@ -63,7 +70,8 @@ class GroupsConfiguration:
     state_keys: ClassVar[StateKeys] = StateKeys(
         each={"step": 1, "next": 1, "next_seq": 0},
         groups=(
-            Group(Named("key"), {"number": 0, "name_length": 0, "name_words": 0, "shown": 1, "shown_value": 1, "member": 1, "deleted": 0}),
+            Group(Named("key"), {"number": 0, "name_length": 0, "name_words": 0, "shown": 1, "shown_value": 1, "shown_carried": 1,
+                                   "member": 1, "deleted": 0}),
             Group(Named("tomb_key"), {"tomb_seq": 0, "tomb_time": 0}),
         ),
     )  # fmt: skip
@@ -89,8 +97,6 @@ class GroupsConfiguration:
                 raise ValueError(f"query {i}: below needs an above that is at least as large")
             if q.every is not None and q.every < 1:
                 raise ValueError(f"query {i}: every must be at least 1 microsecond")
-            if q.traces and q.every is not None:
-                raise ValueError(f"query {i}: traces with every")
             if not set(q.traces) <= {name for name, _ in self.carry}:
                 raise ValueError(f"query {i}: traces of what is not carried")
         for name, aggregate in self.carry:
@@ -143,6 +149,34 @@ class GroupsConfiguration:
         return (self.object_column, *given, *((DELETION_COLUMN,) if self.deletes else ()))
 
     @property
+    def regular(self) -> list[int]:
+        """The queries that show their results at boundaries only."""
+        return [q for q, query in enumerate(self.queries) if query.every is not None]
+
+    @property
+    def carries_former(self) -> bool:
+        """Return True if groups may be shown with carried values that are not those of the window's rows any more."""
+        return bool(self.carry and self.regular)
+
+    @property
+    def _texts(self) -> list[int]:
+        return [i for i, (_, a) in enumerate(self.carry) if a.function in OF_ROWS and is_text(a)]
+
+    @property
+    def holds_codes(self) -> bool:
+        """See ``HoldsCodes.holds_codes``."""
+        return self.carries_former and bool(self._texts)
+
+    def codes_in(self, arrays: Mapping[str, AnyArray]) -> I64:
+        """See ``HoldsCodes.codes_in``: the texts that groups carry as they are shown."""
+        if not self.holds_codes:
+            return np.empty(0, np.int64)
+        saved = arrays["shown_carried"]
+        codes = saved.reshape(len(self.regular), len(self.carry), saved.shape[1])[:, self._texts]
+        found: I64 = np.unique(codes[codes != NULL])
+        return found
+
+    @property
     def units(self) -> int | None:
         """Digits after the point of a score that is a decimal, and ranks as the whole number of its smallest units; None for others."""
         first = self.score.aggregates[0] if isinstance(self.score.node, Attr) else None
@@ -170,6 +204,11 @@ def is_column(x: Node) -> bool:
 def is_whole(x: Node) -> bool:
     """Return True for an argument with int64 values: numbers, texts, instants, truth values."""
     return isinstance(x, Attr) and x.type != "float"
+
+
+def is_text(aggregate: Aggregate) -> bool:
+    """Return True if the argument of an aggregate is a text column."""
+    return isinstance(aggregate.argument, Attr) and aggregate.argument.type == "text"
 
 
 def is_decimal(aggregate: Aggregate) -> bool:

@@ -297,6 +297,9 @@ class GroupsLogic:
         for name, field in (("shown", "shown"), ("shown_value", "shown_value"), ("member", "place")):
             saved[name] = np.array([b.groups[field][needed] for b in self.boards])
         saved["shown"] = saved["shown"].astype(np.int64)
+        if self.configuration.carries_former:
+            former = [self.boards[q].shown_carried[:, needed] for q in self.configuration.regular]
+            saved["shown_carried"] = np.concatenate(former)
         saved["member"] = ((saved["member"] != NOWHERE) & (saved["member"] & 1 == MEMBERS)).astype(np.int64)
         for name in ("step", "next"):
             saved[name] = np.array([getattr(b, name) for b in self.boards])
@@ -321,6 +324,7 @@ class GroupsLogic:
         rows = self.state.groups.alive[: self.n].copy()
         if self.deletions.active:
             rows[(rows == 0) & (saved["deleted"] != 0)] = tables.DELETED
+        carried = len(self.carry.names)
         for q, board in enumerate(self.boards):
             for name in ("step", "next"):
                 getattr(board, name)[:] = saved[name][q]
@@ -329,6 +333,10 @@ class GroupsLogic:
             groups["value"], groups["rows"] = value, rows
             board.carried[:, : self.n] = self.carry.of_empty[:, None]
             board.carried[:, events.group[:r]] = self.carry.of(events, r)
+            board.shown_carried[:, : self.n] = board.carried[:, : self.n]
+            if carried and asked.every is not None:
+                first = carried * self.configuration.regular.index(q)
+                board.shown_carried[:, : self.n] = saved["shown_carried"][first : first + carried]
             if asked.k is None:
                 groups["place"] = np.where(saved["member"][q], MEMBERS, NOWHERE)
             place_all(board, self._query(asked), self.key[: self.n])

@@ -70,7 +70,7 @@ OPERATORS = {
     "traced": groups(
         "sum(x)",
         GroupsQuery(k=2, traces=("distinct_s", "min_x")),
-        GroupsQuery(k=1, every=7),
+        GroupsQuery(k=1, every=7, traces=("first_n", "sum_x")),
         GroupsQuery(k=3, ties=True, traces=("count",)),
         carry=CARRY[1:],
     ),
@@ -193,6 +193,8 @@ class Expected:
     changes: list[Any] = field(default_factory=list)
     points: dict[tuple[int, int], Any] = field(default_factory=dict)
     traced: dict[int, Any] = field(default_factory=dict)
+    last: dict[int, list[Any]] = field(default_factory=dict)
+    """What the groups shown carry."""
     with_points: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     """What points carry of the groups shown."""
     gone: set[int] = field(default_factory=set)
@@ -223,20 +225,19 @@ class Expected:
         came = sorted((g for g in now if g not in self.shown), key=lambda g: (sign * now[g], g))
         self.step += bool(left or came)
         here = {r[2] for r in alive}
-        carried = {g: self.carried([r for r in alive if r[2] == g]) for g in [*left, *came]}
+        every = {g: self.carried([r for r in alive if r[2] == g]) for g in now}
         for g in left:
             self.changes.append(
-                (at, self.step, -1, "displaced" if g in here else took.get(g, "expiry"), g, text_of(self.shown[g]), *carried[g])
+                (at, self.step, -1, "displaced" if g in here else took.get(g, "expiry"), g, text_of(self.shown[g]), *self.last[g])
             )
         for g in came:
             cause = "boundary" if self.query.every else "arrival" if g == arrived else "promoted"
-            self.changes.append((at, self.step, 1, cause, g, text_of(now[g]), *carried[g]))
+            self.changes.append((at, self.step, 1, cause, g, text_of(now[g]), *every[g]))
         for g in [*left, *came]:
             self.traced.pop(g, None)
-        self.shown = now
+        self.shown, self.last = now, every
         names = [name for name, _ in self.operator.carry]
         places = [names.index(name) for name in self.query.traces]
-        every = {g: self.carried([r for r in alive if r[2] == g]) for g in now} if places else {}
         self.with_points = {g: tuple(values[i] for i in places) for g, values in every.items()}
 
     def carried(self, rows: list[Row]) -> list[Any]:
@@ -425,6 +426,8 @@ def test_points_carry_aggregates_and_follow_them(deletes: bool) -> None:
     queries = (
         GroupsQuery(k=2, traces=("distinct_s",)), GroupsQuery(k=1, every=7), GroupsQuery(above=1.0, below=0.0, traces=tuple(names)),
         GroupsQuery(k=2, ties=True, traces=("last_s", "first_n", "min_x")), GroupsQuery(k=9),
+        GroupsQuery(k=2, every=7, traces=tuple(names)),
+        GroupsQuery(k=1, ties=True, every=5, traces=("last_s", "count")), GroupsQuery(above=1.0, below=0.0, every=9, traces=("sum_x",)),
     )  # fmt: skip
     more = 0
     for seed in seeds(0, 6):
@@ -442,10 +445,9 @@ def test_points_carry_aggregates_and_follow_them(deletes: bool) -> None:
     assert more > 0
 
 
-def test_what_points_carry_is_carried_and_as_of_every_event() -> None:
-    for query, said in ((GroupsQuery(k=1, traces=("sum_x",)), "not carried"), (GroupsQuery(k=1, every=5, traces=("count",)), "with every")):
-        with pytest.raises(ValueError, match=said):
-            groups("sum(x)", query, carry=CARRY[-1:])
+def test_what_points_carry_is_carried() -> None:
+    with pytest.raises(ValueError, match="not carried"):
+        groups("sum(x)", GroupsQuery(k=1, traces=("sum_x",)), carry=CARRY[-1:])
 
 
 def test_smallest_first() -> None:

@@ -167,7 +167,7 @@ def test_every_event_is_as_defined(score: str, events: list[tuple[Any, ...]], wi
 def test_points_follow_what_deletions_change(score: str, events: list[tuple[Any, ...]], window: Window, seed: int) -> None:
     stream, names = stream_of(events), tuple(name for name, _ in CARRY)
     if stream:
-        queries = [replace(q, traces=names[i % 3 :: 3]) for i, q in enumerate(QUERIES) if q.every is None]
+        queries = [replace(q, traces=names[i % 3 :: 3]) for i, q in enumerate(QUERIES)]
         check(groups(score, *queries, window=window, deletes=True, carry=CARRY), SCORES[score], stream, seed)
 
 

@@ -32,7 +32,8 @@ QUERIES = (
     GroupsQuery(k=1, ties=True),
     GroupsQuery(k=2, ties=True, every=5),
 )
-TRACED = (*QUERIES, GroupsQuery(k=2, traces=("distinct_s", "min_x")), GroupsQuery(above=1.0, below=0.0, traces=("last_s", "count")))
+TRACED = (*QUERIES, GroupsQuery(k=2, traces=("distinct_s", "min_x")), GroupsQuery(above=1.0, below=0.0, traces=("last_s", "count")),
+          GroupsQuery(k=2, every=7, traces=("last_s", "count")))  # fmt: skip
 TEN = Calendar(10, offset=3)
 WINDOWS = (Window(micros=20, tumbling=TEN), Window(count=5, micros=20, tumbling=TEN), Window(count=7, micros=60, tumbling=Calendar(25)))
 

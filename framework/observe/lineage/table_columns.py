@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from skyband.framework.base.columns import FINALS, HEADS, NOW, RESULTS, SKYBAND, TRAJECTORIES, Column, Group, Layout, Values, changes_layout
@@ -75,12 +75,12 @@ def _tables(plan: Plan, stream: Stream) -> dict[str, TableLineage]:
         if q.item.lasting:
             layouts |= {q.name: (RESULTS, q.item), now_name(q.name): (NOW, q.item)}
         if q.item.time_varying is not None:
-            layouts[trajectory_name(q.name)] = (TRAJECTORIES, replace(q.item, carried=q.item.carried_by_points))
+            layouts[trajectory_name(q.name)] = (TRAJECTORIES, q.item)
         if q.item.closes:
             layouts[final_name(q.name)] = (FINALS, q.item)
         for name, (layout, shape) in layouts.items():
             # A trajectory has a point wherever anything that its points carry is another value.
-            points = q.item.carried_by_points if layout is TRAJECTORIES else ()
+            points = q.item.carried if layout is TRAJECTORIES else ()
             carried = (influence(stream.origin(c.source), "FILTER") for c in points if c.source)
             found[name] = TableLineage(_columns(plan, stream, layout, q, shape, q.carry), united([rows, *carried]))
     for number, node in enumerate(plan.operators):

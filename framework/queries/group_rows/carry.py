@@ -35,7 +35,7 @@ class Carried:
     @property
     def item_column(self) -> ItemColumn:
         """Its column in the tables."""
-        said = f"{self.function}({self.column}) of the group's rows in the window, as of the change"
+        said = f"{self.function}({self.column}) of the group's rows in the window, as of the same event as score"
         return ItemColumn(self.name, self.column, 0, "carry", TYPES[self.function], said)
 
     def aggregate(self, kinds: Mapping[str, Kind], scales: Mapping[str, int]) -> Aggregate:

@@ -62,7 +62,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
 
         def asked(m: QueryEntry) -> GroupsQuery:
             k, above, below = (getattr(m.query, name, None) for name in ("k", "above", "below"))
-            traces = tuple(c.name for text in m.query.carry if (c := carried(text)) is not None) if m.name in context.traced else ()
+            traces = tuple(c.name for text in m.query.carry if (c := carried(text)) is not None)
             return GroupsQuery(k, above, below, m.query.every, getattr(m.query, "ties", "name") == "include", tuple(dict.fromkeys(traces)))
 
         made = Groups(

@@ -39,7 +39,7 @@ def check_chains(s: Scope) -> list[Scope]:
         known = not s.doc.bad_below(("queries", one.stream.of))
         if known:
             _check_columns(s, one, division)
-        scopes.append(s.of_stream(one.job, one.types, known, one.stream.of, _left_out(s, one)))
+        scopes.append(s.of_stream(one.job, one.types, known, one.stream.of))
     return scopes
 
 
@@ -63,13 +63,6 @@ def _check_columns(s: Scope, one: StreamJob, division: Division) -> None:
         said = f"the result of '{of}' has a column '{twice}' already, which is what Skyband calls one of its own here"
         hint = f"rename the query '{of}', or the column, or leave it out of the query's 'carry'"
         doc.add("SKY-E125", said, doc.where_value(("queries", stream.queries[0], _WORDS[stream.takes])), hint)
-
-
-def _left_out(s: Scope, one: StreamJob) -> dict[str, str]:
-    """Return the columns of the taken query's changes that its stream does not have -> what to do to have them."""
-    of = one.stream.of
-    hint = f"leave out 'every' of '{of}': with it, what its groups carry is known at boundaries only"
-    return {c.name: hint for c in item_of(s.job.queries[of]).carried if one.stream.takes == "entries" and c.name not in one.types}
 
 
 def _check(s: Scope, path: Path, query: QueryModel, of: str, takes: Takes) -> None:

@@ -40,8 +40,6 @@ class Scope:
         """The scopes of queries over results, once they are known (``checks.chains``)."""
         self.taken: str | None = None
         """The query whose result is taken; None for the source's rows."""
-        self.left_out: Mapping[str, str] = {}
-        """Columns that one might expect -> what to do to have them."""
         self._kinds: dict[str, Kind] = {}
         self._unknown_types: list[str] = []
 
@@ -51,13 +49,10 @@ class Scope:
         made.types, made.columns_known, made.statistics = self.types, self.columns_known, self.statistics
         return made
 
-    def of_stream(self, job: Job, types: Mapping[str, str | None], known: bool, of: str, left_out: Mapping[str, str]) -> Scope:
-        """Return a scope for the ``job`` of what query ``of`` results in, with columns of ``types``; ``known``: whether these are all.
-
-        ``left_out``: columns of the result that the stream does not have -> what to do to have them.
-        """
+    def of_stream(self, job: Job, types: Mapping[str, str | None], known: bool, of: str) -> Scope:
+        """Return a scope for the ``job`` of what query ``of`` results in, with columns of ``types``; ``known``: whether these are all."""
         made = Scope(self.doc, job)
-        made.taken, made.left_out = of, left_out
+        made.taken = of
         made.types, made.columns_known = Columns(types), known and self.columns_known
         self.streams.append(made)
         return made
@@ -91,7 +86,7 @@ class Scope:
             else:
                 whose = f" of the result of '{self.taken}'" if self.taken is not None else ""
                 columns = f"columns{whose}: {one_of(list(self.types), 20)}"
-                hint = self.left_out.get(name) or did_you_mean(name, self.types) or columns
+                hint = did_you_mean(name, self.types) or columns
             self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_value(path), hint)
         return False
 
@@ -101,7 +96,7 @@ class Scope:
             return lists or not self._is_list(name, self.doc.where_key(path))
         if self.doc.bad(path) or not self.columns_known:
             return name in self.types
-        hint = self.left_out.get(name) or did_you_mean(name, self.types)
+        hint = did_you_mean(name, self.types)
         self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_key(path), hint)
         return False
 
@@ -171,7 +166,7 @@ class Scope:
             return False
         for m in mistakes:
             where = self.doc.where_key(at) if at is not None else self.doc.where_inside(path, m.start, m.end)
-            hint = self.left_out.get(text[m.start : m.end]) or m.hint or self._hint_of(m.message)
+            hint = m.hint or self._hint_of(m.message)
             self.doc.add("SKY-E130", m.message, where, hint)
         return not mistakes
 

@@ -98,7 +98,7 @@ class ItemRows:
             key = traces.key[mine]
             columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = list(self._key_columns(keys, key))
             columns += self._items(q, key, traces.items[mine], store)
-            columns += self._carried_values(q.item.carried_by_points, traces.values, mine)
+            columns += self._carried_values(q.item.carried, traces.values, mine)
             columns.append(("valid_from", pa.array(traces.at[mine]).cast(_STAMP)))
             columns += _values(q, traces.values.get(SCORE, np.empty(0)), traces.values, mine)
             yield q.name, _table(columns)

@@ -24,9 +24,21 @@ from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column, ragged_column, stream_column
 from skyband.framework.streaming.rows.config import ID_HASHES, HostConfig
 from skyband.framework.streaming.rows.outbox import Outbox
-from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, Named, ObjectLogic, Ragged, State, object_column
+from skyband.operators.base import (
+    DELETION_TARGET,
+    NULL,
+    AnyArray,
+    Arrivals,
+    Logic,
+    Named,
+    ObjectLogic,
+    Ragged,
+    State,
+    object_column,
+)
 from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.shards import Shardable
+from skyband.operators.state_keys import HoldsCodes
 
 I64 = npt.NDArray[np.int64]
 
@@ -196,15 +208,16 @@ class OperatorHost:
             dropped += [f"{name}/{n}" for n in store.dropped]
             store.dropped = []
             core |= {name: [c.number for c in store.chunks], f"next_{name}": store.next_chunk}
+        checkpoints = self.checkpoints()
         for i, node in enumerate(self.operators):
             # By name: queries may change places in the spec.
             values[f"retained/{node.name}"] = self.retained[i].tobytes()
-            values[f"operator/{node.name}"] = blocks.arrays_bytes(self.logics[i].checkpoint())
+            values[f"operator/{node.name}"] = blocks.arrays_bytes(checkpoints[node.name])
             if len(self.first[i]):
                 values[f"{FIRST}/{node.name}"] = self.first[i].tobytes()
         for named, numbers in self.objects.items():
             values[objects_value(named)] = blocks.table_bytes(numbers.saved())
-        coded = self.coded()
+        coded = self.coded(checkpoints)
         if coded:
             values["texts"] = blocks.table_bytes(self.codes.held(coded))
         return values, dropped
@@ -298,9 +311,17 @@ class OperatorHost:
         """What is kept, by the name of its state values."""
         return ((CHUNK, self.store),) if self.seen is self.store else ((CHUNK, self.store), (SEEN, self.seen))
 
-    def coded(self) -> list[pa.ChunkedArray]:
-        """Text columns of the rows whose codes stand in operators' own arrays."""
-        found = []
+    def checkpoints(self) -> dict[str, dict[str, AnyArray]]:
+        """Return the arrays of the operators' checkpoints by name."""
+        return {node.name: logic.checkpoint() for node, logic in zip(self.operators, self.logics, strict=True)}
+
+    def coded(self, checkpoints: Mapping[str, Mapping[str, AnyArray]]) -> list[pa.ChunkedArray]:
+        """Return the texts whose codes stand in operators' own arrays. ``checkpoints``: those of operators that are not empty, by name."""
+        found = [
+            pa.chunked_array([self.codes.decode(node.operator.codes_in(checkpoints[node.name]))])
+            for node in self.operators
+            if node.name in checkpoints and isinstance(node.operator, HoldsCodes) and node.operator.holds_codes
+        ]
         for node, at in zip(self.operators, self.retained, strict=True):
             texts = [c for c in node.attributes if c.kind == "text"]
             if texts and node.operator.keeps == "retained":

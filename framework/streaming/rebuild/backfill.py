@@ -100,7 +100,7 @@ class Backfill:
         made, _ = host.save(core, next_seq, self.until)
         values = {name: value for name, value in self.was.items() if self._stays(name)} | made | {"core": json.dumps(core).encode()}
         if self.former_texts is not None:
-            values["texts"] = blocks.table_bytes(host.codes.held([*host.coded(), self.former_texts["value"]]))
+            values["texts"] = blocks.table_bytes(host.codes.held([*host.coded(host.checkpoints()), self.former_texts["value"]]))
         return last_blocks + out.blocks, values
 
     def _run(self, rows: pa.Table, limit: int) -> list[Block]:

@@ -66,7 +66,7 @@ def changed(config: HostConfig, was: Mapping[str, bytes], fresh: Collection[str]
         for number, chunk in store.unsaved(keys.next_seq, until):
             values[f"{name}/{number}"] = blocks.table_bytes(chunk)
         core |= {name: [c.number for c in store.chunks], f"next_{name}": store.next_chunk}
-    coded = whole.coded()
+    coded = whole.coded({o.name: blocks.bytes_arrays(was[f"operator/{o.name}"]) for o in config.operators if o.name not in fresh})
     if coded:
         values["texts"] = blocks.table_bytes(whole.codes.held(coded))
     core[_BYTES] = sum(len(value) for name, value in values.items() if not name.startswith((f"{CHUNK}/", f"{SEEN}/")))

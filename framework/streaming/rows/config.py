@@ -46,7 +46,7 @@ class StreamConfig:
     """A stream that the result of query ``of`` makes up: fields as in ``StreamNode``, and the ``host`` of its queries.
 
     ``width``: parts of an item of the result; ``varies``: whether its value varies with time; ``carried``: columns of what varies with
-    it (``ItemShape.carried_by_points``).
+    it (``ItemShape.carried``).
     """
 
     name: str
@@ -131,7 +131,7 @@ class HostConfig:
             queries=tuple(replace(q, asked=()) for q in own.queries), texts=own.texts, filling=None, statistics=(),
         )  # fmt: skip
         item = next(q.item for q in plan.every_query if q.name == node.of)
-        varies, carried = item.varies and not item.moves, tuple(c.name for c in item.carried_by_points)
+        varies, carried = item.varies and not item.moves, tuple(c.name for c in item.carried)
         width = len(item.parts)
         return StreamConfig(node.name, node.of, node.takes, node.objects, node.columns, node.renewed, host, width, varies, carried)
 

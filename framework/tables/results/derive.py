@@ -232,7 +232,7 @@ def _now_of(sink: Sink, query: QueryNode, done: int, upto: int, frontier: int | 
         named = (*streams, *identity_columns(plan, query))
         points = _points(sink, query, named, done, upto, part)
         as_of = latest_known(rows, points, streams, as_of)
-        rows = values_at(rows, points, query.item.time_varying, named, as_of)
+        rows = values_at(rows, points, query.item, named, as_of)
     rows = rows.select(columns).append_column("as_of", pa.array(as_of).cast(STAMP))
     ordered, _, rank = ranked(rows, query, stream_columns(plan, query))
     return to_schema(ordered.append_column("rank", pa.array(rank.astype(np.int32))), schema)

@@ -252,8 +252,6 @@ class Reader:
 
     def _as_of_instant(self, rows: pa.Table, query: QueryNode, at: datetime | None) -> pa.Table:
         """Return the intervals with time-varying values as of ``at`` (None: the last instant that is complete for their key)."""
-        varying = query.item.time_varying
-        assert varying is not None
         if not rows.num_rows:
             return rows
         streams = stream_columns(self.plan, query)
@@ -261,12 +259,12 @@ class Reader:
         # The start of an interval is a point of the trajectory itself.
         needed = pc.field("valid_from") >= pc.min(rows["valid_from"])
         needed = needed if at is None else needed & (pc.field("valid_from") <= pa.scalar(at, STAMP))
-        points = self.read(trajectory_name(query.name), [*named, "valid_from", *varying.columns], needed)
+        points = self.read(trajectory_name(query.name), [*named, "valid_from", *query.item.varying_columns], needed)
         if at is None:
             micros = latest_known(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
         else:
             micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
-        return values_at(rows, points, varying, named, micros)
+        return values_at(rows, points, query.item, named, micros)
 
     def _newest_reports(
         self, query: QueryNode, at: datetime | None, complete: datetime, chosen: pc.Expression | None, key: portable.Key, newest: int

@@ -1,4 +1,4 @@
-"""Compute time-varying values of items at an instant from the points of their trajectories.
+"""Compute time-varying values of items, and what they carry, at an instant from the points of their trajectories.
 
 A point has a value and its slope, valid from ``valid_from`` until the item's next point. Values with a slope are stored in seconds but are
 whole microseconds. Computed in microseconds, a value is the same from whichever earlier point it is computed. Other values are constant.
@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.items import TimeVarying
+from skyband.framework.base.items import ItemShape
 from skyband.framework.tables.key_numbers import key_numbers, last_of_each
 
 I64 = npt.NDArray[np.int64]
 
 
-def values_at(rows: pa.Table, points: pa.Table, varying: TimeVarying, named: Sequence[str], at: I64) -> pa.Table:
+def values_at(rows: pa.Table, points: pa.Table, item: ItemShape, named: Sequence[str], at: I64) -> pa.Table:
     """Return intervals with time-varying values as of ``at`` (microseconds, one per row), from the latest of ``points`` by then.
 
     An interval has the values as of its ``valid_from``. ``named``: the columns that identify items and their streams. O(n log n).
@@ -40,12 +40,14 @@ def values_at(rows: pa.Table, points: pa.Table, varying: TimeVarying, named: Seq
     found[of_row] = np.where(before < 0, -1, order[before]) if len(order) else -1
     if (found < 0).any() or not np.array_equal(of_point[found], number) if len(at) else False:
         raise SkybandError("SKY-E900", "the value of an item is requested for an instant before it entered the result")
-    value = points[varying.value].to_numpy()[found]
-    columns = {varying.value: pa.array(value)}
+    varying = item.time_varying
+    assert varying is not None
+    columns = {name: points[name].take(pa.array(found)) for name in item.varying_columns}
     if varying.slope is not None:
+        value = points[varying.value].to_numpy()[found]
         slope = points[varying.slope].cast(pa.int64()).to_numpy()[found]
         micros = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])
-        columns = {varying.value: pa.array(micros / 1e6), varying.slope: pa.array(slope).cast(rows.schema.field(varying.slope).type)}
+        columns |= {varying.value: pa.array(micros / 1e6), varying.slope: pa.array(slope).cast(rows.schema.field(varying.slope).type)}
     for name, column in columns.items():
         rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
     return rows

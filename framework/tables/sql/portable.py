@@ -56,18 +56,19 @@ def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: 
         chosen = f" where {' and '.join(of_key(key))}" if key else ""
         return f'select * from "{now_name(query.name)}"{chosen} order by {order}'
     named = (*streams, *identity_columns(plan, query))
-    items = [*streams, *(c.name for c in query.item.columns(plan.of(query.name).intake.id, query.carry, plan.intake.partition_by))]
+    made = query.item.columns(plan.of(query.name).intake.id, query.carry, plan.intake.partition_by)
+    items = [*streams, *(c.name for c in made if c not in query.item.carried)]
     trajectory, t = trajectory_name(query.name), instant(at)
     joined = [f"p.{c} = r.{c}" for c in dict.fromkeys(named)]
     last = " and ".join([*(f"l.{c} = r.{c}" for c in dict.fromkeys(named)), f"l.valid_from <= {t}"])
-    values = f"p.{varying.value}"
+    values = [f"p.{c}" for c in (*(c.name for c in query.item.carried), *varying.columns)]
     if varying.slope is not None:
         value = f"round(p.{varying.value} + p.{varying.slope} * extract(epoch from ({t} - p.valid_from)), 6)"
-        values = f"{value} as {varying.value}, p.{varying.slope}"
+        values = [f"{value} as {varying.value}", f"p.{varying.slope}"]
     alive = [f"r.valid_from <= {t}", f"(r.valid_to is null or r.valid_to > {t})", *of_key(key, "r.")]
     return (
         f"select * from (\n"
-        f"  select {', '.join(f'r.{c}' for c in items)}, {values}\n"
+        f"  select {', '.join([*(f'r.{c}' for c in items), *values])}\n"
         f'  from "{query.name}" r join "{trajectory}" p on {" and ".join(joined) or "true"}\n'
         f"  where {' and '.join(alive)}\n"
         f'    and p.valid_from = (select max(l.valid_from) from "{trajectory}" l where {last})\n'

@@ -122,7 +122,7 @@ def compare_values(question: Question, kind: QueryType, lines: Trajectories, str
 
 def compare_carried(question: Question, kind: QueryType, lines: Trajectories, stream: Key, result: Found) -> Iterator[Difference]:
     """Compare what the trajectories of the items of a result carry at an instant with the definition, where they do."""
-    query, names = question.query, [c.name for c in question.query.item.carried_by_points]
+    query, names = question.query, [c.name for c in question.query.item.carried]
     for item, _ in result if names else ():
         expected, got = kind.carried(question, item), lines.carried(stream, item, question.at)
         if expected != got:

@@ -57,15 +57,15 @@ def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, 
         events = list(_events(question, mine))
     if len(events) > MOST_EVENTS:
         return None
-    steps = []
+    steps, earlier = [], replace(question, at=at - 1)
     for n, event in enumerate(events, 1):
         then = replace(question, data=question.data.as_of(event.count, set(event.deleted)))
         now = result if n == len(events) else kind.brute_force(then)
         if now is None:
             return None
-        step = _step(kind, then, shown, now, event)
+        step = _step(kind, earlier, then, shown, now, event)
         steps += [step] if step else []
-        shown = now
+        shown, earlier = now, then
     return steps
 
 
@@ -119,13 +119,15 @@ def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
             yield _Event(count, frozenset(deleted), count - 1)
 
 
-def _step(kind: QueryType, then: Question, shown: Found, now: Found, event: _Event) -> list[ChangeRow]:
+def _step(kind: QueryType, earlier: Question, then: Question, shown: Found, now: Found, event: _Event) -> list[ChangeRow]:
     before, after = {item for item, _ in shown}, {item for item, _ in now}
     left = [ChangeRow("-", _left(kind, then, item, event), item, score) for item, score in shown if item not in after]
     entered = [ChangeRow("+", _entered(kind, then, item, event), item, score) for item, score in now if item not in before]
     if not then.query.item.carried:
         return left + entered
-    return [replace(change, carried=kind.carried(then, change.item)) for change in left + entered]
+    # What leaves has the values with which it was last in the result, as its score.
+    left = [replace(change, carried=kind.carried(earlier, change.item)) for change in left]
+    return left + [replace(change, carried=kind.carried(then, change.item)) for change in entered]
 
 
 def _seqs(then: Question, item: tuple[Any, ...]) -> list[int]:

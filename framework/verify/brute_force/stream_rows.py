@@ -86,7 +86,7 @@ class StreamRows:
         self._items: list[Item] = [*keys_of(self.changes, named), *keys_of(points, named)]
         self._values: list[_Values] = []
         if self._varies and points.num_rows:
-            varying = [SCORE, *(c.name for c in self.query.item.carried_by_points)]
+            varying = [SCORE, *(c.name for c in self.query.item.carried)]
             for table in (self.changes, points):
                 self._values += zip(*(table[name].to_pylist() for name in varying), strict=True)
         self._enters = [True] * self.changes.num_rows

@@ -47,7 +47,7 @@ def compare_now(stored: Stored, query: QueryNode, changes: pa.Table, current: Se
     same = (*streams, "rank")
     if query.item.varies:  # ranks and values are as of now, not as of the changes
         same = (*streams, *identity_columns(stored.plan, query))
-        names = [n for n in names if n != "rank" and n not in {v.name for v in query.item.values}]
+        names = [n for n in names if n not in {"rank", *(v.name for v in query.item.values), *query.item.varying_columns}]
     expected = pa.table([made[n] if n in made else rows[n] for n in names], names=names)
     return _differences(name, expected, stored.table(name), names, same, streams, None)
 

@@ -56,7 +56,8 @@ class Trajectories:
         rows = stored.table(trajectory_name(query.name))
         rows = rows.filter(pc.less_equal(rows["batch_id"], stored.derived_upto(query)))
         streams, items = keys_of(rows, stream_columns(stored.plan, query)), keys_of(rows, identity_columns(stored.plan, query))
-        more = [rows[c.name].to_pylist() for c in query.item.carried_by_points]
+        self._carried = [c.name for c in query.item.carried]
+        more = [rows[name].to_pylist() for name in self._carried]
         carried = list(zip(*more, strict=True)) if more else [()] * rows.num_rows
         columns = micros(rows, "valid_from"), *value_and_slope(rows, varying)
         self.points: dict[tuple[Key, Item], list[Point]] = {}
@@ -66,12 +67,15 @@ class Trajectories:
             line.sort(key=lambda p: p[:3])  # what points carry may be null
 
     def values(self, stream: Key, item: Item, at: int) -> dict[str, Any]:
-        """Return the time-varying values of an item at ``at``, by column; NaN, which equals nothing, before its first point."""
+        """Return the time-varying values of an item at ``at``, and what it carries, by column.
+
+        Before its first point, the values are NaN, which equals nothing.
+        """
         point = at_instant(self.points.get((stream, item), []), at)
         if point is None:
             return {self.varying.value: math.nan, **({} if self.varying.slope is None else {self.varying.slope: 0})}
         if self.varying.slope is None:
-            return {self.varying.value: point.value}
+            return {self.varying.value: point.value, **dict(zip(self._carried, point.carried, strict=True))}
         return {self.varying.value: point.by(at) / 1e6, self.varying.slope: point.slope}
 
     def carried(self, stream: Key, item: Item, at: int) -> tuple[Any, ...] | None:

@@ -1,4 +1,4 @@
-"""The values that changes and points carry: cells of rows, such as texts and instants, without rounding, and the bits of others."""
+"""The values that groups carry: cells of rows, such as texts and instants, without rounding, and the bits of others."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def equal_values(a: int, b: int, whole: int) -> bool:
 
 @inner_inlined
 def carries_another(board: Board, group: int) -> bool:
-    """Return True if a value that points follow is another one than that of the group's last point."""
+    """Return True if a value that points have is shown as another one than that of the group's last point."""
     for i in range(len(board.traces)):
-        if not equal_values(board.carried[board.traces[i, 0], group], board.traced_carried[i, group], board.traces[i, 1]):
+        if not equal_values(board.shown_carried[board.traces[i, 0], group], board.traced_carried[i, group], board.traces[i, 1]):
             return True
     return False
 
@@ -61,4 +61,20 @@ def carries_another(board: Board, group: int) -> bool:
 def note_traced(board: Board, group: int) -> None:
     """Note the values of a group that its point has."""
     for i in range(len(board.traces)):
-        board.traced_carried[i, group] = board.carried[board.traces[i, 0], group]
+        board.traced_carried[i, group] = board.shown_carried[board.traces[i, 0], group]
+
+
+@inner_inlined
+def show_carried(board: Board, group: int) -> None:
+    """Show the values of a group as they are now."""
+    for c in range(len(board.carried)):
+        board.shown_carried[c, group] = board.carried[c, group]
+
+
+@inner_inlined
+def shows_former(board: Board, group: int) -> bool:
+    """Return True if a carried value of a group is not shown as it is now."""
+    different = False
+    for c in range(len(board.carried)):
+        different |= board.shown_carried[c, group] != board.carried[c, group]
+    return different

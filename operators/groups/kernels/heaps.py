@@ -37,10 +37,11 @@ the changes have it).
 class Board(NamedTuple):
     """The present result of one query, and the one that its changes show.
 
-    ``groups``: a ``GROUP`` for each; ``carried`` (carried, groups): what changes carry. Per key: ``start`` of its heaps, ``size`` (sides,
-    keys), ``tied`` (see ``kernels.ties``), ``first_dirty`` (the first group that may differ), ``next`` (the boundary that
-    shows them, or ``NEVER``), ``step``. ``traces`` (n, 2): which of the carried values points follow, and 1 for those that are whole
-    numbers; ``traced_carried`` (n, groups): these values of the last point.
+    ``groups``: a ``GROUP`` for each; ``carried`` (carried, groups): what they carry, as of the last event, and ``shown_carried``: as they
+    are shown, like ``shown_value``. Per key: ``start`` of its heaps, ``size`` (sides, keys), ``tied`` (see ``kernels.ties``),
+    ``first_dirty`` (the first group that may differ), ``next`` (the boundary that shows them, or ``NEVER``), ``step``. ``traces`` (n, 2):
+    which of the carried values points have, and 1 for those that are whole numbers; ``traced_carried`` (n, groups): these values of the
+    last point.
     """
 
     groups: AnyArray
@@ -52,6 +53,7 @@ class Board(NamedTuple):
     step: I64
     tied: I64
     carried: I64
+    shown_carried: I64
     traces: I64
     traced_carried: I64
 

@@ -6,7 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED, AnyArray
-from skyband.operators.groups.kernels.carried import carries_another, note_traced
+from skyband.operators.groups.kernels.carried import carries_another, note_traced, show_carried, shows_former
 from skyband.operators.groups.kernels.heaps import (
     LAST_DIRTY,
     MEMBERS,
@@ -54,7 +54,7 @@ class Query(NamedTuple):
 class Values(NamedTuple):
     """The records of a call (see ``tables.Events``), with the ``value`` of each group after the event; jobs as in ``tables.Feed``.
 
-    ``carried`` (carried, records): what changes carry.
+    ``carried`` (carried, records): what groups carry.
     """
 
     job: I64
@@ -122,6 +122,8 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> bool:
             for r in range(record, end_record):
                 prefetch(board.groups, values.group[min(r + AHEAD, last)])
                 value = values.value[r] if values.alive[r] > 0 else math.nan
+                if query.every > 0 and is_member(board.groups[values.group[r]]["place"]):
+                    mark_dirty(board, key, values.group[r])
                 for c in range(len(values.carried)):
                     board.carried[c, values.group[r]] = values.carried[c, r]
                 if query.ties > 0:
@@ -140,7 +142,9 @@ def rank(board: Board, query: Query, values: Values, out: Output) -> bool:
                 show(board, query, key, at, values.arrived[e], out)
             for r in range(record, end_record):
                 g = board.groups[values.group[r]]
-                g["shown_value"] = g["value"] if g["shown"] else g["shown_value"]
+                if g["shown"] != 0:
+                    g["shown_value"] = g["value"]
+                    show_carried(board, values.group[r])
             if e + 1 == end or values.at[e + 1] != at:
                 first_point = out.counts[POINTS]
                 trace(board, key, at, values.group, first_record, end_record, first_point, out)
@@ -200,7 +204,7 @@ def place_all(board: Board, query: Query, key_of: I64) -> None:
     for group in range(len(key_of)):
         g = board.groups[group]
         member = is_member(g["place"])
-        if member != (g["shown"] != 0) or (member and g["shown_value"] != g["value"]):
+        if member != (g["shown"] != 0) or (member and (g["shown_value"] != g["value"] or shows_former(board, group))):
             mark_dirty(board, key_of[group], group)
 
 
@@ -218,7 +222,7 @@ def change(board: Board, query: Query, key: int, group: int, value: float, rows:
     g["value"], g["rows"] = value, rows
     if query.k == 0:
         inside = known and (value > query.above or (place != NOWHERE and value >= query.below))
-        if inside != (place != NOWHERE) or (inside and query.every > 0):
+        if inside != (place != NOWHERE):
             mark_dirty(board, key, group)
         g["place"] = MEMBERS if inside else NOWHERE
         return False
@@ -228,8 +232,6 @@ def change(board: Board, query: Query, key: int, group: int, value: float, rows:
             push(board, OTHERS, key, group)
         return known
     side = place & 1
-    if side == MEMBERS and query.every > 0:
-        mark_dirty(board, key, group)
     beyond = value < g["bound"] if side == MEMBERS else value > g["bound"]
     if beyond:
         g["bound"] = value
@@ -304,6 +306,7 @@ def show(board: Board, query: Query, key: int, at: int, arrived: int, out: Outpu
             g["traced"] = math.nan
         if member:
             g["shown_value"] = g["value"]
+            show_carried(board, group)
             out.members[members] = group
             members += 1
         group = following
@@ -330,7 +333,7 @@ def write_change(
             i -= 1
     out.sign[i], out.cause[i], out.value[i], out.group[i] = sign, cause, value, group
     for c in range(len(out.carried)):
-        out.carried[c, i] = board.carried[c, group]
+        out.carried[c, i] = board.carried[c, group] if sign > 0 else board.shown_carried[c, group]
 
 
 @inner
@@ -368,4 +371,4 @@ def trace(board: Board, key: int, at: int, groups: I64, start: int, end: int, fi
                     n -= 1
             out.point_group[n], out.point_value[n] = group, g["shown_value"]
             for c in range(len(out.point_carried)):
-                out.point_carried[c, n] = board.carried[c, group]
+                out.point_carried[c, n] = board.shown_carried[c, group]

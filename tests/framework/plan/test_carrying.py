@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SpecErrors
-from skyband.framework.plan.fingerprint import fingerprint
+from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.schemas import trajectory_schema
 from skyband.jobs.spec import load_plan
@@ -41,26 +41,26 @@ def test_entries_have_what_groups_carry(tmp_path: Path) -> None:
         "src": "string", "distinct_dst": "bigint", "last_dst": "string", "groups_score": "double", "groups_change": "string",
         "groups_cause": "string", "groups_at": "timestamp",
     }  # fmt: skip
-    groups, others = plan.queries
-    assert trajectory_schema(plan, groups).names == ["src", "distinct_dst", "last_dst", "valid_from", "score", "batch_id"]
-    for made, query in ((plan, others), (bare, bare.queries[0])):
-        assert trajectory_schema(made, query).names == ["src", "valid_from", "score", "batch_id"]
+    groups, others = bare.queries
+    assert trajectory_schema(bare, groups).names == ["src", "distinct_dst", "last_dst", "valid_from", "score", "batch_id"]
+    assert trajectory_schema(bare, others).names == ["src", "count", "valid_from", "score", "batch_id"]
 
 
-def test_only_the_query_that_is_taken_is_another_one(tmp_path: Path) -> None:
-    queries, bare = (fingerprint(plan)["queries"] for plan in (plan_of(tmp_path, SKY), plan_of(tmp_path)))
-    assert queries["groups"] == bare["groups"] | {"traces": ["distinct_dst", "last_dst"]}
-    assert queries["others"] == bare["others"] and "traces" not in bare["groups"]
-    members = plan_of(tmp_path, "  steady: {type: topk_loyalty, of: groups, k: 1, window: {time: 1 day}}\n")
-    found = fingerprint(members)["queries"]
-    assert {name: found[name] for name in bare} == bare
+@pytest.mark.parametrize("every", ["", ", every: 1 minute"])
+def test_who_takes_a_result_makes_no_difference_to_it(tmp_path: Path, every: str) -> None:
+    text = SPEC.replace("k: 50", f"k: 50{every}")
+    members = "  steady: {type: topk_loyalty, of: groups, k: 1, window: {time: 1 day}}\n"
+    bare, *taken = (fingerprint(plan_of(tmp_path, more, text))["queries"] for more in ("", SKY, members))
+    assert bare["groups"]["traces"] == ["distinct_dst", "last_dst"] and bare["others"]["traces"] == ["count"]
+    assert all({name: found[name] for name in bare} == bare for found in taken)
 
 
-@pytest.mark.parametrize("more", [SKY, "  wide: {type: topk_groups, from: groups, group: src, score: max(distinct_dst), k: 1}\n"])
-def test_with_boundaries_there_are_no_such_columns(tmp_path: Path, more: str) -> None:
-    with pytest.raises(SpecErrors, match="distinct_dst") as found:
-        plan_of(tmp_path, more, SPEC.replace("k: 50", "k: 50, every: 1 minute"))
-    assert "leave out 'every' of 'groups'" in str(found.value)
+def test_a_job_whose_trajectories_carry_nothing_has_to_be_rebuilt(tmp_path: Path) -> None:
+    now = fingerprint(plan_of(tmp_path))
+    former = {**now, "queries": {n: {k: v for k, v in q.items() if k != "traces"} for n, q in now["queries"].items()}}
+    assert compare(former, now) == [
+        f"queries.{name}.carry: a former version wrote no trajectories of what groups carry" for name in ("groups", "others")
+    ]
 
 
 def test_an_object_is_no_carried_value(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ queries:
   groups: {type: topk_groups, group: side, score: sum(x), k: 2, carry: [distinct(y), last(y), first(id), last(side), count()]}
   inside: {type: threshold_groups, group: side, score: count(), above: 2, below: 1, carry: [max(x)], window: {session: 4 minutes}}
   plain: {type: topk_groups, group: side, score: sum(x), k: 1, carry: [last(y)]}
-  hourly: {type: topk_groups, group: side, score: sum(x), k: 2, every: 5 minutes, carry: [last(y)]}
+  hourly: {type: topk_groups, group: side, score: sum(x), k: 2, every: 5 minutes, carry: [last(y), last(side), count()]}
   sky: {type: skyline, from: groups, dimensions: {groups_score: max, distinct_y: max}}
   high: {type: topk_groups, from: inside, group: side, score: max(max_x), k: 1}
-  regular: {type: topk_groups, from: hourly, group: side, score: count(), k: 1}
+  regular: {type: topk_groups, from: hourly, group: side, score: max(count), k: 1}
 sink: {path: out}
 """
 
@@ -73,7 +73,8 @@ def test_points_are_as_defined(made: Plan) -> None:
     schemas = {t.name: t.schema.names for t in tables(made)}
     carried = {q.name: [c.name for c in q.item.carried if c.name in schemas[trajectory_name(q.name)]] for q in made.queries}
     assert carried == {
-        "groups": ["distinct_y", "last_y", "first_id", "last_side", "count"], "inside": ["max_x"], "plain": [], "hourly": [],
+        "groups": ["distinct_y", "last_y", "first_id", "last_side", "count"], "inside": ["max_x"], "plain": ["last_y"],
+        "hourly": ["last_y", "last_side", "count"],
     }  # fmt: skip
     for query in made.queries:
         assert [d.text() for d in replayed(made, query.name)] == []

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.items import TimeVarying
+from skyband.framework.base.items import ItemShape, TimeVarying
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
@@ -39,7 +39,7 @@ from tests.framework.streaming.bucket.test_bucket_loyalty import SPEC
 from tests.seeds import seeds
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MOTION = TimeVarying("loyalty_seconds", "slope")
+MOTION = ItemShape((), (), time_varying=TimeVarying("loyalty_seconds", "slope"))
 Row = tuple[int, int, str, float | None, str]
 
 
