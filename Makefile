@@ -28,8 +28,9 @@ test: lint ## set everything up, check style and types, run the tests with some 
 test-all: lint ## all random cases, and also the slow tests, those that kill processes, and those on more real data
 	@$(BIN)/python -m pytest --durations=20
 
-fuzz: setup ## damage 20,000 specs and 300 sinks, send 3,000 statements to serve; more: make fuzz cases=100000 sinks=3000 statements=50000
+fuzz: setup ## damage 20,000 specs, 2,000 sources and 300 sinks, send 3,000 statements to serve; more: make fuzz cases=100000 sources=9000 sinks=3000 statements=50000
 	@$(BIN)/python -m tests.framework.spec.fuzz $(or $(cases),20000)
+	@$(BIN)/python -m tests.framework.sources.fuzz $(or $(sources),2000)
 	@$(BIN)/python -m tests.framework.streaming.job.fuzz $(or $(sinks),300)
 	@$(BIN)/python -m tests.framework.spec.worst_cases
 	@$(BIN)/python -m tests.framework.serve.fuzz $(or $(statements),3000)

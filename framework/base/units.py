@@ -132,6 +132,12 @@ def _positive_duration(value: Any) -> int:
     return micros
 
 
+def bytes_of(size: str) -> int:
+    """Return a ``Size``, such as ``128m``, as a number of bytes."""
+    unit = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}.get(size[-1].lower())
+    return int(size) if unit is None else int(size[:-1]) << unit
+
+
 def _size(value: Any) -> str:
     m = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:

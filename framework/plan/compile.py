@@ -9,6 +9,7 @@ from typing import Any
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import append_only
+from skyband.framework.base.units import bytes_of
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
 from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.lookups import LookupNode
@@ -252,6 +253,7 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         max_bytes_per_batch=job.run.max_bytes,
         written=dict(job.variables).get(("source", "path")),
         on_bad_file=source.on_bad_file,
+        max_line=bytes_of(source.max_line),
         on_drift=source.on_drift,
         relative=job.relative_source,
         parts=parts(job),

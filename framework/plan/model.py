@@ -49,7 +49,7 @@ class SourceNode:
     ``number``: of the source among those of the query in Spark's checkpoint. ``parts``: the sources that this one consists of (format
     ``several``), by name; then ``fields`` are those of any of them.
     ``position``: columns that readers make of a row's position (``sources.position``), which no file has. ``table``: its name in a
-    catalog, which says the path.
+    catalog, which says the path. ``max_line``: most bytes of a line of a text file.
     """
 
     format: str
@@ -60,6 +60,7 @@ class SourceNode:
     max_bytes_per_batch: str | None = None
     written: str | None = None
     on_bad_file: Literal["stop", "reject"] = "stop"
+    max_line: int = 16 << 20
     on_drift: Literal["stop", "warn"] = "stop"
     relative: str | None = None
     plain: bool = False

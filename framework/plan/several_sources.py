@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skyband.framework.base.units import bytes_of
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.queries.models import QueryModel
@@ -50,6 +51,7 @@ def _part(job: Job, name: str, one: OneOfSources, number: int) -> SourceNode:
         max_bytes_per_batch=job.run.max_bytes,
         written=dict(job.variables).get(("sources", name, "path")),
         on_bad_file=one.on_bad_file,
+        max_line=bytes_of(one.max_line),
         on_drift="warn",
         relative=job.relative_sources.get(name),
         number=number,

@@ -74,6 +74,13 @@ class Watch(Protocol):
         """
         ...
 
+    def before_batch(self, batch: int) -> None:
+        """Look at the files of ``batch``, which has been planned, before they are read.
+
+        Raises SkybandError SKY-E301 for a file that is too large to be read, RuntimeError that names such files if they can be set aside.
+        """
+        ...
+
     def before_commit(self, batch: int) -> list[str]:
         """Return warnings when ``batch`` has run and is not in the tables yet. Raises SkybandError SKY-E301 if a file of it is gone."""
         ...
@@ -118,6 +125,10 @@ class Backlog(Protocol):
 
     def suspects(self, urls: Sequence[str]) -> list[str]:
         """Return the files that look unreadable."""
+        ...
+
+    def too_large(self, urls: Sequence[str]) -> list[str]:
+        """Return the files that are too large to be read."""
         ...
 
     def named(self, said: str, urls: Sequence[str]) -> list[str]:

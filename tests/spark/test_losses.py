@@ -106,6 +106,33 @@ def test_bad_files_are_set_aside_and_the_others_count(
     assert len(table(directory, "rejected")) == len(table(good, "rejected")) + 4
 
 
+def test_a_file_with_a_line_that_no_reader_can_hold_is_set_aside_before_it_is_read(
+    spark: SparkSession, tmp_path: Path, good: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for reject in (True, False):
+        directory = tmp_path / str(reject)
+        spec = job(directory, reject=reject, max_files=4)
+        spec.write_text(spec.read_text().replace("format: csv", "format: csv\n  max_line: 64k"))
+        head = (directory / "in" / "4.csv").read_bytes().partition(b"\n")[0] + b"\n"
+        landed(directory, "3.csv", head + b"7," + b"x" * (65 << 10), at=5)
+        landed(directory, "5.csv.gz", gzip.compress(head + bytes(8 << 20)), at=15)
+        landed(directory, "7.csv", b"x" * (1 << 21), at=25)
+        if not reject:
+            with pytest.raises(SkybandError) as e:
+                run(spark, spec)
+            assert e.value.code == "SKY-E301" and "3.csv cannot be read: it has a line of more than 65,536 bytes" in e.value.message
+            assert "source.max_line" in str(e.value.hint)
+            assert table(directory, "runs").num_rows == 0
+            continue
+        run(spark, spec)
+        assert_as_good(directory, good)
+        rejected = [r for r in table(directory, "rejected").to_pylist() if r["reason"] == "bad_file"]
+        assert {json.loads(r["text"])["problem"] for r in rejected} == {"it has a line of more than 65,536 bytes: source.max_line"}
+        assert sorted(r["origin"] for r in rejected) == ["3.csv", "5.csv.gz", "7.csv"]
+        assert "file 3.csv cannot be read and is set aside" in capsys.readouterr().err
+        assert verified(spec)
+
+
 def test_a_bad_file_stops_a_run_by_name_and_is_read_once_it_is_repaired(
     spark: SparkSession, tmp_path: Path, good: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.logs import last_batch, local_path, offset, taken
+from skyband.framework.sources.text.line_limit import too_large
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span, UnreadFile, fits
 from skyband.framework.storage.overlap import without_scheme
 
@@ -75,6 +76,10 @@ class FileBacklog:
     def suspects(self, urls: Sequence[str]) -> list[str]:
         """See ``Backlog.suspects``."""
         return suspects(self.source, self.columns, {u: path for u in urls if (path := local_path(u)) is not None})
+
+    def too_large(self, urls: Sequence[str]) -> list[str]:
+        """See ``Backlog.too_large``."""
+        return [u for u in urls if (path := local_path(u)) is not None and too_large(self.source, path) is not None]
 
     def named(self, said: str, urls: Sequence[str]) -> list[str]:
         """See ``Backlog.named``."""

@@ -7,7 +7,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from skyband.framework.plan.model import SourceNode
@@ -19,6 +19,8 @@ _DECLARE = {"INT32": "int", "INT64": "bigint", "FLOAT": "float", "DOUBLE": "doub
 """Physical types of Parquet -> column types."""
 _PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _BLOCK = 1 << 20
+_LONGEST_HEADER = 1 << 20
+"""Most characters of a line that may be a header."""
 LONGEST = 300
 """Characters of a reason."""
 
@@ -123,11 +125,18 @@ def separator_of(options: Mapping[str, str]) -> str:
     return {"\\t": "\t"}.get(given, given)
 
 
+def _short_lines(file: IO[str]) -> Iterator[str]:
+    while line := file.readline(_LONGEST_HEADER):
+        if len(line) == _LONGEST_HEADER:
+            raise csv.Error("its first line is longer than a megabyte")
+        yield line
+
+
 def first_line(path: str, options: Mapping[str, str]) -> list[str]:
     """Return the cells of a CSV file's header or first row, [] if there is none. Raises OSError, EOFError, zlib.error, csv.Error."""
     opener = _opener(path)
     with opener(path, "rt", encoding=codec_of(options), errors="replace", newline="") as f:
         for _ in range(skipped(options)):
-            f.readline()
-        rows = csv.reader(f, delimiter=separator_of(options)[:1] or ",", quotechar=options.get("quote", '"') or None)
+            f.readline(_LONGEST_HEADER)
+        rows = csv.reader(_short_lines(f), delimiter=separator_of(options)[:1] or ",", quotechar=options.get("quote", '"') or None)
         return next((row for row in rows if any(cell.strip() for cell in row)), [])

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.units import bytes_of
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import orc_columns, parquet_columns
 from skyband.framework.sources.csv import spark_reader as csv_reader
@@ -260,7 +261,7 @@ def batch_bytes(source: SourceNode) -> int:
 
     A batch is held in memory: without a bound a first drop could be all there ever was.
     """
-    return _bytes(source.max_bytes_per_batch or BATCH_BYTES)
+    return bytes_of(source.max_bytes_per_batch or BATCH_BYTES)
 
 
 def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:
@@ -291,12 +292,6 @@ def _behind_titles(spark: SparkSession, options: dict[str, str], path: str) -> l
     texts = (str(line[0]).encode("utf-8", "surrogateescape").decode(codec_of(options), "replace") for line in lines[skipped(options) :])
     header = next((t for t in texts if t.strip()), "")
     return next(csv.reader([header], delimiter=separator_of(options)[:1], quotechar=options.get("quote", '"') or None), [])
-
-
-def _bytes(size: str) -> int:
-    """``128m`` as a number of bytes."""
-    unit = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}.get(size[-1].lower())
-    return int(size) if unit is None else int(size[:-1]) << unit
 
 
 def _schema(source: SourceNode, columns: list[str] | None, text: bool) -> StructType:

@@ -17,6 +17,7 @@ from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.files.ledger import Ledger, SetAside
 from skyband.framework.sources.files.listing import PATTERN, listing, marked
 from skyband.framework.sources.logs import AGAIN, Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
+from skyband.framework.sources.text.line_limit import too_large
 from skyband.framework.storage.overlap import without_scheme
 
 if TYPE_CHECKING:
@@ -66,6 +67,19 @@ class FileWatch:
             return patterns
         said = f"{_counted(changed)} changed after the rows were read, which stay as they were (first: {_name(changed[0].url)})"
         return [*patterns, said]
+
+    def before_batch(self, batch: int) -> None:
+        """See ``Watch.before_batch``. O(files; of packed ones, their bytes)."""
+        local = {t.url: path for t in self._of(batch) if (path := local_path(t.url)) is not None}
+        found = {url: why for url, path in local.items() if (why := too_large(self.source, path)) is not None}
+        if not found:
+            return
+        if self.source.on_bad_file == "stop":
+            url, why = next(iter(found.items()))
+            hint = "fix it under the same name, raise source.max_line, or set source.on_bad_file: reject (then it goes to table rejected)"
+            raise SkybandError("SKY-E301", f"the file {local[url]} cannot be read: {why}", hint=hint)
+        # Like Spark's error about files, by which `set_aside` finds them.
+        raise RuntimeError("".join(f"while reading file {url}. " for url in found))
 
     def before_commit(self, batch: int) -> list[str]:
         """The same of the files of ``batch``, which has just run and is not in the tables yet. O(its files)."""
@@ -117,7 +131,7 @@ class FileWatch:
             if url in local and not os.access(local[url], os.R_OK):
                 raise SkybandError("SKY-E301", f"the file {local[url]} may not be read", hint="give the job's user the right to read it")
         tried = [*named, *(u for u in suspects(self.source, self.columns, local) if u not in named)]
-        found = {url: why for url in tried if (why := self.probe(spark, url)) is not None}
+        found = {url: why for url in tried if (why := self._unreadable(spark, url, local.get(url))) is not None}
         for url, why in found.items():
             size = os.path.getsize(local[url]) if url in local else -1
             self.ledger.aside[url] = SetAside(batch, size, why)
@@ -126,6 +140,10 @@ class FileWatch:
             self.ledger.save()
             failpoint("aside.after")
         return [f"file {_name(u)} cannot be read and is set aside, see table `rejected`: {why}" for u, why in found.items()]
+
+    def _unreadable(self, spark: SparkSession, url: str, path: str | None) -> str | None:
+        """Return why a file cannot be read, by reading all of it unless it is too large; None if it can."""
+        return (None if path is None else too_large(self.source, path)) or self.probe(spark, url)
 
     def _patterns_aside(self, batch: int, known: set[str | None]) -> list[str]:
         """Sets aside the files that Spark would take for patterns, in ``batch``: warnings that name them. ``known``: those taken. O(files).

@@ -120,6 +120,11 @@ class _Watches:
         """See ``Watch.at_start``."""
         return list(self._each(lambda w: w.at_start(committed)))
 
+    def before_batch(self, batch: int) -> None:
+        """See ``Watch.before_batch``."""
+        for watch in self._watches:
+            watch.before_batch(batch)
+
     def before_commit(self, batch: int) -> list[str]:
         """See ``Watch.before_commit``."""
         return list(self._each(lambda w: w.before_commit(batch)))

@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 
 _LARGEST: Final = 64 << 20
 """Most characters of a JSON document that is read whole."""
-_LINE: Final = 1 << 20
+_LINE: Final = 16 << 20
 """Most characters of a line."""
 COMPRESSED: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
@@ -23,11 +23,11 @@ def open_text(file: Path, encoding: str, errors: str = "strict") -> IO[str]:
 
 
 def lines_of(file: Path, encoding: str, errors: str = "strict") -> Iterator[str]:
-    """Yield the lines of a text. ``errors``: see ``open``. Raises OSError, UnicodeDecodeError, ValueError (over a megabyte)."""
+    """Yield the lines of a text. ``errors``: see ``open``. Raises OSError, UnicodeDecodeError, ValueError (over 16 MB)."""
     with open_text(file, encoding, errors) as f:
         while line := f.readline(_LINE):
             if len(line) == _LINE:
-                raise ValueError("a line is longer than a megabyte")
+                raise ValueError("a line is longer than 16 MB")
             yield line
 
 

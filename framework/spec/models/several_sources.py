@@ -9,7 +9,7 @@ from skyband.framework.sources.several.format import SEVERAL, SOURCE
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.source import SourceColumn
 
-_OF_EACH: Final = ("format", "path", "table", "options", "schema", "on_bad_file", "on_drift")
+_OF_EACH: Final = ("format", "path", "table", "options", "schema", "on_bad_file", "max_line", "on_drift")
 """Fields of ``source`` that each of several sources has for itself."""
 
 

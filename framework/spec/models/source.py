@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from skyband.framework.base.units import AHEAD, Duration, Name, Option, PositiveDuration, Text
+from skyband.framework.base.units import AHEAD, Duration, Name, Option, PositiveDuration, Size, Text
 from skyband.framework.sources.position import PositionColumn
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.sources.several.format import SEVERAL
@@ -125,6 +125,11 @@ class OneOfSources(Model):
     on_bad_file: Literal["stop", "reject"] = Field(
         default="stop", description="For a file that cannot be read: stop the run, or reject the file as one row of table rejected."
     )
+    max_line: Size = Field(
+        default="16m",
+        description="Maximum size of a line of a CSV or JSON file. A file with a longer one is bad (on_bad_file). So is a packed file "
+        "that unpacks to more than 1,000 times as much, and a JSON file with multiLine of more than 16 times as much.",
+    )
 
 
 POSITION: Final = "position"
@@ -166,6 +171,11 @@ class Source(Model):
     op: Operations | None = Field(default=None, description="For a change feed: the column with the kind of change, and its values.")
     on_bad_file: Literal["stop", "reject"] = Field(
         default="stop", description="For a file that cannot be read: stop the run, or reject the file as one row of table rejected."
+    )
+    max_line: Size = Field(
+        default="16m",
+        description="Maximum size of a line of a CSV or JSON file. A file with a longer one is bad (on_bad_file). So is a packed file "
+        "that unpacks to more than 1,000 times as much, and a JSON file with multiLine of more than 16 times as much.",
     )
     on_drift: Literal["stop", "warn"] = Field(
         default="stop", description="For a column that is missing or has another type than in the first run: stop the run, or warn."

@@ -62,6 +62,8 @@ def _frame(spark: SparkSession, source: SourceNode, header: list[str] | None) ->
     files = spark_reader.listed(spark, source)
     if not files:
         raise SkybandError("SKY-E321", f"there are no files in {source.path}", hint="names that begin with _ or . are not read")
+    if large := backlog.too_large(files):
+        raise SkybandError("SKY-E321", f"the file {large[0]} has a line, or unpacks to more bytes, than can be read")
     return _text(backlog.rows(spark, files), source)
 
 

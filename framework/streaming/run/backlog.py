@@ -161,12 +161,15 @@ class BacklogCaps:
         if fits(files, source.max_files_per_batch, batch_bytes(source)):
             return {}, None
         delay = 1000 * next((clock.delay_ms for clock in intake_node.sources if clock.name == part.name), intake_node.delay_ms)
-        urls = [p.url for p in files]
+        # A file that is too large stops the run, or is set aside, before its batch reads it.
+        large = set(part.backlog.too_large([p.url for p in files]))
+        urls = [p.url for p in files if p.url not in large]
         field = next((f for f in source.fields if f.name == intake_node.event_time), None)
         spans = part.backlog.footers(str(field.source_name), urls) if field is not None and field.type == "timestamp" else {}
         rest = [u for u in urls if u not in spans]
         times = self._by_arrow(rest, exact=False)
         spans |= times | self._spans_by_spark(part, [u for u in rest if u not in times])
+        spans |= dict.fromkeys(large, _unreadable(source))
         found = caps(files, spans, delay)
         choosy = intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms)
         choosy = choosy or any(lookup.missing == "reject" for lookup in intake_node.lookups)
@@ -197,8 +200,7 @@ class BacklogCaps:
 
     def _spans_by_spark(self, part: PartBacklog, urls: Sequence[str]) -> dict[str, Span]:
         """Return the spans of the files ``urls``, read by Spark as the stream would read them. Unreadable files raise no error here."""
-        # An unreadable file is either set aside for good, or fixed before the job goes on.
-        unreadable = NO_ROWS if part.source.on_bad_file == "reject" else UNKNOWN
+        unreadable = _unreadable(part.source)
         spans: dict[str, Span] = dict.fromkeys(urls, NO_ROWS)
         todo = [list(urls)] if urls else []
         while todo:
@@ -240,3 +242,8 @@ class BacklogCaps:
             f"{counted(files, 'file')} are waiting, more than one batch takes, and their modification times are not in the order of their "
             f"event times: rows of {len(capped):,} of them{which} wait in state until files that may hold earlier rows have been read"
         )
+
+
+def _unreadable(source: SourceNode) -> Span:
+    """Return the span of a file that cannot be read: it is set aside for good, or fixed before the job goes on."""
+    return NO_ROWS if source.on_bad_file == "reject" else UNKNOWN

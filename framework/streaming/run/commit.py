@@ -50,10 +50,12 @@ class CommitBatch:
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Run the batch and commit it.
 
-        Raises SkybandError SKY-E502 for a row that breaks a rule of severity ``fail``, SKY-E506 for rows that stand apart (``max_jump``).
+        Raises SkybandError SKY-E301 for a file that is too large, SKY-E502 for a row that breaks a rule of severity ``fail``, SKY-E506 for
+        rows that stand apart (``max_jump``).
         """
         sink, layout = self._opened.sink, self._context.layout
         began, started = time.time(), time.perf_counter()
+        self._source.files.before_batch(batch_id)
         planned = self._clock(batch_id)
         newest = self._source.times.before(batch_id, self._source.backlog.caps.capped)
         sent = run_batch(df, batch_id, layout, None if planned is None else planned.clock, newest)

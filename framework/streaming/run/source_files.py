@@ -45,6 +45,11 @@ class SourceFiles:
         """Return the files that the query must not read."""
         return self.watch.left_out() if self.watch is not None else []
 
+    def before_batch(self, batch: int) -> None:
+        """See ``Watch.before_batch``; nothing if tables have rows of the batch, which is then repeated as it was."""
+        if self.watch is not None and batch not in self.sink.committed.values():
+            self.watch.before_batch(batch)
+
     def before_commit(self, batch: int, counts: Tally) -> pa.Table:
         """Return and count the rows of ``rejected`` for the files that ``batch`` does without.
 

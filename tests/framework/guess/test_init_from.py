@@ -313,7 +313,7 @@ def test_nested_and_mixed_json(tmp_path: Path) -> None:
         ("a.json", b"[1, 2]", "no rows that are JSON objects"),
         ("a.parquet", b"PAR1", "cannot be read"),
         ("a.csv.gz", b"no gzip", "cannot be read"),
-        ("a.csv", b"x" * (2 << 20), "longer than a megabyte"),
+        ("a.csv", b"x" * (17 << 20), "longer than 16 MB"),
         ("a.json", b"\xff\xfe\n", "cannot be read"),
     ],
 )

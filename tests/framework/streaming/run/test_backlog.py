@@ -47,6 +47,9 @@ class Lying:
                 raise RuntimeError(self.bad[u])
         return cast("DataFrame", {u: self.spans[u] for u in urls})
 
+    def too_large(self, urls: Sequence[str]) -> list[str]:
+        return []
+
     def suspects(self, urls: Sequence[str]) -> list[str]:
         return [u for u in urls if u in self.bad]
 

@@ -1,0 +1,142 @@
+"""Random damage to source files, and every reader of them: a value or an error with a code, never a library's.
+
+``python -m tests.framework.sources.fuzz [cases] [first seed]`` runs many.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.types import readable
+from skyband.framework.guess.draft import draft
+from skyband.framework.plan.model import Plan
+from skyband.framework.preview.judged import judged, share_of
+from skyband.framework.sources.text.line_limit import too_large
+from tests.specs import plan_of_text, spec_text
+
+SCHEMA = "{id: bigint, ts: timestamp, s: string, x: double, day: date, d: 'decimal(10,2)', tags: array<string>}"
+QUERIES = {"scoring": "{x: {expression: x, direction: max}}", "queries": "{best: {type: topk, scoring: x, k: 2, carry: [day, d]}}"}
+ODD_JSON: list[Any] = [
+    None, True, 0, -1, 1.5, 2**63, -(10**40), 1e308, "", "x", "\ud800", "\U0001f600", "\0", "9" * 5_000, [], {}, [[]], [None],
+    {"a": {"b": 1}},
+    "19701-01-01", 2024, "1.25", "1e999999999", "1e-999999999", "24:00:00", "2020-01-01T00:00:00Z",
+]  # fmt: skip
+LINES = [
+    b"[" * 100_000, b'{"a":' * 100_000, b'{"id":' + b"[" * 5_000 + b"]" * 5_000 + b"}", b'{"id": ' + b"9" * 5_000 + b"}", b"\xff\xfe\x80",
+    b'{"s": "\\ud800"}', b'{"\\ud800": 1}', b"{'s': '\\ud800'}", b'{"s": "\\ud800\\udc00"}',
+    b'"', b"'", b",,,,,,", b"\0" * 64, b"1e999", b"{}", b"[]",
+    b'{"day": "\\udfff", "id": 1}', b"1," * 3_000, b'"' * 999,
+]  # fmt: skip
+
+
+def rows(rng: random.Random) -> list[dict[str, Any]]:
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    return [
+        {"id": i, "ts": (at + timedelta(seconds=i)).isoformat(), "s": "a", "x": i / 2, "day": "2020-01-01", "d": 1.25, "tags": ["a"]}
+        for i in range(rng.randrange(1, 6))
+    ]
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    """Some bytes replaced, left out, doubled or put between."""
+    for _ in range(rng.randrange(4)):
+        at, size = rng.randrange(len(data) + 1), rng.choice([1, 1, 4, 40])
+        data = data[:at] + rng.choice([b"", rng.randbytes(size), data[at : at + size] * 2, rng.choice(LINES)]) + data[at + size :]
+    return data
+
+
+def text_file(rng: random.Random, form: str) -> bytes:
+    made = rows(rng)
+    for row in made:
+        if rng.random() < 0.5:
+            row[rng.choice(list(row))] = rng.choice(ODD_JSON)
+    if form == "json":
+        lines = [json.dumps(r).encode() for r in made]
+    else:
+        lines = [",".join(made[0]).encode(), *(",".join(str(v) for v in r.values()).encode("utf-8", "surrogatepass") for r in made)]
+    if rng.random() < 0.5:
+        lines.insert(rng.randrange(len(lines) + 1), rng.choice(LINES))
+    return rng.choice([b"\n", b"\n", b"\r\n"]).join(lines) + b"\n"
+
+
+def typed_file(rng: random.Random, form: str) -> bytes:
+    n = rng.randrange(1, 5)
+    whole = [rng.choice([0, 1, -1, 2**63 - 1, -(2**63), 253_402_300_800_000_000]) for _ in range(n)]
+    days = pa.array([rng.choice([0, 2**31 - 1, -(2**31), 2_932_897]) for _ in range(n)], pa.int32()).cast(pa.date32())
+    stamps = pa.array(whole, pa.int64()).cast(pa.timestamp(rng.choice(["us", "ns", "ms"]), rng.choice([None, "UTC"])))
+    columns: dict[str, Any] = {
+        "id": pa.array(range(n), pa.int64()), "ts": stamps, "s": pa.array(["a"] * n), "x": pa.array([0.5] * n), "day": days,
+        "d": pa.array([None] * n, pa.decimal128(10, 2)), "tags": pa.array([["a"]] * n),
+    }  # fmt: skip
+    if rng.random() < 0.5:
+        columns[rng.choice(list(columns))] = rng.choice([pa.nulls(n), days, stamps, pa.array([b"\xff"] * n), pa.array([{"a": 1}] * n)])
+    out = pa.BufferOutputStream()
+    write: Callable[[pa.Table, Any], None] = pq.write_table if form == "parquet" else pyarrow.orc.write_table
+    try:
+        write(pa.table(columns), out)
+    except pa.ArrowException:
+        return b""
+    return bytes(out.getvalue().to_pybytes())
+
+
+def plan_of(directory: Path, form: str, multi: bool) -> Plan:
+    options = "{multiLine: true}" if multi else None
+    schema = SCHEMA if form != "csv" else SCHEMA.replace("array<string>", "string")
+    return plan_of_text(spec_text("small", schema, format=form, path=str(directory), options=options, window="{count: 9}", **QUERIES))
+
+
+def case(seed: int, directory: Path) -> None:
+    """Read one damaged source by every reader. Raises whatever is no error of ours."""
+    rng = random.Random(seed)
+    form = rng.choice(["json", "json", "csv", "csv", "parquet", "orc"])
+    data = text_file(rng, form) if form in ("csv", "json") else typed_file(rng, form)
+    data = damaged(rng, data) if rng.random() < 0.7 else data
+    packed = form in ("csv", "json") and rng.random() < 0.2
+    if packed:
+        data = damaged(rng, gzip.compress(data))
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    path = directory / f"a.{form}{'.gz' if packed else ''}"
+    path.write_bytes(data)
+    plan = plan_of(directory, form, multi=form == "json" and rng.random() < 0.3)
+    too_large(plan.source, str(path))
+
+    def preview() -> None:
+        found = judged(plan)
+        json.dumps([*readable(found.rows).to_pylist(), *(readable(t).to_pylist() for t in found.tables.values())], default=str).encode()
+
+    for read in (preview, lambda: share_of(plan), lambda: draft(directory, directory.parent / "spec.yaml")[0].encode()):
+        try:
+            read()
+        except SkybandError as e:
+            assert e.code != "SKY-E900", e
+            e.render().encode()
+
+
+def main(cases: int, first: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="skyband-fuzz-") as scratch:
+        for seed in range(first, first + cases):
+            try:
+                case(seed, Path(scratch) / "in")
+            except Exception as e:
+                e.add_note(f"case {seed}")
+                raise
+    print(f"{cases:,} damaged sources: each read, or refused with a code")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
