@@ -27,6 +27,7 @@ class LiveLines(Lines):
         super().__init__(err)
         self._console = Console(file=err, highlight=False, markup=False, emoji=False, soft_wrap=True)
         self._live: Live | None = None
+        self._now: Callable[[], str] | None = None
 
     @property
     def live(self) -> bool:
@@ -48,7 +49,7 @@ class LiveLines(Lines):
         self.close()
         with contextlib.suppress(OSError, ValueError):
             live.start()
-            self._live = live
+            self._live, self._now = live, now
 
     def close(self) -> None:
         """Remove the status line; the others stay."""
@@ -56,6 +57,14 @@ class LiveLines(Lines):
         if live is not None:
             with contextlib.suppress(OSError, ValueError, RuntimeError):
                 live.stop()
+
+    def report(self, event: str, text: str, **figures: Any) -> None:
+        """See ``Lines.report``; the status line makes room, as the report may go to the same terminal."""
+        shown = self._live is not None
+        self.close()
+        super().report(event, text, **figures)
+        if shown and self._now is not None:
+            self.show(self._now)
 
     def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
         """See ``Lines.batch``; the status line shows batches."""

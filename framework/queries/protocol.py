@@ -8,7 +8,7 @@ Modules that need Arrow are imported inside methods, so that checking a spec sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -21,6 +21,7 @@ from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
+    from skyband.framework.verify.brute_force.history import History
     from skyband.framework.verify.brute_force.objects import Found, Objects, Work
 
 
@@ -117,6 +118,8 @@ class QueryType:
     """Types of one family may share a state: any of them compiles the entries of all. None: the type shares with no other."""
     durations: ClassVar[frozenset[str]] = frozenset()
     """Fields of its operator and of the operator's queries in microseconds. Messages about spec changes show them as durations."""
+    has_history: ClassVar[bool] = False
+    """Whether ``history`` returns every change."""
     shares: ClassVar[str] = "scoring, direction, where and between"
     """The fields that queries must have in common to share a state, as text for ``explain``."""
 
@@ -186,6 +189,13 @@ class QueryType:
         """Return the time-varying values at the question's instant, or None for types whose values are fixed."""
         return None
 
+    def values_at(self, question: Question, items: Sequence[tuple[tuple[Any, ...], int]]) -> list[tuple[float, int]] | None:
+        """Return the time-varying value and slope by definition of each (item, instant), or None for types whose values are fixed.
+
+        An item that no row names has NaN.
+        """
+        return None
+
     def cause(self, question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str | None:
         """Return the cause of a ``change`` (``+`` or ``-``) by definition, for items that are not rows; None if it is not checked.
 
@@ -195,6 +205,13 @@ class QueryType:
 
     def carried(self, question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return by definition what a change of ``item`` carries (``ItemShape.carried``), after the event that ``question`` asks for."""
+        raise NotImplementedError
+
+    def history(self, question: Question, late: Callable[[], bool]) -> History:
+        """Return by definition every change of the key up to the question's instant, or as far as it got until it was ``late``.
+
+        Only for types that have a faster way to that than ``brute_force`` at every event (``has_history``).
+        """
         raise NotImplementedError
 
     def makeup(self, question: Question, item: tuple[Any, ...], most: int) -> Makeup | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from skyband.framework.base.errors import SkybandError
 
@@ -18,6 +18,9 @@ MOST: Final = 1_000_000
 """The largest value of a limit."""
 LEAST_SHARE: Final = 1 / 3
 """The least share of the time limit that samples get, however long the earlier parts took."""
+
+OFTEN: Final = 1_024
+"""After so many items the time is looked at."""
 
 Clock = Callable[[], float]
 
@@ -68,31 +71,80 @@ def _shown(number: int) -> str:
     return f"{number:,}" if abs(number) < 10**30 else "with more than 30 digits"
 
 
-class Budget:
-    """The time budget of one ``verify``, from its creation. ``limit``: seconds, None for no limit."""
+class OutOfTime(Exception):
+    """The seconds that were asked for are over: what has not been compared by now is left out."""
 
-    def __init__(self, limit: float | None, clock: Clock = time.monotonic) -> None:
+
+T = TypeVar("T")
+
+
+class Budget:
+    """The time budget of one ``verify``, from its creation. ``limit``: seconds, None for no limit.
+
+    ``asked``: the limit was asked for, and holds for everything. Otherwise it only limits the sample, and replay takes what it needs.
+    """
+
+    def __init__(self, limit: float | None, clock: Clock = time.monotonic, asked: bool = False) -> None:
         self._limit = limit
         self._clock = clock
+        self._asked = asked and limit is not None
         self.started = clock()
         self._end = math.inf if limit is None else self.started + limit
+        self._stage_end = math.inf
 
     @property
     def spent(self) -> float:
         """Seconds since the start."""
         return self._clock() - self.started
 
+    @property
+    def left(self) -> float | None:
+        """The seconds that are left of a limit that was asked for; None without one."""
+        return max(0.0, self._end - self._clock()) if self._asked else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The seconds that are left of the limit; None without one."""
+        return None if self._limit is None else max(0.0, self._end - self._clock())
+
+    def replaying(self, alone: bool) -> None:
+        """Start the replay: of a limit that was asked for it gets all (``alone``), or leaves a third to the comparison with the source."""
+        if self._asked and self._limit is not None:
+            self._stage_end = self.started + self._limit * (1 if alone else 1 - LEAST_SHARE)
+
     def sampling(self) -> None:
-        """Start the sampling part: it gets the time that is left, at least a third of the limit."""
-        if self._limit is not None:
+        """Start the comparison with the source: it gets the time that is left, at least a third of a limit that was not asked for."""
+        if self._asked:
+            self._stage_end = self._end
+        elif self._limit is not None:
             self._end = max(self._end, self._clock() + LEAST_SHARE * self._limit)
 
     def late(self) -> bool:
         """Return True if the time is over."""
         return self._clock() >= self._end
 
+    def never_late(self) -> bool:
+        """Return True if a limit that was asked for is over; of any other limit nothing is."""
+        return self._asked and self.late()
+
+    def check(self) -> None:
+        """Raise OutOfTime if the stage's share of a limit that was asked for is over."""
+        if self._asked and self._clock() >= self._stage_end:
+            raise OutOfTime
+
+    def checked(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield ``items``, and ``check`` from time to time."""
+        for n, item in enumerate(items):
+            if n % OFTEN == 0:
+                self.check()
+            yield item
+
     def half(self) -> Callable[[], bool]:
         """Return a function that returns True once half of the time that is left now is over."""
         now = self._clock()
         end = now + (self._end - now) / 2
         return lambda: self._clock() >= end
+
+
+UNLIMITED: Final = Budget(None)
+"""A budget without a limit."""

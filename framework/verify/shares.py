@@ -9,10 +9,12 @@ from typing import Any, Final
 KINDS: Final = {
     "changes": ("changes replayed", "changes"),
     "batches": ("row counts reconciled", "batches"),
-    "rows": ("ids, instants, carried columns and causes of changes compared with the source", "changes"),
+    "rows": ("ids, instants and carried columns of changes compared with the source, their causes checked", "changes"),
     "scores": ("scores of changes recomputed from the source", "changes"),
     "results": ("results recomputed from the source", "events"),
     "steps": ("steps recomputed from the source, event by event", "steps"),
+    "points": ("points of trajectories recomputed from the source", "points"),
+    "finals": ("final results recomputed from the source", "windows"),
 }
 """By kind of proof: what is done, and the unit counted. An event is an accepted row, for one query; or a row of the result it takes."""
 _TAKEN: Final = "the results that queries take"
@@ -23,7 +25,8 @@ _TAKEN: Final = "the results that queries take"
 class Share:
     """``proven`` of ``total`` units of a kind have been compared. ``query``: None for the whole job.
 
-    ``taken``: the query whose result has been taken in place of the source; "" for those of several.
+    ``query``: of a sum the names of its queries, None for all. ``taken``: the query whose result has been taken in place of the source; ""
+    for those of several.
     """
 
     kind: str
@@ -53,7 +56,8 @@ class Share:
         done, things = KINDS[self.kind]
         done = done if self.taken is None else done.replace("the source", self.taken or _TAKEN)
         extent = "sample" if not self.complete else "complete" if differs else "proof"
-        return f"{extent}: {done}: {self.counted(things)}"
+        of = f" of {self.query}" if self.query is not None else ""
+        return f"{extent}: {done}: {self.counted(things)}{of}"
 
     def counted(self, things: str) -> str:
         """Return text such as ``all 12 changes`` or ``37 of 4,600 events (0.8 %)``."""
@@ -76,28 +80,50 @@ def _percent(part: int, total: int) -> str:
 
 
 def total_by_kind(shares: Iterable[Share]) -> list[Share]:
-    """Return the shares of all queries added up by kind, in the order of ``KINDS``; those of queries over results by themselves."""
-    sums: dict[tuple[str, bool], tuple[int, int]] = {}
-    for s in shares:
-        which = s.kind, s.taken is not None
-        proven, total = sums.get(which, (0, 0))
-        sums[which] = proven + s.proven, total + s.total
-    found = [(kind, taken) for taken in (False, True) for kind in KINDS if (kind, taken) in sums]
-    return [Share(kind, None, *sums[kind, taken], "" if taken else None) for kind, taken in found]
+    """Return the shares of queries added up by kind, in the order of ``KINDS``: proofs, then samples; over results by themselves.
+
+    A sum names its queries, unless it has all that queries over the source, or over results, have.
+    """
+    shares = [s for s in shares if s.total]
+    over_results: set[str | None] = {s.query for s in shares if s.taken is not None}
+    names: set[str | None] = {s.query for s in shares if s.query is not None}
+    names_of = {False: names - over_results, True: over_results}
+    found = []
+    for taken in (False, True):
+        for kind in KINDS:
+            for complete in (True, False):
+                mine = [s for s in shares if s.kind == kind and (s.taken is not None) == taken and s.complete == complete]
+                if not mine:
+                    continue
+                queries = [s.query for s in mine if s.query is not None]
+                whole = names_of[False] | over_results if kind == "changes" else names_of[taken]
+                of = None if not queries or set(queries) >= whole else ", ".join(queries)
+                found.append(Share(kind, of, sum(s.proven for s in mine), sum(s.total for s in mine), "" if taken else None))
+    return found
 
 
-def summary(shares: Iterable[Share]) -> str:
-    """Return the summary for the last line, such as ``all 12,345 changes replayed; the results at 37 of 4,600 events recomputed ...``."""
-    totals = total_by_kind(shares)
-    found, over_results = ({s.kind: s for s in totals if (s.taken is not None) == taken} for taken in (False, True))
+def summary(shares: Iterable[Share], differs: bool = False) -> str:
+    """Return the summary for the last line: what has been proven, and what is a sample, query by query. ``differs``: as ``Share.text``."""
+    shares = [s for s in shares if s.total]
+    replayed = [s for s in shares if s.kind == "changes"]
     said = []
-    if "changes" in found:
-        said.append(f"{found['changes'].counted('changes')} replayed")
-    if "scores" in found and found["scores"].total:
-        said.append(f"the scores of {found['scores'].counted('changes')} and")
-    if "results" in found:
-        said.append(f"the results at {found['results'].counted('events')} recomputed from the source")
-    text = "; ".join(said).replace(" and; ", " and ")
-    if "results" in over_results:
-        text += f"; those of queries over results at {over_results['results'].counted('events')}, from {_TAKEN}"
-    return text
+    if replayed:
+        said.append(
+            f"{Share('changes', None, sum(s.proven for s in replayed), sum(s.total for s in replayed)).counted('changes')} replayed"
+        )
+    for taken, source in ((False, "the source"), (True, _TAKEN)):
+        mine = [s for s in shares if s.kind == "results" and (s.taken is not None) == taken]
+        proofs = [str(s.query) for s in mine if s.complete]
+        if proofs:
+            said.append(f"{'complete' if differs else 'proof'}, every result recomputed from {source}: {', '.join(proofs)}")
+        samples = [_sampled(s, shares, differs) for s in mine if not s.complete]
+        if samples:
+            said.append(f"sample of results recomputed from {source}: {', '.join(samples)}")
+    return "; ".join(said)
+
+
+def _sampled(share: Share, shares: Iterable[Share], differs: bool) -> str:
+    """Return how much of a query's results has been compared, and what of it is a proof nevertheless."""
+    proven = [s.kind for s in shares if s.query == share.query and s.kind == "scores" and s.complete]
+    also = f", scores of all changes {'compared' if differs else 'proven'}" if proven else ""
+    return f"{share.query} ({_percent(share.proven, share.total)} of {number(share.total, 'events')}{also})"

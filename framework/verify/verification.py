@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,9 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.consistency import Loss, look, losses_text
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
-from skyband.framework.verify.brute_force.sample import compare
+from skyband.framework.verify.brute_force.with_source import compare
 from skyband.framework.verify.budget import Budget, Clock, Sample
-from skyband.framework.verify.differences import format_differences
+from skyband.framework.verify.differences import Difference, by_kind, format_differences
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.reconciliation.clocks import compare_clocks
 from skyband.framework.verify.reconciliation.missing_values import missing_values
@@ -31,7 +32,8 @@ class Verified:
     """The outcome of ``verify``.
 
     ``unproved``: why nothing could be compared, None if something was. ``parts``: the reported lines with their figures. ``shares``: how
-    much has been compared, by kind of proof and query (``shares.Share.plain``).
+    much has been compared, by kind of proof and query (``shares.Share.plain``). ``kinds``: of each kind of difference the ``kind``, the
+    ``first`` in words, and how many there are (``count``).
     """
 
     job: str
@@ -39,6 +41,7 @@ class Verified:
     unproved: str | None = None
     parts: list[dict[str, Any]] = field(default_factory=list)
     shares: list[dict[str, Any]] = field(default_factory=list)
+    kinds: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -46,23 +49,29 @@ class Verified:
         return not self.differences and self.unproved is None
 
 
-def verify(plan: Plan, sample: Sample | None, lines: Lines, time: Clock = clock.monotonic) -> Verified:
+def verify(
+    plan: Plan, sample: Sample | None, lines: Lines, time: Clock = clock.monotonic, kept: list[Difference] | None = None
+) -> Verified:
     """Replay all changes, reconcile the row counts, and compare a ``sample`` of results with brute force (None: do not read the source).
 
-    Every part is reported to ``lines``, and so is progress if a part takes long. ``time`` measures the seconds of the sample. Raises
+    Every part is reported to ``lines``, and so is progress if a part takes long. ``time`` measures the seconds of the sample. All
+    differences are added to ``kept``. Raises
     SpecErrors of SKY-E150 if the spec is not that of the last run, and SkybandError SKY-E402 before the first run. O(changes of the job,
     plus the source if it is read).
     """
     with Progress(lines) as progress:
-        return _Verification(plan, lines, progress, Budget(None if sample is None else sample.limit, time)).all(sample)
+        asked = sample is not None and sample.seconds is not None
+        budget = Budget(None if sample is None else sample.limit, time, asked)
+        return _Verification(plan, lines, progress, budget, [] if kept is None else kept).all(sample)
 
 
 class _Verification:
-    def __init__(self, plan: Plan, lines: Lines, progress: Progress, budget: Budget) -> None:
+    def __init__(self, plan: Plan, lines: Lines, progress: Progress, budget: Budget, kept: list[Difference]) -> None:
         self.plan = plan
         self.lines = lines
         self.progress = progress
         self.budget = budget
+        self.kept = kept
         self.found = Verified(plan.job)
         self.shares: list[Share] = []
         self.changed: list[Loss] = []
@@ -78,7 +87,7 @@ class _Verification:
         consistency = look(self.plan, layout, job)
         lost = [x for x in consistency.losses if not x.changed]
         if lost or consistency.ahead:
-            self._differ(max(1, len(lost)))
+            self.found.differences += max(1, len(lost))
             self.report("lost", f"DIFFERENT: {consistency.ahead or losses_text(lost)}", losses=len(lost))
             return self.found
         self.changed = [x for x in consistency.losses if x.changed]
@@ -89,15 +98,17 @@ class _Verification:
         stored = Stored(self.plan)
         differences = missing_values(stored)
         if differences:
-            self._differ(len(differences))
+            self._differ(differences)
             self.report("different", f"DIFFERENT\n{format_differences(differences)}", differences=len(differences))
             self._end(None)
             return self.found
+        self.budget.replaying(alone=sample is None)
         clocks = Clocks(stored)
         nothing = None if self._changes(stored, clocks) else "the tables hold no change of any result"
         self._reconcile(stored, clocks)
         if sample is not None:
-            self._count(stored, layout, job)
+            if not self.budget.never_late():
+                self._count(stored, layout, job)
             try:
                 nothing = self._source(stored, clocks, layout, job, sample)
             except SkybandError as e:
@@ -112,20 +123,25 @@ class _Verification:
         self.found.parts.append({"part": event, "said": text, **figures})
         self.lines.report(event, text, **figures)
 
-    def _differ(self, differences: int) -> None:
-        self.found.differences += differences
+    def _differ(self, differences: Sequence[Difference]) -> None:
+        self.kept += differences
+        self.found.differences += len(differences)
 
     def _changes(self, stored: Stored, clocks: Clocks) -> int:
         """Replay the changes of every query; return how many there are."""
         changes = 0
-        for part, query in [(one, query) for one in stored.parts() for query in one.plan.queries]:
-            self.progress.doing(f"replaying the changes of {query.name}")
-            found = replay(part, query, clocks.part(part))
-            changes += found.changes
-            self.shares.append(Share("changes", query.name, found.changes, found.changes))
-            self._differ(len(found.differences))
+        todo = [(one, query) for one in stored.parts() for query in one.plan.queries]
+        every = sum(part.changes(query, part.changes_upto(query)).num_rows for part, query in todo)
+        self.progress.doing("replaying the changes", lambda: (changes, every))
+        for part, query in todo:
+            found = replay(part, query, clocks.part(part), self.budget)
+            changes += found.total
+            self.shares.append(Share("changes", query.name, found.changes, found.total))
+            self._differ(found.differences)
             same = f"equal to table `{query.name}`" if query.item.lasting else "each item reported once"
             verdict = f"DIFFERENT\n{format_differences(found.differences)}" if found.differences else same
+            if found.changes < found.total and not found.differences:
+                verdict = f"the time was over before the other {found.total - found.changes:,}"
             text = f"{query.name}: replayed {number(found.changes, 'changes')} in {number(found.steps, 'steps')}: {verdict}"
             figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
             self.report("replayed", text, **figures)
@@ -138,7 +154,7 @@ class _Verification:
             self.report("runs_gone", f"runs: {gone}")
         differences = [d for part in stored.parts() for d in clocks.part(part).differences]
         differences += [*compare_row_counts(stored, clocks), *compare_clocks(stored)]
-        self._differ(len(differences))
+        self._differ(differences)
         batches = len(set(stored.table("runs")["batch_id"].to_pylist()))
         self.shares.append(Share("batches", None, batches, stored.last_batch + 1))
         agree = "runs, heads and rejected agree with the other tables"
@@ -147,7 +163,7 @@ class _Verification:
 
     def _count(self, stored: Stored, layout: Layout, job: JobFile) -> None:
         rows, differences = compare_count(stored, layout, job)
-        self._differ(len(differences))
+        self._differ(differences)
         if rows is not None:
             agree = f"{counted(rows, 'row')} counted in its files, as many as in table runs"
             verdict = f"DIFFERENT\n{format_differences(differences)}" if differences else agree
@@ -157,23 +173,29 @@ class _Verification:
         """Compare a sample with the source; return why nothing could be compared, None if something was."""
         started = self.budget.spent
         found = compare(stored, clocks, layout, job, sample, self.budget, self.progress)
+        if found.out_of_time:
+            self.report("out_of_time", f"the {sample.seconds:g} s were over before all was compared (--seconds)", seconds=sample.seconds)
         if found.missing is not None:
             self.report("not_compared", f"not compared with the source: {found.missing}")
+        if found.out_of_time and not found.keys:
+            return None
         self.shares += found.shares
         wrong = len(found.differences)
-        self._differ(wrong)
+        self._differ(found.differences)
         if wrong:
             first = found.differences[0]
             self.report("different", f"DIFFERENT from the source\n{format_differences(found.differences)}", differences=wrong, at=first.at)
         spent = self.budget.spent - started
+        by = f" (read by {found.reader})" if found.reader is not None else ""
         left_out = f", {found.skipped:,} left out (window too large for brute force)" if found.skipped else ""
         taken = f" and {number(found.stream_rows, 'rows')} that results make up" if self.plan.streams else ""
         self.report(
             "compared",
-            f"source: {number(found.rows, 'accepted rows')}{taken} of {found.keys:,} of {number(found.of_keys, 'keys')}, "
+            f"source{by}: {number(found.rows, 'accepted rows')}{taken} of {found.keys:,} of {number(found.of_keys, 'keys')}, "
             f"{number(found.results, 'results')} and the changes of {number(found.steps, 'instants')} recomputed by brute force{left_out}, "
             f"{wrong:,} different ({spent:.1f} s)",
             rows=found.rows,
+            reader=found.reader,
             stream_rows=found.stream_rows,
             keys=found.keys,
             results=found.results,
@@ -182,16 +204,17 @@ class _Verification:
             differences=wrong,
             seconds=round(spent, 3),
         )
-        if not found.rows and not found.stream_rows:
+        if not found.rows and not found.stream_rows and not found.out_of_time:
             return "the job has accepted no row of the source"
         large = " (each window is too large for brute force)" if found.skipped else ""
         return None if found.results else f"no result has been recomputed{large}"
 
     def _end(self, nothing: str | None) -> None:
         if not self.found.differences:
-            self._differ(len(self.changed))
+            self.found.differences += len(self.changed)
         wrong = self.found.differences
         self.found.shares = [s.plain() for s in self.shares]
+        self.found.kinds = [{"kind": kind, "count": len(mine), "first": mine[0].text()} for kind, mine in by_kind(self.kept).items()]
         for share in total_by_kind(self.shares):
             if share.total:
                 self.report("proven", share.text(differs=wrong > 0), **{k: v for k, v in share.plain().items() if k != "query"})
@@ -200,5 +223,6 @@ class _Verification:
             text = f"NOTHING SHOWN: {nothing}, so nothing has been verified; see tables `rejected` and `runs`"
             self.report("nothing_shown", text)
             return
-        text = "verified: no difference found" if not wrong else f"DIFFERENT: {wrong:,} difference{'s' if wrong > 1 else ''} found"
-        self.report("verified", ": ".join(filter(None, (text, summary(self.shares)))), differences=wrong)
+        kinds = f" of {counted(len(self.found.kinds), 'kind')}" if len(self.found.kinds) > 1 else ""
+        text = "verified: no difference found" if not wrong else f"DIFFERENT: {counted(wrong, 'difference')}{kinds} found"
+        self.report("verified", ": ".join(filter(None, (text, summary(self.shares, wrong > 0)))), differences=wrong)

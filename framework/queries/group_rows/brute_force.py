@@ -26,8 +26,7 @@ from skyband.operators.expressions.ast import Attr, Node
 from skyband.operators.expressions.canonical import attributes
 
 I64 = npt.NDArray[np.int64]
-Group = int
-"""A group as its index in the names of the data."""
+Group = int  # the index of its name in the data
 
 
 def passing(question: Question, every: bool = False) -> Found | None:
@@ -35,7 +34,7 @@ def passing(question: Question, every: bool = False) -> Found | None:
 
     ``every``: all groups that take part, whatever ``k`` and ``above``.
     """
-    asked, (first, end, at) = _asked(question), window_of(question.query, question.query.window, question.data, question.at)
+    asked, (first, end, at) = asked_of(question), window_of(question.query, question.query.window, question.data, question.at)
     if not question.work.take(SLOW * (end - first)):
         return None
     scores = _scores(question, _counting(question, first, end, at))
@@ -45,19 +44,19 @@ def passing(question: Question, every: bool = False) -> Found | None:
             return None
         scores = {g: s for g, s in scores.items() if g in members}
     sign = 1 if question.query.direction == "min" else -1
-    names, items = _named(question)[0], _items(question)
+    names, items = named(question)[0], items_of(question)
     ranked = sorted(scores, key=lambda g: (sign * scores[g], names[g]))
     most = len(ranked) if every or asked.k is None else asked.k
     if asked.ties and most < len(ranked):
         most = max(i for i, g in enumerate(ranked, 1) if scores[g] == scores[ranked[most - 1]])
-    shown = {g: _nearest(scores[g]) for g in ranked[:most]}
+    shown = {g: nearest_double(scores[g]) for g in ranked[:most]}
     return [(items[g], shown[g]) for g in sorted(shown, key=lambda g: (sign * shown[g], names[g]))]
 
 
 def cause(question: Question, change: str, item: tuple[Any, ...], arriving: int | None) -> str:
     """Return the cause of a change after an event in which the row ``arriving`` came."""
     first, end, at = window_of(question.query, question.query.window, question.data, question.at)
-    items, of = _items(question), _group_of(question)
+    items, of = items_of(question), group_of(question)
     if change == "-":
         counting = set(_counting(question, first, end, at))
         mine = [i for i in range(end) if of[i] >= 0 and items[of[i]] == item]
@@ -77,10 +76,10 @@ def carried(question: Question, item: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def makeup(question: Question, item: tuple[Any, ...], most: int) -> Makeup:
     """Return the rows of a group in the window, with its aggregates."""
-    mine, op, values = _rows_of(question, item), _operator(question), _values(question)
+    mine, op, values = _rows_of(question, item), operator_of(question), values_of_arguments(question)
     found: dict[str, Any] = {}
     for a in (*op.score.aggregates, *(op.having.aggregates if op.having is not None else ())):
-        number = _nearest(_aggregate(a, None if a.argument is None else values[op.arguments.index(a.argument)], mine))
+        number = nearest_double(_aggregate(a, None if a.argument is None else values[op.arguments.index(a.argument)], mine))
         found[a.spelling] = None if math.isnan(number) else number
     found |= {c.name: _carried(question, c, mine) for c in question.query.item.carried}
     columns = tuple(dict.fromkeys(c.name for x in op.arguments for c in attributes(x)))
@@ -90,7 +89,7 @@ def makeup(question: Question, item: tuple[Any, ...], most: int) -> Makeup:
 
 def _rows_of(question: Question, item: tuple[Any, ...]) -> list[int]:
     """Return the rows of a group that are in the window."""
-    items, of = _items(question), _group_of(question)
+    items, of = items_of(question), group_of(question)
     window = window_of(question.query, question.query.window, question.data, question.at)
     return [i for i in _counting(question, *window) if of[i] >= 0 and items[of[i]] == item]
 
@@ -98,7 +97,7 @@ def _rows_of(question: Question, item: tuple[Any, ...]) -> list[int]:
 def _carried(question: Question, column: ItemColumn, rows: list[int]) -> Any:
     if not column.source:
         return len(rows)
-    source, function = question.data.rows[column.source], column.name.removesuffix(f"_{column.source}")
+    source, function = question.data.rows[column.source], function_of(column)
     known = [v for i in rows if (v := source[i].as_py()) is not None and v == v]
     if function in ("count", "distinct"):
         return len(known if function == "count" else set(known))
@@ -112,6 +111,11 @@ def _carried(question: Question, column: ItemColumn, rows: list[int]) -> Any:
     return (min if function == "min" else max)(known)
 
 
+def function_of(column: ItemColumn) -> str:
+    """Return the function of a carried aggregate of a column."""
+    return column.name.removesuffix(f"_{column.source}")
+
+
 def _alive(question: Question, first: int, end: int, at: int) -> list[int]:
     """Return the rows of a window that have not been deleted by ``at``."""
     deleted = question.data.deleted
@@ -123,14 +127,14 @@ def _counting(question: Question, first: int, end: int, at: int) -> list[int]:
     return _of_sessions(question, _alive(question, first, end, at), at)
 
 
-_Moment = tuple[int, int, int]
+Moment = tuple[int, int, int]
 """An event: its instant, the number of rows that had arrived before it (-1: before all of the instant), and 1 for the arrival of a row."""
 
 
-def _leaves(question: Question, row: int, at: int) -> tuple[_Moment, str]:
+def _leaves(question: Question, row: int, at: int) -> tuple[Moment, str]:
     """Return when a row left the window, which it had by ``at``, and why: ``expiry`` or ``delete``."""
     window, time = question.query.window, question.data.time
-    found: list[tuple[_Moment, str]] = []
+    found: list[tuple[Moment, str]] = []
     if window.micros:
         found.append(((int(time[row]) + window.micros, -1, 0), "expiry"))
     if window.tumbling is not None:
@@ -142,46 +146,48 @@ def _leaves(question: Question, row: int, at: int) -> tuple[_Moment, str]:
     return min(found)
 
 
-def _asked(question: Question) -> Any:
-    return _operator(question).queries[question.query.index]
+def asked_of(question: Question) -> Any:
+    """Return the operator's query that the question is about."""
+    return operator_of(question).queries[question.query.index]
 
 
-def _operator(question: Question) -> Any:
+def operator_of(question: Question) -> Any:
+    """Return the configuration of the question's groups."""
     return question.plan.operators[question.query.operator].operator
 
 
-def _named(question: Question) -> tuple[list[tuple[Any, ...]], I64]:
+def named(question: Question) -> tuple[list[tuple[Any, ...]], I64]:
     """Return the names of all groups, and the index of each row's."""
-    return question.data.named[_operator(question).group]
+    return question.data.named[operator_of(question).group]
 
 
-def _items(question: Question) -> list[tuple[Any, ...]]:
+def items_of(question: Question) -> list[tuple[Any, ...]]:
     """Return the identity columns of every group."""
-    columns = _operator(question).group
+    columns = operator_of(question).group
     shown = [columns.index(c) for c in question.query.item.identity(question.plan.intake.partition_by)]
-    return [tuple(name[i] for i in shown) for name in _named(question)[0]]
+    return [tuple(name[i] for i in shown) for name in named(question)[0]]
 
 
-def _group_of(question: Question) -> list[Group]:
+def group_of(question: Question) -> list[Group]:
     """Return the group of every row, -1 for rows of none."""
 
     def made() -> list[Group]:
-        names, of = _named(question)
+        names, of = named(question)
         rows = question.data.values(0, len(of))
-        good = np.broadcast_to(holds(_operator(question).where)(rows, rows), len(of))
+        good = np.broadcast_to(holds(operator_of(question).where)(rows, rows), len(of))
         return [g if ok and None not in names[g] else -1 for g, ok in zip(of.tolist(), good.tolist(), strict=True)]
 
     return question.data.once(("groups", question.query.operator), made)
 
 
-def _values(question: Question) -> list[list[Any]]:
+def values_of_arguments(question: Question) -> list[list[Any]]:
     """Return for every argument of an aggregate the value of each row: a whole number, a float, or None for null."""
 
     def made() -> list[list[Any]]:
         n = len(question.data.every.time)
         rows = question.data.values(0, n)
         found = []
-        for x in _operator(question).arguments:
+        for x in operator_of(question).arguments:
             if isinstance(x, Attr) and x.type == "units":
                 decimals = question.data.every.rows[x.name].to_pylist()
                 found.append([None if d is None else Fraction(d) for d in decimals])
@@ -212,7 +218,7 @@ def _of_sessions(question: Question, rows: list[int], at: int) -> list[int]:
     silence = question.query.window.session
     if silence is None:
         return rows
-    of, time = _group_of(question), question.data.every.time
+    of, time = group_of(question), question.data.every.time
     until: dict[Group, int] = {}
     ended: set[Group] = set()
     found = []
@@ -229,33 +235,38 @@ def _of_sessions(question: Question, rows: list[int], at: int) -> list[int]:
 
 def _scores(question: Question, window: Iterable[int], of_groups: frozenset[Group] | None = None) -> dict[Group, float | Fraction]:
     """Return the scores of the groups that take part, of all or of some."""
-    of, op = _group_of(question), _operator(question)
+    of, op = group_of(question), operator_of(question)
     rows: dict[Group, list[int]] = {}
     for i in window:
         if of[i] >= 0 and (of_groups is None or of[i] in of_groups):
             rows.setdefault(of[i], []).append(i)
-    values = _values(question)
+    values = values_of_arguments(question)
     columns = []
-    for aggregate in op.aggregates:
+    for aggregate in judging(question):
         mine = None if aggregate.argument is None else values[op.arguments.index(aggregate.argument)]
         columns.append([_aggregate(aggregate, mine, r) for r in rows.values()])
-    objects = {a.spelling: _column([_nearest(v) for v in c]) for a, c in zip(op.aggregates, columns, strict=True)}
-    exact_columns = {a.spelling: c for a, c in zip(op.aggregates, columns, strict=True) if any(isinstance(v, Fraction) for v in c)}
-    scales = {a.spelling: a.scale for a in op.aggregates if a.spelling in exact_columns}
+    return {g: s for g, s in zip(rows, evaluated(question, columns), strict=True) if s is not None}
+
+
+def judging(question: Question) -> tuple[Aggregate, ...]:
+    """Return the aggregates that score and condition read, each once."""
+    op = operator_of(question)
+    return tuple(dict.fromkeys([*op.score.aggregates, *(op.having.aggregates if op.having is not None else ())]))
+
+
+def evaluated(question: Question, columns: list[list[Any]]) -> list[float | Fraction | None]:
+    """Return the scores of groups, None for those that take no part; ``columns``: the values of each of ``judging``, NaN for null."""
+    op, aggregates = operator_of(question), judging(question)
+    rounded = zip(aggregates, (np.array([nearest_double(v) for v in c], np.float64) for c in columns), strict=True)
+    objects = {a.spelling: Values(v, ~np.isnan(v)) for a, v in rounded}
+    exact_columns = {a.spelling: c for a, c in zip(aggregates, columns, strict=True) if any(isinstance(v, Fraction) for v in c)}
+    scales = {a.spelling: a.scale for a in aggregates if a.scale is not None and a.spelling in exact_columns}
     nodes = [judged(node, exact_columns, scales, objects) for node in (op.score.node, None if op.having is None else op.having.node)]
-    n = len(rows)
-    score = np.broadcast_to(score_of(nodes[0] or op.score.node)(objects, objects), n)
-    kept = np.broadcast_to(holds(nodes[1])(objects, objects), n)
-    known = {g: s for g, s, ok in zip(rows, score.tolist(), kept.tolist(), strict=True) if ok and s == s}
-    if op.units is None:
-        return known
-    exact = dict(zip(rows, columns[op.aggregates.index(op.score.aggregates[0])], strict=True))
-    return {g: exact[g] for g in known}
-
-
-def _column(values: list[float]) -> Values:
-    found = np.array(values, np.float64)
-    return Values(found, ~np.isnan(found))
+    n = len(columns[0])
+    score = np.broadcast_to(score_of(nodes[0] or op.score.node)(objects, objects), n).tolist()
+    kept = np.broadcast_to(holds(nodes[1])(objects, objects), n).tolist()
+    exact = score if op.units is None else columns[aggregates.index(op.score.aggregates[0])]
+    return [e if ok and s == s else None for e, s, ok in zip(exact, score, kept, strict=True)]
 
 
 def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> float | Fraction:
@@ -287,10 +298,11 @@ def _exact(values: list[Any], divisor: int = 1) -> float:
     endless = {v for v in values if isinstance(v, float) and math.isinf(v)}
     if endless:
         return endless.pop() if len(endless) == 1 else math.nan
-    return _nearest(sum((Fraction(v) for v in values), Fraction(0)) / divisor)
+    return nearest_double(sum((Fraction(v) for v in values), Fraction(0)) / divisor)
 
 
-def _nearest(x: Fraction | float) -> float:
+def nearest_double(x: Fraction | float) -> float:
+    """Return the nearest double; infinite beyond the largest."""
     if isinstance(x, float):
         return x
     try:
@@ -306,7 +318,7 @@ def _variance(values: list[Any], sample: bool) -> float:
         return math.nan
     known = [Fraction(v) for v in values]
     total, squares = sum(known, Fraction(0)), sum((v * v for v in known), Fraction(0))
-    return _nearest((n * squares - total * total) / (n * (n - sample)))
+    return nearest_double((n * squares - total * total) / (n * (n - sample)))
 
 
 _FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float | Fraction]]] = {
@@ -343,21 +355,21 @@ def _members(question: Question, at: int, end: int) -> frozenset[Group] | None:
     return history.members[found] if found >= 0 else frozenset()
 
 
-def _bound(number: float, decimals: int | None) -> Fraction | float:
+def bound(number: float, decimals: int | None) -> Fraction | float:
     """Return a bound of scores: of decimals the number that a person wrote, such as a tenth for 0.1."""
     return number if decimals is None else Fraction(repr(number))
 
 
 def _history(question: Question) -> _History:
     """Judge the groups that each event touches, from the first event on. A group that is in may stay where it could not enter."""
-    asked, window, time = _asked(question), question.query.window, question.data.every.time.tolist()
+    asked, window, time = asked_of(question), question.query.window, question.data.every.time.tolist()
     life, most = window.micros or math.inf, window.count or math.inf
-    of = _group_of(question)
+    of = group_of(question)
     found, members, first, end = _History([], []), frozenset[Group](), 0, 0
-    units = _operator(question).units
-    above, below = _bound(asked.above, units), None if asked.below is None else _bound(asked.below, units)
+    units = operator_of(question).units
+    above, below = bound(asked.above, units), None if asked.below is None else bound(asked.below, units)
     gone = set[int]()
-    for (at, _, arrives), deleted in _moments(question):
+    for (at, _, arrives), deleted in moments(question):
         before, first_before = end, first
         end += arrives
         since = -math.inf if window.tumbling is None else window_around(window.tumbling, at)[0]
@@ -379,10 +391,10 @@ def _history(question: Question) -> _History:
     return found
 
 
-def _moments(question: Question) -> list[tuple[_Moment, int | None]]:
+def moments(question: Question) -> list[tuple[Moment, int | None]]:
     """Return all events in order, each with the row that it deletes, if any."""
     every = question.data.every
-    found: list[tuple[_Moment, int | None]] = [((t, seq, 1), None) for seq, t in enumerate(every.time.tolist())]
+    found: list[tuple[Moment, int | None]] = [((t, seq, 1), None) for seq, t in enumerate(every.time.tolist())]
     found += [((t, position, 0), seq) for t, position, seq in every.deletions]
     found += [((t, -1, 0), None) for t in {t for part in leaving(question.query.window, every.time) for t in part.tolist()}]
     return sorted(found, key=lambda event: event[0])

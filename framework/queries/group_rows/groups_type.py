@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skyband.framework.base.items import SCORE, ItemShape
@@ -18,6 +18,7 @@ from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
+    from skyband.framework.verify.brute_force.history import History
     from skyband.framework.verify.brute_force.objects import Found
 
 
@@ -26,6 +27,7 @@ class GroupsType(QueryType):
 
     takes_deletions = True
     states_deletions = True
+    has_history = True
     family = "groups"
     shares = explain.SHARES_STATE
     windows = frozenset({"tumbling", "session"})
@@ -93,6 +95,12 @@ class GroupsType(QueryType):
         from skyband.framework.queries.group_rows.brute_force import carried
 
         return carried(question, item)
+
+    def history(self, question: Question, late: Callable[[], bool]) -> History:
+        """See ``brute_force_changes``."""
+        from skyband.framework.queries.group_rows.brute_force_changes import history
+
+        return history(question, late)
 
     def makeup(self, question: Question, item: tuple[Any, ...], most: int) -> Makeup:
         """See ``brute_force``."""

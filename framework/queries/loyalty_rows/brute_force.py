@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,6 +100,36 @@ def loyalties(question: Question, at: int) -> tuple[I64, I64]:
     np.add.at(slope, of, (since <= at) & (at < until))
     np.subtract.at(slope, of, (since <= begin) & (begin < until))
     return loyalty, slope
+
+
+def values_at(question: Question, items: Sequence[tuple[Item, int]]) -> list[tuple[float, int]]:
+    """Return loyalty in seconds and slope of each (item, instant), NaN for an item that no row names. O(n log n)."""
+    window, spans = _operator(question).window.micros, _spans(question)
+    number = {item: o for o, item in enumerate(_items(question))}
+    of = np.array([number.get(item, -1) for item, _ in items], np.int64)
+    at = np.array([t for _, t in items], np.int64)
+    found = np.full(len(items), math.nan)
+    slopes = np.zeros(len(items), np.int64)
+    order, mine = np.argsort(spans.of, kind="stable"), np.argsort(of, kind="stable")
+    for o in np.unique(of[of >= 0]).tolist():
+        spans_of = order[np.searchsorted(spans.of[order], o) : np.searchsorted(spans.of[order], o, "right")]
+        rows = mine[np.searchsorted(of[mine], o) : np.searchsorted(of[mine], o, "right")]
+        since, until = np.sort(spans.since[spans_of]), np.sort(spans.until[spans_of])
+        ends = [_on(since, until, at[rows] - back) for back in (0, window)]
+        found[rows] = (ends[0][0] - ends[1][0]) / 1e6
+        slopes[rows] = ends[0][1] - ends[1][1]
+    return list(zip(found.tolist(), slopes.tolist(), strict=True))
+
+
+def _on(since: I64, until: I64, at: I64) -> tuple[I64, I64]:
+    """Return for how long an object has been on by each instant, and 1 where it is; its spans are in order and do not touch."""
+    begun = np.searchsorted(since, at, side="right")
+    lengths = np.concatenate([[0], np.cumsum(np.minimum(until, at.max(initial=0)) - since)])
+    last = np.maximum(begun - 1, 0)
+    inside = (begun > 0) & (at < (until[last] if len(until) else at))
+    before = np.where(inside, begun - 1, begun)
+    partly = np.where(inside, at - since[last], 0) if len(since) else np.zeros(len(at), np.int64)
+    return lengths[before] + partly, inside.astype(np.int64)
 
 
 def _members(question: Question, every: bool = False, at: int | None = None) -> list[tuple[int, int, Any, int]]:

@@ -73,6 +73,12 @@ class LoyaltyType(QueryType):
 
         return time_varying_values(question)
 
+    def values_at(self, question: Question, items: Sequence[tuple[tuple[Any, ...], int]]) -> list[tuple[float, int]]:
+        """See ``brute_force``."""
+        from skyband.framework.queries.loyalty_rows.brute_force import values_at
+
+        return values_at(question, items)
+
     def next_instants(self, question: Question) -> list[int]:
         """See ``brute_force``."""
         from skyband.framework.queries.loyalty_rows.brute_force import next_instants

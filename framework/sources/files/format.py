@@ -163,11 +163,11 @@ class FileFormat(SourceFormat):
         """See ``SourceFormat.again_in_parts``."""
         from skyband.framework.sources.files import spark_reader
 
-        parts = by_cuts(source, checkpoint, self._files_again(source, checkpoint), cuts) or [(0, [])]
+        parts = by_cuts(source, checkpoint, self.files_again(source, checkpoint), cuts) or [(0, [])]
         return [(i, spark_reader.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])) for i, files in parts]
 
-    def _files_again(self, source: SourceNode, checkpoint: Path) -> list[str]:
-        """Return the URLs of the files that are read again. Raises SkybandError SKY-E301 if some are gone."""
+    def files_again(self, source: SourceNode, checkpoint: Path) -> list[str]:
+        """Return the URLs of the files that a job has taken, without those set aside. Raises SkybandError SKY-E301 if some are gone."""
         aside = Ledger.load(checkpoint.parent, source.number).aside
         files = [f for f in files_to_read(source, checkpoint) if f not in aside]
         gone = [f for f in files if (path := local_path(f)) is not None and not Path(path).exists()]

@@ -31,9 +31,9 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.several.format import header_of, widened
 from skyband.framework.sources.watermark_caps import NO_ROWS, UNKNOWN, Span, UnreadFile, WatermarkCaps, caps, fits, least
 from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.job.taken_rows import by_arrow
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.rows.intake import intake
-from skyband.framework.streaming.run.by_arrow import by_arrow
 from skyband.framework.streaming.run.by_arrow import spans as spans_by_arrow
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

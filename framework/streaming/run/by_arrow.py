@@ -1,8 +1,7 @@
-"""Files that tasks read by Arrow: which jobs have them, and the spans of event time of those in a backlog."""
+"""Files that tasks read by Arrow: the spans of event time of those in a backlog. JSON files that Spark would misread."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,29 +9,16 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.sources.files.arrow import UnsupportedFile
-from skyband.framework.sources.files.listing import recursive
-from skyband.framework.sources.files.numbered_files import NumberedFiles
 from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
 from skyband.framework.sources.logs import local_path
-from skyband.framework.sources.position import FileNames
-from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span
 from skyband.framework.spark_adapter.driver import serialize_function
-from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.streaming.job.layout import JobFile
+from skyband.framework.streaming.job.taken_rows import readable
 from skyband.framework.streaming.rows.arrow_intake import Readable, accepted_times, judged, said
 from skyband.framework.streaming.spark.executors import require_driver_versions
 from skyband.framework.streaming.spark.worker_pools import INTAKE, pool
-
-
-def by_arrow(plan: Plan, job: JobFile) -> bool:
-    """Return whether tasks read the source's files by Arrow; otherwise Spark reads them. One checkpoint serves both."""
-    rules = source_format(plan.source.format).arrow_rules()
-    named = rules is not None and (job.header is not None or not rules.header)
-    # Only rows that Spark reads wake the buckets that have to load state files.
-    return named and not job.engine_reads and job.filling is None and why_spark_reads(plan.source, plan.intake) is None
 
 
 def by_spark(plan: Plan, job: JobFile) -> bool:
@@ -52,17 +38,6 @@ def look(plan: Plan, job: JobFile, urls: Iterable[str]) -> None:
             why = f"a file cannot be read ({type(e).__name__})"
         if why is not None:
             raise RuntimeError(said(why))
-
-
-def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> Readable:
-    """Return the Arrow reader of the source's files: of all fields, or of those named ``columns``."""
-    fields = tuple(f for f in plan.source.fields if columns is None or f.name in columns)
-    root = os.path.abspath(without_scheme(str(plan.source.path)))
-    directory = os.path.dirname(root) if os.path.isfile(root) else root
-    format_ = source_format(plan.source.format)
-    reader = format_.arrow_reader(plan.source, directory, recursive(plan.source), fields, tuple(job.header or ()))
-    position = tuple(f for f in plan.source.position if columns is None or f.name in columns)
-    return NumberedFiles(reader, FileNames.of(plan.source), position) if position else reader
 
 
 def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool, latest: int | None) -> dict[str, Span]:

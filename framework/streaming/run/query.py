@@ -29,6 +29,7 @@ from skyband.framework.streaming.bucket.shard_processor import ShardProcessor
 from skyband.framework.streaming.job.clocks import recorded
 from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
+from skyband.framework.streaming.job.taken_rows import by_arrow, readable
 from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack
 from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
 from skyband.framework.streaming.rows.instants.source_times import task_newest
@@ -37,7 +38,7 @@ from skyband.framework.streaming.rows.outbox import Block, Deliver, Send, as_blo
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.rows.shards.slots import Shards
 from skyband.framework.streaming.rows.shuffle_files import ShuffleFiles, shuffle_files_of
-from skyband.framework.streaming.run.by_arrow import by_arrow, by_spark, readable
+from skyband.framework.streaming.run.by_arrow import by_spark
 from skyband.framework.streaming.run.delivery import Delivery, number_batch
 from skyband.framework.streaming.spark.worker_pools import pool, pools
 

@@ -15,14 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from skyband.framework.base.messages import DELETED, KEPT_FIRST, REPLACED
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON, TOO_FAR_AHEAD
 from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.streaming.bucket.operations import DELETE, INSERT, OPERATION, UPDATE
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.job.taken_rows import taken_rows
+from skyband.framework.streaming.job.taken_rows import passing_rows, taken_rows
 from skyband.framework.streaming.rows import operations, rejects, reports, tokens, vectors
 from skyband.framework.verify.brute_force.expressions import holds
 from skyband.framework.verify.brute_force.objects import Accepted, values_of
+from skyband.framework.verify.budget import UNLIMITED, Budget
 from skyband.operators.base import Window
 from skyband.operators.expressions.canonical import attributes
 
@@ -30,7 +33,26 @@ from skyband.operators.expressions.canonical import attributes
 def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
     """Return all rows read from the source so far that the intake passes. Raises SkybandError SKY-E301 if they cannot be read again."""
     rows = taken_rows(spark, plan, layout, job).where(f"{REASON} is null")
-    found = rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
+    return usable(plan, rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow())
+
+
+def source_rows_by_arrow(plan: Plan, layout: Layout, job: JobFile, budget: Budget = UNLIMITED) -> pa.Table | None:
+    """Return the same rows read in this process; None if Spark has to read them. Raises SKY-E301 too, and OutOfTime."""
+    parts = passing_rows(plan, layout, job)
+    if parts is None:
+        return None
+    found = []
+    try:
+        for part in parts:
+            budget.check()
+            found.append(part)
+    except UnsupportedFile:
+        return None
+    return usable(plan, pa.concat_tables(found)) if found else None
+
+
+def usable(plan: Plan, found: pa.Table) -> pa.Table:
+    """Return the rows of the intake whose operations, tokens, vectors and reports a run can use."""
     if plan.intake.operations is not None:
         found = found.filter(pc.is_null(operations.reasons(plan.intake.operations, found)))
     for node in plan.intake.tokens:
@@ -71,15 +93,17 @@ def with_operations(plan: Plan, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], Accepted]:
+def accepted(
+    rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int], budget: Budget = UNLIMITED
+) -> dict[tuple[Any, ...], Accepted]:
     """Return the accepted objects of the keys in ``until`` (key -> last complete instant, microseconds), in order, without duplicates.
 
-    A deletion ends the life of an object, and so does a row that replaces it; a deletion without a target is left out.
+    A deletion ends the life of an object, and so does a row that replaces it; a deletion without a target is left out. Raises OutOfTime.
     """
     keys = [rows[n].to_pylist() for n in node.partition_by]
     times = rows[node.event_time].cast(pa.int64()).to_pylist()
     members: dict[tuple[Any, ...], list[int]] = {k: [] for k in until}
-    for i, key in enumerate(zip(*keys, strict=True) if keys else [()] * len(times)):
+    for i, key in enumerate(budget.checked(zip(*keys, strict=True) if keys else [()] * len(times))):
         if key in members and times[i] <= until[key]:
             members[key].append(i)
     operation = [OPERATION] if OPERATION in rows.column_names else []
@@ -96,7 +120,7 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
         for _, group in groupby(sorted(range(len(index)), key=mine_times.__getitem__), key=mine_times.__getitem__):
             tied = list(group)
             order += tied if len(tied) == 1 else sorted(tied, key=lambda r, v=values: [sortable(c[r]) for c in v])  # type: ignore[misc]
-        out[key] = _number(key, mine, mine_times, order, node, window)
+        out[key] = _number(key, mine, mine_times, order, node, window, budget)
     return out
 
 
@@ -109,7 +133,9 @@ def sortable(value: Any) -> tuple[int, Any]:
     return (2, value.encode() if isinstance(value, str) else value)
 
 
-def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[int], node: IntakeNode, window: Window) -> Accepted:
+def _number(
+    key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[int], node: IntakeNode, window: Window, budget: Budget
+) -> Accepted:
     if node.unique == "assumed":
         return Accepted(key, rows.take(pa.array(order, pa.int64())), [times[i] for i in order], {})
     names = list(zip(*[rows[n].to_pylist() for n in node.id], strict=True))
@@ -120,20 +146,24 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
     deletions: list[tuple[int, int, int]] = []
     kept: list[int] = []
     rejected: dict[str, list[int]] = {DUPLICATE_ID: [], NO_TARGET: []}
+    counts: Counter[str] = Counter()
 
     def leave() -> None:
         i, seq = alive.popleft()
         if holder.get(names[i]) == seq:
             del holder[names[i]]
 
-    for i in order:
+    for i in budget.checked(order):
         while alive and window.micros and times[alive[0][0]] + window.micros <= times[i]:
             leave()
         if names[i] in holder:
             if operation[i] == INSERT and node.on_duplicate != "replace":
                 if node.on_duplicate == "reject":
                     rejected[DUPLICATE_ID].append(i)
+                else:
+                    counts[KEPT_FIRST] += 1
                 continue
+            counts[DELETED if operation[i] == DELETE else REPLACED] += 1
             seq = holder.pop(names[i])
             deleted[seq] = times[i]
             deletions.append((times[i], len(kept), seq))
@@ -147,4 +177,4 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
         if window.count and len(alive) > window.count:
             leave()
     left_out = {reason: rows.take(pa.array(mine, pa.int64())) for reason, mine in rejected.items() if mine}
-    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted, deletions, left_out)
+    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted, deletions, left_out, counts)

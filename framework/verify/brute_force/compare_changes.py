@@ -13,8 +13,8 @@ from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
+from skyband.framework.verify.brute_force.history import ChangeRow
 from skyband.framework.verify.brute_force.objects import Accepted, Found
-from skyband.framework.verify.brute_force.steps import ChangeRow
 from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.replay.replay import Stream
 from skyband.framework.verify.replay.trajectories import Trajectories
@@ -46,19 +46,14 @@ def _score(query: QueryNode, score: float, slope: int | None = None) -> Mapping[
 
 def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[ChangeRow]], rows: Sequence[int]) -> Iterator[Difference]:
     """Compare the rows of the change stream at one instant with the steps by the definition."""
-    query, varying = of.query, of.query.item.time_varying
-    value = varying.value if varying is not None else "score" if query.item.scored else None
+    query = of.query
     found: list[list[ChangeRow]] = []
     for n, i in enumerate(rows):
         if n == 0 or of.step[i] != of.step[rows[n - 1]]:
             found.append([])
-        score = 0.0 if value is None else of.rows[value][i].as_py()
-        slope = None if varying is None or varying.slope is None else of.rows[varying.slope][i].as_py()
-        carried = tuple(of.rows[c.name][i].as_py() for c in query.item.carried)
-        found[-1].append(ChangeRow(of.change[i], of.cause[i], of.items[i], score, slope, carried))
-    if len(found) == len(steps) and all(
-        len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(steps, found, strict=True)
-    ):
+        found[-1].append(ChangeRow(of.change[i], of.cause[i], of.items[i], *of.shown[i]))
+    unlike = _unlike(steps, found)
+    if unlike is None:
         return
     names, carried_names = identity_columns(of.stored.plan, query), [c.name for c in query.item.carried]
     shown = [
@@ -76,14 +71,30 @@ def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Cha
         for side in (steps, found)
     ]
     where = place(f"query {query.name}", of.names, stream, at)
-    said = f"its changes at this instant ({counted(len(found), 'step')}) differ from the definition ({counted(len(steps), 'step')})"
+    said = (
+        f"its changes at this instant ({counted(len(found), 'step')}) differ from the definition ({counted(len(steps), 'step')}): {unlike}"
+    )
     yield Difference(where, said, shown[0], shown[1], at)
 
 
-def _same(expected: ChangeRow, found: ChangeRow) -> bool:
-    cause = expected.cause is None or expected.cause == found.cause
-    sides = [(x.change, x.item, None if x.score is None else x.score.hex(), x.slope, x.carried) for x in (expected, found)]
-    return cause and sides[0] == sides[1]
+def _unlike(steps: Sequence[Sequence[ChangeRow]], found: Sequence[Sequence[ChangeRow]]) -> str | None:
+    """Return in what the steps of both sides differ; None if in nothing."""
+    names = [[[(x.change, x.item) for x in step] for step in side] for side in (steps, found)]
+    if names[0] != names[1]:
+        flat = [sorted((x for step in side for x in step), key=repr) for side in names]
+        return "other items" if flat[0] != flat[1] else "another order"
+    pairs = [(x, y) for a, b in zip(steps, found, strict=True) for x, y in zip(a, b, strict=True)]
+    parts = {
+        "causes": all(x.cause is None or x.cause == y.cause for x, y in pairs),
+        "scores": all(
+            x.score == y.score and math.copysign(1, x.score) == math.copysign(1, y.score) for x, y in pairs if y.score is not None
+        )
+        and all(y.score is not None for _, y in pairs),
+        "slopes": all(x.slope == y.slope for x, y in pairs),
+        "carried columns": all(x.carried == y.carried for x, y in pairs),
+    }
+    unlike = [name for name, same in parts.items() if not same]
+    return " and ".join(unlike) or None
 
 
 def compare_scores(of: Stream, question: Question, kind: QueryType, rows: Sequence[int]) -> tuple[int, list[Difference]]:

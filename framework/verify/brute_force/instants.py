@@ -47,6 +47,13 @@ class Stream:
         every = self._query.every_micros
         return int(np.searchsorted(self._time, self._until // every * every, side="right")) if every else len(self._time)
 
+    def cover_until(self, at: int) -> int:
+        """Note that all results up to ``at`` are compared; return how many rows they follow."""
+        every = self._query.every_micros
+        at = min(at, self._until) if not every else min(at, self._until) // every * every
+        self.covered[: int(np.searchsorted(self._time, at, side="right"))] = True
+        return int(self.covered.sum())
+
     def order(self, seed: int, everything: bool) -> Iterator[int]:
         """Yield each instant once. ``everything``: those at which something happens, in order, and those of ``follow``."""
         if everything:

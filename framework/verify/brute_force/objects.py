@@ -41,6 +41,7 @@ class Accepted:
     """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion.
 
     ``deletions``: (instant, number of objects before it, deleted seq), in order. ``rejected``: the rows that are no objects, by reason.
+    ``counts``: how many rows have deleted an object, replaced one, or been left out for the first of their id.
     """
 
     key: tuple[Any, ...]
@@ -49,6 +50,7 @@ class Accepted:
     deleted: dict[int, int]
     deletions: list[tuple[int, int, int]] = field(default_factory=list)
     rejected: Mapping[str, pa.Table] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -44,10 +44,12 @@ class RejectedRows:
         if not self._settled:
             return
         for (reason, text), count in (self._expected - self._found).items():
-            yield Difference("table rejected", f"{_rows(count)} missing: {reason} {text}")
+            yield Difference("table rejected", f"{_rows(count)} missing: {reason} {text}", sort=f"missing: {reason}")
         for (reason, text), count in (self._found - self._expected).items():
             if complete or reason == LATE:
-                yield Difference("table rejected", f"{_rows(count)} not in the source: {reason} {text}")
+                yield Difference(
+                    "table rejected", f"{_rows(count)} not in the source: {reason} {text}", sort=f"not in the source: {reason}"
+                )
 
 
 def _rows(count: int) -> str:

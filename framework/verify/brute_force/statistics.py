@@ -19,7 +19,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.plan.statistics import StatisticsNode
 from skyband.framework.verify.brute_force.objects import Accepted
 
-_LEAST: Final = 1 << 1074
+LEAST: Final = 1 << 1074
 """Parts of 1 for doubles, of which the least above 0 is 2^-1074."""
 
 
@@ -71,12 +71,12 @@ class _Values:
             only = [v for v, there in self.endless.items() if there]
             return only[0] if len(only) == 1 and function != "stddev" else None
         if function == "stddev":
-            return math.sqrt(_nearest(n * self.squares - self.total**2, n * (n - 1) * self.parts**2))
-        return _nearest(self.total, self.parts * (n if function == "mean" else 1))
+            return math.sqrt(nearest(n * self.squares - self.total**2, n * (n - 1) * self.parts**2))
+        return nearest(self.total, self.parts * (n if function == "mean" else 1))
 
 
-def _nearest(numerator: int, denominator: int) -> float:
-    """Return the nearest double."""
+def nearest(numerator: int, denominator: int) -> float:
+    """Return the double that is nearest to a quotient of whole numbers, which Python rounds once; infinite beyond the largest."""
     try:
         return numerator / denominator
     except OverflowError:
@@ -135,7 +135,7 @@ def _has_left(node: StatisticsNode, time: int, at: int, seq: int, following: int
 
 def _parts(type_: str) -> int:
     digits = decimal_digits(type_)
-    return 10 ** digits[1] if digits is not None else _LEAST if type_ in ("double", "float") else 1
+    return 10 ** digits[1] if digits is not None else LEAST if type_ in ("double", "float") else 1
 
 
 def _doubles(column: pa.ChunkedArray, values: list[Any]) -> list[Any]:

@@ -10,25 +10,11 @@ import numpy as np
 
 from skyband.framework.queries.protocol import QueryType, Question, TimeVaryingValues
 from skyband.framework.verify.brute_force.calendars import leaves_at
+from skyband.framework.verify.brute_force.history import ChangeRow
 from skyband.framework.verify.brute_force.objects import Accepted, Found, window_of
 
 MOST_EVENTS = 12
 """The most events of one instant that are recomputed one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
-    """A row of a change stream. ``cause``: None if the query type decides it (items that are not rows).
-
-    ``score``: the score, or a time-varying value, which changes by ``slope``. ``carried``: the values of ``ItemShape.carried``.
-    """
-
-    change: str
-    cause: str | None
-    item: tuple[Any, ...]
-    score: float
-    slope: int | None = None
-    carried: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.framework.base.counts import counted
+from skyband.framework.base.messages import DELETED, KEPT_FIRST, REPLACED
 from skyband.framework.base.reasons import REASONS, count_name
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.log_pruning import pruned
@@ -144,7 +145,7 @@ def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Differen
     for row in (r for r, c in zip(rows, counters, strict=True) if c is None):
         yield Difference(_of(row), "counters is not a JSON object of whole numbers", None, [_shown(row, ["counters"])])
     if settled and stored.upto("heads") >= 0 and complete_runs and None not in counters:
-        deleted = sum((c or {}).get("deleted", 0) for c in counters)
+        deleted = sum((c or {}).get(DELETED, 0) for c in counters)
         objects, accepted = sum((r["last_seq"] or 0) + 1 for r in heads), sum(r["accepted"] for r in rows)
         if objects != accepted - deleted:
             said = f"its keys have {counted(objects, 'object')} (last_seq + 1), but by table runs {accepted - deleted:,} were accepted"
@@ -158,6 +159,17 @@ def _counters(row: Row) -> Mapping[str, int] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) and all(type(v) is int for v in found.values()) else None
+
+
+def compare_counters(stored: Stored, expected: Mapping[str, int]) -> Iterator[Difference]:
+    """Compare the sums of the counters of ``runs`` with the source. ``expected``: how many rows of all keys have deleted, replaced, ..."""
+    if not stored.settled or runs_gone(stored) is not None:
+        return
+    counters = [c for row in stored.table("runs").to_pylist() if (c := _counters(row)) is not None]
+    for name in (DELETED, REPLACED, KEPT_FIRST):
+        found = sum(c.get(name, 0) for c in counters)
+        if found != expected.get(name, 0):
+            yield Difference("table runs", f"{name} of its counters is {found:,} in all, but by the source {expected.get(name, 0):,}")
 
 
 def _head(key: Key, seq: int | None, last: int | None, as_of: int | None, clocks: Clocks) -> Iterator[str]:

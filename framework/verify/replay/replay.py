@@ -14,6 +14,7 @@ from skyband.framework.base.items import SCORE, rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns
+from skyband.framework.verify.budget import UNLIMITED, Budget, OutOfTime
 from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.replay.causes import Change, Rules, Step, impossible
 from skyband.framework.verify.replay.clocks import Clocks
@@ -39,8 +40,9 @@ _INTERVAL = ("valid_from", "valid_to", "from_step", "to_step", "is_current")
 
 @dataclass(slots=True)
 class Replayed:
-    """The outcome of replaying one query."""
+    """The outcome of replaying one query. ``total``: its changes, of which ``changes`` have been replayed."""
 
+    total: int = 0
     changes: int = 0
     steps: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -71,6 +73,16 @@ class Stream:
     def values(self) -> list[Key]:
         """Of each row the keys, item columns and values, bit for bit."""
         return exact(self.rows, self.common)
+
+    @cached_property
+    def shown(self) -> list[tuple[float, int | None, tuple[Any, ...]]]:
+        """Of each row the score or time-varying value (0.0 if it has neither), its slope, and what the change carries."""
+        item, n = self.query.item, self.rows.num_rows
+        value = item.time_varying.value if item.time_varying is not None else SCORE if item.scored else None
+        slope = None if item.time_varying is None else item.time_varying.slope
+        values = [0.0] * n if value is None else self.rows[value].to_pylist()
+        slopes = [None] * n if slope is None else self.rows[slope].to_pylist()
+        return list(zip(values, slopes, keys_of(self.rows, [c.name for c in item.carried]), strict=True))
 
     @cached_property
     def ranks(self) -> list[Any]:
@@ -110,26 +122,40 @@ def stream_of(stored: Stored, query: QueryNode) -> Stream:
     return Stream(stored, query, stored.changes(query, stored.changes_upto(query)))
 
 
-def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
+def replay(stored: Stored, query: QueryNode, clocks: Clocks, budget: Budget = UNLIMITED) -> Replayed:
     """Replay ``<query>_changes``, and compare every column of ``<query>`` and ``<query>_now`` with the outcome.
 
     In the stream itself, steps, positions, instants and batches must follow each other. Within a step all ``-`` come before all ``+``, each
-    in rank order. An item leaves with the values it entered with, and no cause is impossible.
+    in rank order. An item leaves with the values it entered with, and no cause is impossible. Out of time, only some streams are replayed,
+    and the other tables are not compared.
     """
+    out = Replayed(total=stored.changes(query, stored.changes_upto(query)).num_rows)
+    try:
+        budget.check()
+        _replay(stored, query, clocks, budget, out)
+    except OutOfTime:
+        out.changes = min(out.changes, max(0, out.total - 1))
+    return out
+
+
+def _replay(stored: Stored, query: QueryNode, clocks: Clocks, budget: Budget, out: Replayed) -> None:
     stream = stream_of(stored, query)
-    out = Replayed(changes=stream.rows.num_rows)
     intervals: list[Interval] = []
     for key, rows in stream.streams():
-        out.steps += sum(stream.pos[i] == 0 for i in rows)
-        out.differences += _order(stream, rows)
+        found = [*_order(stream, rows, budget)]
         if not query.item.lasting:
-            out.differences += _reported_once(stream, rows)
-            continue
-        out.differences += compare_causes(stream, key, rows, clocks)
-        intervals += _intervals(stream, rows, out.differences)
+            found += _reported_once(stream, rows)
+        else:
+            found += compare_causes(stream, key, rows, clocks, budget)
+            intervals += _intervals(stream, rows, found, budget)
+        out.differences += found
+        out.changes += len(rows)
+        out.steps += sum(stream.pos[i] == 0 for i in rows)
     if not query.item.lasting:
-        return out
+        return
+    budget.check()
     out.differences += compare_results(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
+    budget.check()
     now_upto = stored.derived_upto(query)
     current = [
         x.enters for x in intervals if stream.batch[x.enters] <= now_upto and (x.leaves is None or stream.batch[x.leaves] > now_upto)
@@ -137,10 +163,11 @@ def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
     current.sort(key=lambda i: (repr(stream.keys[i]), stream.ranks[i]))
     out.differences += compare_now(stored, query, stream.rows, current, now_name(query.name))
     if query.item.time_varying is not None and not out.differences:
+        budget.check()
         out.differences += compare_trajectories(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
     if query.item.closes and not out.differences:
+        budget.check()
         out.differences += compare_final_results(stored, query, _left_first(stream))
-    return out
 
 
 def _left_first(stream: Stream) -> dict[tuple[Key, int], set[tuple[Item, str]]]:
@@ -154,11 +181,11 @@ def _left_first(stream: Stream) -> dict[tuple[Key, int], set[tuple[Item, str]]]:
     return found
 
 
-def _order(stream: Stream, rows: list[int]) -> Iterator[Difference]:
+def _order(stream: Stream, rows: list[int], budget: Budget) -> Iterator[Difference]:
     """Yield the rows that do not follow the row before them."""
     before: int | None = None
     every = stream.query.every_micros
-    for i in rows:
+    for i in budget.checked(rows):
         step, pos = (0, -1) if before is None else (stream.step[before], stream.pos[before])
         if (stream.step[i], stream.pos[i]) not in ((step, pos + 1), (step + 1, 0)) or (before is None and stream.step[i] == 0):
             yield stream.differs(i, f"step {stream.step[i]} pos {stream.pos[i]} does not follow step {step} pos {pos}")
@@ -189,26 +216,26 @@ def _reported_once(stream: Stream, rows: list[int]) -> Iterator[Difference]:
         seen[stream.items[i]] = i
 
 
-def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) -> Iterator[Difference]:
-    """Yield the impossible causes in a stream's ``rows``, which are in order."""
+def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks, budget: Budget = UNLIMITED) -> Iterator[Difference]:
+    """Yield the impossible causes in a stream's ``rows``, which are in order. Raises OutOfTime."""
     query, plan = stream.query, stream.stored.plan
     window = window_for(query, key)
     capped = query_type(query.type).limits(plan, query, query.asked[0] if query.asked else None).most_of_row is not None
     rules = Rules(window, bool(query.every_micros), plan.intake.has_deletions, query.item.varies, capped)
     clock = clocks.of(key_of(plan, query, key))
     seqs, times = clocks.parts(query.name)
-    for _, group in groupby(rows, key=stream.step.__getitem__):
+    for _, group in groupby(budget.checked(rows), key=stream.step.__getitem__):
         mine = list(group)
         step = Step(stream.at[mine[0]], [Change(stream.change[i] == "+", stream.cause[i], seqs[i], times[i]) for i in mine])
         for position, why in impossible(step, rules, clock):
             yield stream.differs(mine[position], why)
 
 
-def _intervals(stream: Stream, rows: list[int], differences: list[Difference]) -> list[Interval]:
+def _intervals(stream: Stream, rows: list[int], differences: list[Difference], budget: Budget) -> list[Interval]:
     """Return the stays of all items; append what is wrong to ``differences``."""
     current: dict[Item, int] = {}
     done: list[Interval] = []
-    for i in rows:
+    for i in budget.checked(rows):
         item, enters = stream.items[i], stream.change[i] == "+"
         if stream.change[i] not in ("+", "-") or enters == (item in current):
             said = f"the change is {stream.change[i]}, but its item is {'already' if item in current else 'not'} in the result"

@@ -63,6 +63,9 @@ class Trajectories:
         self.points: dict[tuple[Key, Item], list[Point]] = {}
         for name, at, value, slope, further in zip(zip(streams, items, strict=True), *columns, carried, strict=True):
             self.points.setdefault(name, []).append(Point(at or 0, value, slope, further))
+        self._items: dict[Key, set[Item]] = {}
+        for stream, item in self.points:
+            self._items.setdefault(stream, set()).add(item)
         for line in self.points.values():
             line.sort(key=lambda p: p[:3])  # what points carry may be null
 
@@ -77,6 +80,23 @@ class Trajectories:
         if self.varying.slope is None:
             return {self.varying.value: point.value, **dict(zip(self._carried, point.carried, strict=True))}
         return {self.varying.value: point.by(at) / 1e6, self.varying.slope: point.slope}
+
+    def items(self, stream: Key) -> set[Item]:
+        """Return the items of a stream that have points."""
+        return self._items.get(stream, set())
+
+    def at(self, stream: Key, item: Item, at: int) -> Point | None:
+        """Return an item's last point by ``at``; None before its first point."""
+        return at_instant(self.points.get((stream, item), []), at)
+
+    @property
+    def count(self) -> int:
+        """The number of all points."""
+        return sum(map(len, self.points.values()))
+
+    def count_until(self, stream: Key, at: int) -> int:
+        """Return the number of a stream's points up to an instant."""
+        return sum(bisect_right(self.points[stream, item], at, key=lambda p: p.at) for item in self.items(stream))
 
     def carried(self, stream: Key, item: Item, at: int) -> tuple[Any, ...] | None:
         """Return what an item's last point by ``at`` carries; None before its first point."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.base.messages import ACCEPTED, CHANGED, COUNTS, FRONTIER, NEWEST, PENDING, ROWS_IN, Skyband, Tally, parse_kind
-from skyband.framework.base.reasons import REASONS
+from skyband.framework.base.reasons import FILTERED, REASONS
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.bucket.fill_files import write_state
@@ -74,7 +74,8 @@ def make(spec: Path, rows: list[list[object]], states: Path | None = None) -> Pl
         frontier = max(filter(None, (frontier, counts.get(FRONTIER))), default=None)
         rejected = {f"rejected_{c.name}": sum(counts[n] for n in c.counts) for c in REASONS}
         row: dict[str, Any] = {
-            "batch_id": number, "batch_time": datetime.now(UTC), "rows_in": counts[ROWS_IN], "rejected": sum(rejected.values()),
+            "batch_id": number, "batch_time": datetime.now(UTC), "rows_in": counts[ROWS_IN], "filtered": counts[FILTERED],
+            "rejected": sum(rejected.values()),
             "accepted": counts[ACCEPTED], "pending": pending, "pending_change": counts[PENDING], "changes": counts[CHANGED],
             "frontier": _instant(frontier), "newest": _instant(newest_so_far), "counters": json.dumps(counts.counters()), **rejected,
         }  # fmt: skip

@@ -20,6 +20,7 @@ from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.shares import Share, summary, total_by_kind
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.cli import main
@@ -116,7 +117,7 @@ def test_a_sample_ends_when_its_time_is_over(keyed: Plan) -> None:
     assert len(keyed.queries) <= few.results < more.results and few.differences == more.differences == []
     of_few, of_more = ({(s.kind, s.query): s for s in c.shares} for c in (few, more))
     assert of_few.keys() == of_more.keys() and all(of_few[k].proven <= of_more[k].proven for k in of_few)
-    assert all(s.proven < s.total for s in of_few.values() if s.kind == "results")
+    assert all(s.proven < s.total for s in of_few.values() if s.kind == "results" and s.query not in ("sides", "busy"))
     # Queries take turns: none has been left out.
     assert all(s.proven > 0 for s in of_few.values() if s.kind == "results" and s.query != "many"), of_few
 
@@ -124,7 +125,9 @@ def test_a_sample_ends_when_its_time_is_over(keyed: Plan) -> None:
 def test_the_same_seed_looks_at_the_same_instants(keyed: Plan) -> None:
     same = [compared(keyed, Sample(instants=4, seed=3), Budget(None)) for _ in range(2)]
     other = compared(keyed, Sample(instants=4, seed=4), Budget(None))
-    assert same[0].shares == same[1].shares and same[0].results == same[1].results == 4 * 3 * len(keyed.queries)
+    of_groups = {s.query: s.proven for s in same[0].shares if s.kind == "results" and s.query in ("sides", "busy")}
+    events = 4 * 3 * (len(keyed.queries) - len(of_groups)) + sum(of_groups.values())
+    assert same[0].shares == same[1].shares and same[0].results == same[1].results == events
     assert other.shares != same[0].shares
 
 
@@ -142,25 +145,39 @@ def test_shares_say_what_is_proof_and_what_is_sample() -> None:
     assert [s.text() for s in total_by_kind(shares)] == [
         "proof: changes replayed: all 12 changes",
         "proof: row counts reconciled: 1 batch",
-        "proof: scores of changes recomputed from the source: all 12 changes",
+        "proof: scores of changes recomputed from the source: all 12 changes of a",
         "sample: results recomputed from the source: 37 of 9,200 events (0.4 %)",
-        "sample: steps recomputed from the source, event by event: 4,599,999 of 4,600,000 steps (99.9 %)",
+        "sample: steps recomputed from the source, event by event: 4,599,999 of 4,600,000 steps (99.9 %) of a",
     ]
     assert summary(shares) == (
-        "all 12 changes replayed; the scores of all 12 changes and the results at 37 of 9,200 events (0.4 %) recomputed from the source"
+        "all 12 changes replayed; sample of results recomputed from the source: a (0.8 % of 4,600 events, scores of all changes proven), "
+        "b (0.0 % of 4,600 events)"
+    )
+    mixed = [*shares[:3], Share("results", "a", 9, 9), Share("results", "b", 1, 10)]
+    assert [s.text() for s in total_by_kind(mixed)][-2:] == [
+        "proof: results recomputed from the source: all 9 events of a",
+        "sample: results recomputed from the source: 1 of 10 events (10.0 %) of b",
+    ]
+    assert summary(mixed) == (
+        "all 12 changes replayed; proof, every result recomputed from the source: a; sample of results recomputed from the source: "
+        "b (10.0 % of 10 events)"
     )
     assert (shares[0].text(differs=True), shares[4].text(differs=True).split(":")[0]) == (
-        "complete: changes replayed: all 7 changes", "sample",
+        "complete: changes replayed: all 7 changes of a", "sample",
     )  # fmt: skip
     assert shares[4].plain() == {
         "kind": "results", "query": "a", "proven": 37, "of": 4600, "share": 0.008043, "complete": False, "taken": None,
     }  # fmt: skip
     chained = [*shares, Share("results", "c", 3, 4, "a"), Share("results", "d", 1, 1, "b")]
-    assert [s.text() for s in total_by_kind(chained)][-1] == (
-        "sample: results recomputed from the results that queries take: 4 of 5 events (80.0 %)"
+    assert [s.text() for s in total_by_kind(chained)][-2:] == [
+        "proof: results recomputed from the results that queries take: 1 event of d",
+        "sample: results recomputed from the results that queries take: 3 of 4 events (75.0 %) of c",
+    ]
+    assert summary(chained).endswith(
+        "; proof, every result recomputed from the results that queries take: d; sample of results recomputed from the results that "
+        "queries take: c (75.0 % of 4 events)"
     )
-    assert summary(chained).endswith("; those of queries over results at 4 of 5 events (80.0 %), from the results that queries take")
-    assert Share("results", "a", 1, 10**9).text().endswith("(below 0.1 %)") and not Share("results", "a", 0, 5).complete
+    assert Share("results", "a", 1, 10**9).text().endswith("(below 0.1 %) of a") and not Share("results", "a", 0, 5).complete
 
 
 @pytest.fixture
@@ -188,15 +205,18 @@ def test_the_last_line_says_what_share_was_proven(keyed: Plan) -> None:
     lines = out.getvalue().splitlines()
     assert found.ok and [p["said"] for p in found.parts] == lines
     changes = sum(s["proven"] for s in found.shares if s["kind"] == "changes")
-    results = [s for s in found.shares if s["kind"] == "results"]
-    proven, total = sum(s["proven"] for s in results), sum(s["of"] for s in results)
-    scores = sum(s["of"] for s in found.shares if s["kind"] == "scores")
-    assert lines[-1] == (
-        f"verified: no difference found: all {changes:,} changes replayed; the scores of all {scores:,} changes and the results "
-        f"at {proven:,} of {total:,} events ({100 * proven / total:.1f} %) recomputed from the source"
+    results = {s["query"]: s for s in found.shares if s["kind"] == "results"}
+    proofs = [name for name, s in results.items() if s["complete"]]
+    assert proofs == ["sides", "busy"]
+    assert lines[-1].startswith(
+        f"verified: no difference found: all {changes:,} changes replayed; proof, every result recomputed from the source: sides, busy; "
+        "sample of results recomputed from the source: "
     )
-    assert [line.split(":")[0] for line in lines[-7:-1]] == ["proof", "proof", "proof", "proof", "sample", "sample"]
-    assert {s["kind"] for s in found.shares} == {"changes", "batches", "rows", "scores", "results", "steps"}
+    for name in results.keys() - {*proofs}:
+        assert f"{name} ({100 * results[name]['proven'] / results[name]['of']:.1f} % of {results[name]['of']:,} events" in lines[-1]
+    said = [line.split(":")[0] for line in lines[:-1] if line.startswith(("proof", "sample"))]
+    assert said == ["proof", "proof", "proof", "proof", "proof", "sample", "proof", "sample", "proof"]
+    assert {s["kind"] for s in found.shares} == {"changes", "batches", "rows", "scores", "results", "steps", "points"}
 
 
 @pytest.mark.usefixtures("without_job_file")
@@ -210,6 +230,7 @@ def test_nothing_is_a_proof_where_something_differs(keyed: Plan, tmp_path: Path)
     found = verification.verify(plan, Sample(instants=2), Lines(io.StringIO(), out := io.StringIO()))
     assert out.getvalue().splitlines()[0] == "DIFFERENT" and "a value is missing: step" in out.getvalue()
     assert out.getvalue().splitlines()[-1] == f"DIFFERENT: {found.differences} difference found"
+    assert [(k["count"], k["kind"]) for k in found.kinds] == [(1, "table best_changes: a value is missing: step")]
 
 
 @pytest.mark.usefixtures("without_job_file")
@@ -219,24 +240,32 @@ def test_everything_is_a_proof_and_json_has_its_figures(keyed: Plan) -> None:
     told = [json.loads(line) for line in err.getvalue().splitlines()]
     proven = [t for t in told if t["event"] == "proven"]
     assert found.ok and all(s["complete"] for s in found.shares)
-    assert all(t["complete"] and t["share"] == 1.0 and t["message"].startswith("proof: ") for t in proven) and len(proven) == 6
+    assert all(t["complete"] and t["share"] == 1.0 and t["message"].startswith("proof: ") for t in proven) and len(proven) == 7
     without = verification.verify(keyed, None, JsonLines(io.StringIO()))
     assert without.ok and {s["kind"] for s in without.shares} == {"changes", "batches"}
 
 
-def test_progress_is_reported_after_three_seconds_and_every_ten() -> None:
-    err, waited = io.StringIO(), []
+def test_a_stage_that_takes_long_has_one_line_with_share_and_forecast() -> None:
+    err, clock = io.StringIO(), Hands()
+    progress = Progress(Lines(err), clock=clock)
+    waits = iter([3, 20, 3, 20, 3, 20])
+    begun = iter([("first", None, None), None, ("second", lambda: (25, 100), None), None, ("third", lambda: (0, 10), 90.0), None])
 
-    def wait(seconds: float) -> bool:
-        waited.append(seconds)
-        return len(waited) > 3
+    def wait_longer(seconds: float) -> bool:
+        stage = next(begun, "over")
+        if stage == "over":
+            return True
+        if stage is not None:
+            progress.doing(*stage)
+        clock.now += next(waits)
+        return False
 
-    progress = Progress(Lines(err), wait)
-    steps = iter(["first", "second", "third"])
-    progress.doing(lambda: next(steps))
+    progress._wait = wait_longer
     progress.report()
-    assert waited == [3.0, 10.0, 10.0, 10.0]
-    assert err.getvalue().splitlines() == ["verify: first", "verify: second", "verify: third"]
+    assert err.getvalue().splitlines() == [
+        "verify: first", "verify: second: 25 %, about 9 seconds left", "verify: third: 0 %, about 87 seconds left",
+    ]  # fmt: skip
+    assert progress.now() == "verify: third: 0 %, about 67 seconds left"
 
 
 def test_progress_ends_with_what_it_is_about(tmp_path: Path) -> None:
@@ -244,3 +273,25 @@ def test_progress_ends_with_what_it_is_about(tmp_path: Path) -> None:
     with Progress(Lines(err)) as progress:
         progress.doing("something short")
     assert not progress._thread.is_alive() and err.getvalue() == ""
+
+
+def test_a_limit_that_was_asked_for_holds_for_everything(keyed: Plan) -> None:
+    """The clock goes on by a second whenever it is read: in all of the time, and not much more, something has been done."""
+    stored = Stored(keyed)
+    source = small._rows(keyed, SOURCE["keyed"]).select([f.name for f in keyed.intake.fields])
+    for limit in (20, 200, 2000):
+        clock = Hands(1.0)
+        budget = Budget(limit, clock, asked=True)
+        budget.replaying(alone=False)
+        replayed = [replay(stored, q, Clocks(stored), budget) for q in keyed.queries]
+        after_replay = clock.now
+        found = compare_rows(stored, Clocks(stored), source, Sample(seconds=limit), budget)
+        assert after_replay <= limit * 0.75 + 10 and clock.now <= limit * 1.2 + 10, (limit, after_replay, clock.now)
+        assert all(not r.differences and r.changes <= r.total for r in replayed) and found.differences == []
+        assert any(r.changes < r.total for r in replayed) == (limit < 2000)
+
+
+def test_a_limit_that_was_not_asked_for_leaves_nothing_out(keyed: Plan) -> None:
+    stored, budget = Stored(keyed), Budget(20, Hands(1.0))
+    budget.replaying(alone=False)
+    assert all(r.changes == r.total for r in (replay(stored, q, Clocks(stored), budget) for q in keyed.queries))
