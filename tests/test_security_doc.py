@@ -39,7 +39,8 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
     assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.load\(|os\.system\(") == set()
     # What the driver has packed of itself for its own workers, in the same object.
     assert holders(r"pickle\.loads\(") == holders(r"pickle\.dumps\(") == {"framework/streaming/bucket/processor.py"}
-    locked = {"framework/tables/sql/statements.py", "framework/serve/tree.py", "framework/serve/database.py"}
+    served = {"framework/serve/tree.py", "framework/serve/database.py"}
+    locked = {"framework/tables/sql/statements.py", "framework/rehearsal/sql.py", *served}
     assert holders(r"duckdb\.connect\(config=(LOCKED|\{\*\*LOCKED, [^}]*\})\)") == locked
     assert (
         holders(r"duckdb\.connect\((?!config=(LOCKED|\{\*\*LOCKED, ))")

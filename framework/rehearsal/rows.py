@@ -5,7 +5,7 @@ Every row gets all columns and, if it is not to be processed, the reason; reason
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from skyband.framework.base.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KE
 from skyband.framework.base.types import YEARS, arrow_type
 from skyband.framework.lookups.join import Join, Tables
 from skyband.framework.plan.model import Derive, Field, IntakeNode
-from skyband.framework.rehearsal.sql import condition, expression
+from skyband.framework.rehearsal.sql import Expression, condition
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.rows.config import ID_HASHES, KEY_HASHES, WARNED
 from skyband.operators.base import NEVER, NULL
@@ -39,11 +39,11 @@ class Rows:
         self.join = Join(node.lookups, tables, node.event_time)
         taken = {name for lookup in node.lookups for name in lookup.taken}
         types = {f.name: f.type for f in node.fields if f.source_name is not None or f.name in taken}
-        self.steps: list[tuple[str | None, Callable[[Row], Any]]] = []
+        self.steps: list[tuple[str | None, Expression]] = []
         for t in node.transforms:
             if isinstance(t, Derive):
                 type_ = node.field(t.name).type
-                self.steps.append((t.name, expression(t.sql, types, type_, f"derived column {t.name}")))
+                self.steps.append((t.name, Expression(t.sql, types, type_, f"derived column {t.name}")))
                 types = {**types, t.name: type_}
             else:
                 self.steps.append((None, condition(t.sql, types, "a where of transform")))
@@ -56,7 +56,7 @@ class Rows:
         ``reasons``: PARSE for rows that did not parse, with their original ``texts``; None for the others. O(rows).
         """
         parsed = reasons or [None] * len(rows)
-        made = [self._row(dict(r), p) for r, p in zip(rows, parsed, strict=True)]
+        made = self._rows([dict(r) for r in rows], parsed)
         columns: dict[str, Any] = {f.name: arrow_column([r[f.name] for r, _, _ in made], f.type) for f in self.node.fields}
         for names, of in ((KEY_HASHES, self.node.partition_by), (ID_HASHES, self.node.id if self.node.unique == "checked" else ())):
             if of:
@@ -74,29 +74,40 @@ class Rows:
         value = tuple(row[n] for n in names)
         return self.numbers.setdefault((what, value), len(self.numbers))
 
-    def _row(self, row: Row, parsed: str | None) -> tuple[Row, str | None, str | None]:
-        """Return (all columns, reason, broken rules of severity ``warn``) of a row."""
-        for f in self.node.fields:
-            row.setdefault(f.name, None)
-        unmatched = self.join.add(row)
-        keep = True
-        for name, value in self.steps:
-            found = value(row)
+    def _rows(self, rows: list[Row], parsed: Sequence[str | None]) -> list[tuple[Row, str | None, str | None]]:
+        """Return (all columns, reason, broken rules of severity ``warn``) of each row."""
+        unmatched = []
+        for row in rows:
+            for f in self.node.fields:
+                row.setdefault(f.name, None)
+            unmatched.append(self.join.add(row))
+        keep = [True] * len(rows)
+        for name, expression in self.steps:
+            found = expression.values(rows)
             if name is None:
-                keep = keep and found is True
+                keep = [k and v is True for k, v in zip(keep, found, strict=True)]
             else:
-                row[name] = found
-        return row, parsed or unmatched or self._reason(row, keep), ",".join(self._broken(row, "warn")) or None
+                for row, value in zip(rows, found, strict=True):
+                    row[name] = value
+        broken: dict[str, list[list[str]]] = {s: [[] for _ in rows] for s in ("fail", "reject", "warn")}
+        for rule, holds in self.rules:
+            for names, held in zip(broken[rule.severity], holds.values(rows), strict=True):
+                if held is False:
+                    names.append(rule.name)
+        return [
+            (
+                row,
+                parsed[n] or unmatched[n] or self._reason(row, keep[n], broken["fail"][n], broken["reject"][n]),
+                ",".join(broken["warn"][n]) or None,
+            )
+            for n, row in enumerate(rows)
+        ]
 
-    def _broken(self, row: Row, severity: str) -> list[str]:
-        return [rule.name for rule, holds in self.rules if rule.severity == severity and holds(row) is False]
-
-    def _reason(self, row: Row, keep: bool) -> str | None:
+    def _reason(self, row: Row, keep: bool, fail: Sequence[str], reject: Sequence[str]) -> str | None:
         node = self.node
         if not keep:
             return FILTERED
-        for severity, begins in (("fail", STOPS), ("reject", RULE)):
-            broken = self._broken(row, severity)
+        for broken, begins in ((fail, STOPS), (reject, RULE)):
             if broken:
                 return begins + ",".join(broken)
         if any(row[n] is None for n in node.id):

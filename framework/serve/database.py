@@ -16,6 +16,7 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from skyband.framework.base.counts import counted
+from skyband.framework.base.duckdb_settings import LOCKED
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.plan.model import Plan
@@ -32,7 +33,7 @@ from skyband.framework.tables.schemas import TableSpec, tables
 from skyband.framework.tables.sql import source_read
 from skyband.framework.tables.sql.dialects import plain
 from skyband.framework.tables.sql.source_rows import joined, source_schema, why_not
-from skyband.framework.tables.sql.statements import LOCKED, described
+from skyband.framework.tables.sql.statements import described
 from skyband.framework.tables.sql.view import View, quoted
 from skyband.framework.tables.sql.views import views
 

@@ -134,11 +134,11 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
     return SqlResult(tuple(problems), tuple(used), type_)
 
 
-def tree(sql: str) -> Any:
+def tree(sql: str, dialect: Any = "spark") -> Any:
     """The syntax tree of SQL that ``check_sql`` has passed."""
     import sqlglot
 
-    return sqlglot.parse(sql, dialect="spark")[0]
+    return sqlglot.parse(sql, dialect=dialect)[0]
 
 
 def _check_tokens(sql: str, tokens: list[Any], types: Columns) -> list[SqlProblem]:

@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from skyband.framework.base.duckdb_settings import LOCKED
 from skyband.framework.base.errors import SkybandError, did_you_mean
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
@@ -29,16 +30,6 @@ from skyband.framework.tables.sql.views import views
 
 with extra("sql", "SQL over a job's tables"):
     import duckdb
-
-LOCKED: Final[dict[str, str | bool | int | float | list[str]]] = {
-    "enable_external_access": False,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-    "python_enable_replacements": False,
-    "temp_directory": "",
-}
-"""Settings that confine statements. They are set before the first statement, and locked."""
 
 _CATALOG: Final = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\w+|pg_\w+)\b", re.IGNORECASE)
 """Matches statements that list tables without naming them."""

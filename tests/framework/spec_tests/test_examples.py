@@ -130,7 +130,7 @@ def test_they_pass_through_the_engine(path, spark: SparkSession) -> None:
 @pytest.mark.slow
 def test_the_command_runs_them_through_the_engine(tmp_path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     tests = """\
-transform: [{derive: {rounded: "round(x, 0)"}}]   # what is not evaluated without Spark
+transform: [{derive: {wave: "sin(x)"}}]   # what is not evaluated without Spark
 tests:
   - name: right
     rows: [{id: 1, ts: 2020-01-01 00:00, x: 1}, drop, {id: 2, ts: 2020-01-01 00:01, x: 3}]
