@@ -15,7 +15,7 @@ from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.verify.stored import Key, keys_of, window_for
-from skyband.framework.whatif.compare import Difference
+from skyband.framework.whatif.compare import Difference, same_values
 from skyband.framework.whatif.rows import ACCEPTED, Fates, Judged
 
 MOST: Final = 20
@@ -96,9 +96,10 @@ class Causes:
         return self._of[key], first, bisect_right(times, d.since)
 
     def _own(self, query: QueryNode, d: Difference, alive: tuple[list[ChangedRow], int, int]) -> list[ChangedRow]:
-        """Return the rows among ``alive`` that make up an item that enters or leaves."""
+        """Return the rows among ``alive`` that make up an item that enters, leaves or has other values; a rank is due to other items."""
         rows, first, end = alive
-        if d.kind == "other" or first >= end:
+        ranked = d.before is not None and d.after is not None and same_values(d.before, d.after, d.since)
+        if ranked or first >= end:
             return []
         found: dict[int, ChangedRow] = {}
         for names, values, at in self._parts(query, d):

@@ -78,7 +78,7 @@ def _intervals(key: Key, was: Side, now: Side, ranked: bool) -> Iterator[Differe
             if _differs(item, was, now, at):
                 differing.add(item)
         found = dict(_states(differing, was, now, ranked))
-        for item in [i for i, d in open_.items() if i not in found or not _equal(found[i], (d.before, d.after))]:
+        for item in [i for i, d in open_.items() if i not in found or not _equal((d.before, d.after), found[i], at)]:
             yield replace(open_.pop(item), until=at)
         for item in sorted(found.keys() - open_.keys(), key=repr):
             open_[item] = Difference(key, item[0], at, None, *found[item])
@@ -116,11 +116,18 @@ def _together(a: Point | None, b: Point | None, at: int) -> bool:
     return a.slope == b.slope and same((a.as_of(at),), (b.as_of(at),))
 
 
-def _equal(a: tuple[State | None, State | None], b: tuple[State | None, State | None]) -> bool:
-    """Return True if both parts are the same states."""
+def _equal(a: tuple[State | None, State | None], b: tuple[State | None, State | None], at: int) -> bool:
+    """Return True if both parts are the same states from ``at`` on."""
     return all(
-        (x is y) or (x is not None and y is not None and x.rank == y.rank and same(x.values, y.values)) for x, y in zip(a, b, strict=True)
+        (x is y) or (x is not None and y is not None and x.rank == y.rank and same_values(x, y, at)) for x, y in zip(a, b, strict=True)
     )
+
+
+def same_values(a: State, b: State, at: int) -> bool:
+    """Return True if the values of two states are equal at ``at``: a point that repeats the value of another is no difference."""
+    if a.values and b.values and isinstance(a.values[-1], Point) and isinstance(b.values[-1], Point):
+        return same(a.values[:-1], b.values[:-1]) and _together(a.values[-1], b.values[-1], at)
+    return same(a.values, b.values)
 
 
 def _reports(key: Key, was: Side, now: Side) -> Iterator[Difference]:

@@ -22,6 +22,8 @@ from skyband.framework.whatif.source import SourceRows
 
 LEFT_OUT: Final = "left out"
 """The reason of rows that ``--without`` leaves out."""
+LATER: Final = "later than the range"
+"""The fate of rows that a run up to an earlier instant does not reach."""
 Reasons = list[str | None]
 
 
@@ -158,17 +160,23 @@ class Fates:
         found = Counter((self.was[i] or ACCEPTED, self.would_be[i] or ACCEPTED) for i in self.changed)
         return [{"was": a, "would_be": b, "rows": n} for (a, b), n in sorted(found.items(), key=lambda x: (-x[1], x[0]))]
 
-    def of_rejected(self, rejected: pa.Table, change: Change) -> list[dict[str, Any]]:
-        """Return, by reason, the rows of ``rejected`` that are to be put back, and what would become of them. O(rows)."""
-        counts = Counter(r for r in rejected["reason"].to_pylist() if change.puts_back(r))
+    def of_rejected(self, rejected: pa.Table, change: Change, last: int) -> list[dict[str, Any]]:
+        """Return, by reason, the rows of ``rejected`` that are to be put back, and what would become of them. O(rows).
+
+        ``last``: the last instant (microseconds) of the range; nothing is said of the fate of rows after it.
+        """
+        reasons, times = rejected["reason"].to_pylist(), rejected["event_time"].cast(pa.int64()).to_pylist()
+        counts = Counter(r for r in reasons if change.puts_back(r))
+        later = Counter(r for r, at in zip(reasons, times, strict=True) if r in counts and at is not None and at > last)
         after: dict[str, Counter[str]] = defaultdict(Counter)
         for was, would_be in zip(self.was, self.would_be, strict=True):
-            if was is not None and was in counts:
+            if was is not None and was in counts and would_be != LATER:
                 after[was][would_be or ACCEPTED] += 1
         return [
             {
                 "reason": reason, "rows": n, "accepted": after[reason][ACCEPTED],
-                "rejected": {r: m for r, m in after[reason].items() if r != ACCEPTED}, "not_found": n - after[reason].total(),
+                "rejected": {r: m for r, m in after[reason].items() if r != ACCEPTED}, "later": later[reason],
+                "not_found": max(0, n - later[reason] - after[reason].total()),
             }
             for reason, n in sorted(counts.items(), key=lambda x: (-x[1], x[0]))
         ]  # fmt: skip

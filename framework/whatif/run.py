@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.rehearsal.rehearsal import Rehearsal
-from skyband.framework.whatif.rows import JudgedRows, Reasons
+from skyband.framework.sources.protocol import ORIGIN
+from skyband.framework.whatif.rows import LATER, JudgedRows, Reasons
 
 _ROWS: Final = 200_000
 """About how many rows are processed at a time."""
@@ -19,7 +20,10 @@ _ROWS: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The tables of a run, without those derived from changes. ``fates``: of every row of the source, None or why it was rejected."""
+    """The tables of a run, without those derived from changes. ``fates``: of every row of the source, None or why it was rejected.
+
+    Rows after the end of the run are ``LATER``, unless it is known without the run that they are rejected.
+    """
 
     tables: Mapping[str, pa.Table]
     fates: Reasons
@@ -33,7 +37,11 @@ def run_rows(judged: JudgedRows, end: int) -> Ran:
     rows = judged.candidates()
     times = rows[judged.plan.intake.event_time].cast(pa.int64()).to_numpy()
     order = np.argsort(times, kind="stable")
-    order = order[: int(np.searchsorted(times[order], end))]
+    many = int(np.searchsorted(times[order], end))
+    order, later = order[:many], order[many:]
+    fates = list(judged.reasons)
+    for number in rows[ORIGIN].take(pa.array(later)).to_pylist():
+        fates[int(number)] = LATER
     rows, times = rows.take(pa.array(order)), times[order]
     job = Rehearsal(judged.plan)
     start = 0
@@ -46,7 +54,6 @@ def run_rows(judged: JudgedRows, end: int) -> Ran:
     if not len(times):
         job.advance(rows, end)
     tables = job.tables(results=False)
-    fates = list(judged.reasons)
     rejected = tables["rejected"]
     known = rejected.filter(pc.is_valid(rejected["origin"]))
     for number, reason in zip(known["origin"].to_pylist(), known["reason"].to_pylist(), strict=True):

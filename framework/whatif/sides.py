@@ -107,19 +107,26 @@ class Side:
     def take(self, at: int) -> set[Item]:
         """Apply all that comes at ``at``, and return the items that it touches."""
         touched: set[Item] = set()
+        last: dict[Name, Change] = {}
         while self._change < len(self.changes) and self.changes[self._change].at == at:
             change = self.changes[self._change]
             self._change += 1
+            last.pop(change.identity, None)
+            last[change.identity] = change
+        # An item that leaves and enters at one instant keeps its number, in whatever order it does.
+        for identity in last:
+            item = self._items.pop(identity, None)
+            if item is not None:
+                del self.present[item]
+                touched.add(item)
+        for identity, change in last.items():
             if change.enters:
                 number = 0
                 while (change.name, number) in self.present:
                     number += 1
-                item = self._items[change.identity] = (change.name, number)
+                item = self._items[identity] = (change.name, number)
                 self.present[item] = change.item
-            else:
-                item = self._items.pop(change.identity)
-                del self.present[item]
-            touched.add(item)
+                touched.add(item)
         while self._point < len(self.points) and self.points[self._point].at == at:
             point = self.points[self._point]
             self._point += 1

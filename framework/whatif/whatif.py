@@ -30,7 +30,7 @@ from skyband.framework.whatif.run import Ran, run_rows
 from skyband.framework.whatif.sides import Columns, Side, columns_of, streams
 from skyband.framework.whatif.source import SourceRows, SparkRows, read_rows
 
-_LATENESS: Final = "whether other rows would have come late, which follows from the order in which rows came: each is taken as it was"
+_LATENESS: Final = "every other row came late or in time as it did: the order in which rows came is not simulated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Supposed:
     """The answer. ``begin``, ``end``: the first and last instant that it covers, in microseconds (``begin``: None for the first row).
 
     ``rows``: the rows that only one of the runs accepts, by their fates; ``rejected``: of ``--with``, what becomes of the rows of each
-    reason; ``cannot_know``: what the answer does not cover.
+    reason; ``cannot_know``: what the answer does not cover; ``assumed``: what it takes as given.
     """
 
     plan: Plan
@@ -59,11 +59,12 @@ class Supposed:
     rejected: list[dict[str, Any]]
     queries: list[OfQuery]
     cannot_know: list[str]
+    assumed: list[str]
 
     @property
     def known(self) -> bool:
-        """Return True if the run without the change has reproduced the tables of all queries."""
-        return all(q.unknown is None for q in self.queries)
+        """Return True if the answer covers all that was asked."""
+        return not self.cannot_know
 
     @property
     def count(self) -> int:
@@ -102,9 +103,9 @@ def what_if(
     fates = Fates(was.fates, now.fates)
     causes = Causes(plan, judged, fates)
     found = [_of_query(plan, edited, q, stored, was, now, until, causes, begin) for q in chosen]
-    rejected = fates.of_rejected(stored.table("rejected"), change) if change.put_back else []
-    unknown = list(_unknown(stored, judged, fates, rejected, found))
-    return Supposed(plan, change, begin, until.last, fates.kinds(), rejected, found, unknown)
+    rejected = fates.of_rejected(stored.table("rejected"), change, until.last) if change.put_back else []
+    unknown, assumed = list(_unknown(stored, rejected, found)), list(_assumed(judged, fates))
+    return Supposed(plan, change, begin, until.last, fates.kinds(), rejected, found, unknown, assumed)
 
 
 def _chosen(plan: Plan, edited: Plan, name: str | None) -> list[QueryNode]:
@@ -215,19 +216,21 @@ def _rows(query: QueryNode, plan: Plan, table: pa.Table, named: list[str], when:
             yield row
 
 
-def _unknown(stored: Stored, judged: Judged, fates: Fates, rejected: list[dict[str, Any]], found: list[OfQuery]) -> Iterator[str]:
+def _unknown(stored: Stored, rejected: list[dict[str, Any]], found: list[OfQuery]) -> Iterator[str]:
     """Yield what the answer does not cover."""
     for q in found:
         if q.unknown is not None:
             yield f"the results of {q.query.name}: {q.unknown}"
     if any(q.unknown is not None for q in found) and not stored.settled:
         yield "whether this is because a batch is unfinished: let the job finish it, and ask again"
-    if judged.unjudged:
-        n = judged.unjudged
-        taken = f"{agree(n, 'it is', 'they are')} taken as in time"
-        yield f"whether {counted(n, 'row')} that the change lets in came late: the runs did not look, and {taken}"
     lost = sum(r["not_found"] for r in rejected)
     if lost:
         yield f"what {counted(lost, 'rejected row')} would have done: {agree(lost, 'it is', 'they are')} not in the source that can be read"
+
+
+def _assumed(judged: Judged, fates: Fates) -> Iterator[str]:
+    """Yield what the answer takes as given."""
+    if judged.unjudged:
+        yield f"{counted(judged.unjudged, 'row')} that the change lets in came in time: the runs did not look"
     if fates.changed:
         yield _LATENESS

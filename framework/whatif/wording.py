@@ -41,6 +41,7 @@ def document(found: Supposed) -> dict[str, Any]:
         "queries": [{"query": q.query.name, "differences": len(q.found), "unknown": q.unknown} for q in found.queries],
         "differences": [d for q in found.queries for d in _differences(q)],
         "cannot_know": found.cannot_know,
+        "assumed": found.assumed,
     }
 
 
@@ -96,12 +97,13 @@ def lines(found: Supposed, limit: int) -> Iterator[str]:
         if len(q.found) > limit:
             yield f"  and {counted(len(q.found) - limit, 'more difference')} (--limit)"
     yield from (f"cannot be known: {text}" for text in found.cannot_know if not text.startswith("the results of "))
+    yield from (f"assumed: {text}" for text in found.assumed)
 
 
 def _total(found: Supposed) -> str:
     since = "up to" if found.begin is None else f"from {instant(found.begin)} to"
     range_ = f"{since} {instant(found.end)}"
-    if not found.known:
+    if any(q.unknown is not None for q in found.queries):
         return f"the answer for {range_} is not complete"
     return f"no result would have been other, {range_}" if not found.count else f"{counted(found.count, 'difference')} {range_}"
 
@@ -113,6 +115,8 @@ def _rejected(found: Mapping[str, Any]) -> str:
         why = _STAY.get(reason) if reason == found["reason"] else None
         parts.append(f"{n:,} would be rejected as {reason}" if reason != found["reason"] else f"{n:,} {agree(n, 'stays', 'stay')} rejected")
         parts[-1] += f" ({why})" if why else ""
+    if found["later"]:
+        parts.append(f"{found['later']:,} {agree(found['later'], 'is', 'are')} later than the range")
     if found["not_found"]:
         parts.append(f"{found['not_found']:,} not found in the source")
     return f"{found['reason']}: of {counted(many, 'row')} {', '.join(parts)}"

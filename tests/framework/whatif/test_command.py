@@ -222,3 +222,27 @@ def test_settings_reach_what_aliases_and_merges_hold(tmp_path: Path, capsys: pyt
         assert {d["query"] for d in found["differences"]} == {name}
     with pytest.raises(SpecErrors, match="has no value"):
         job.whatif(settings={"queries.highest.k": " "})
+
+
+def test_rejected_rows_after_the_range_are_no_rows_that_are_gone(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = answer(capsys, spec, "--with", "rejected", "--to", "2025-03-01T12:10")
+    assert code == 0 and found["cannot_know"] == []
+    assert [(r["reason"], r["rows"], r["accepted"], r["later"], r["not_found"]) for r in found["rejected"]] == [
+        ("late", 1, 1, 0, 0), ("parse", 1, 0, 0, 0), ("rule:plausible", 1, 0, 1, 0),
+    ]  # fmt: skip
+    assert found["rows"] == [{"was": "late", "would_be": "accepted", "rows": 1}]
+    assert main(["whatif", spec, "--with", "rejected:rule", "--to", "2025-03-01T12:10"]) == 0
+    assert "rule:plausible: of 1 row 0 would be accepted, 1 is later than the range" in capsys.readouterr().out
+
+
+def test_rejected_rows_that_are_gone_end_with_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = made(tmp_path)
+
+    def more(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [*rows, *(r | {"text": r["text"].replace("140", "141")} for r in rows if r["reason"] == "rule:plausible")]
+
+    altered(skyband.load(spec)._plan, "rejected", more)
+    code, found = answer(capsys, str(spec), "--with", "rejected:rule")
+    assert code == 1 and found["cannot_know"] == ["what 1 rejected row would have done: it is not in the source that can be read"]
+    assert main(["whatif", str(spec), "--with", "rejected:rule"]) == 1
+    assert "cannot be known: what 1 rejected row" in capsys.readouterr().out
