@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.spec.parsing.live_parts import LivePart, LiveParts
+from skyband.framework.spec.parsing.positions import LIVE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +84,7 @@ class SpecText:
         """Return the spec with ``settings``, the ``live`` queries and those of ``more``, as a document with its job and its mistakes."""
         from skyband.framework.spec.load import validated_file
 
-        parts = [LivePart(f"live query {q.name}", q.text) for q in live.queries]
+        parts = [LivePart(f"{LIVE}{q.name}", q.text) for q in live.queries]
         both = LiveParts((*parts, *((more,) if more is not None else ())), live.removed)
         return validated_file(self.path, os.environ if self.env is None else self.env, self._raw, settings, both)
 

@@ -250,3 +250,19 @@ def test_a_job_file_with_other_sections_is_not_used(made: Made, capsys: pytest.C
 def test_a_sink_on_object_storage_has_no_requests() -> None:
     layout = Layout("s3://bucket/job/out")
     assert not any_waiting(layout) and waiting(layout, 0) == [] and peek(layout, 0) == []
+
+
+def test_a_name_that_a_live_query_has_is_said_to_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Made(tmp_path, monkeypatch)
+    (tmp_path / "best.yaml").write_text("# a line more\n" + BEST)
+    assert cli.main(["queries", "add", str(made.spec), str(tmp_path / "best.yaml")]) == 0
+    capsys.readouterr()
+    assert cli.main(["queries", "add", str(made.spec), str(tmp_path / "best.yaml")]) == 2
+    said = capsys.readouterr().err
+    assert "best.yaml:3:3 two queries named 'best', the first is a live query of the job" in said and "in line" not in said
+    (tmp_path / "near.yaml").write_text("queries:\n  near: {type: topk, scoring: x, k: 2}\n")
+    assert cli.main(["queries", "add", str(made.spec), str(tmp_path / "near.yaml")]) == 2
+    line = made.spec.read_text().partition("  near: {type")[0].count("\n") + 1
+    assert f"two queries named 'near', the first in {made.spec}:{line}" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import yaml
 
 from skyband.framework.base.errors import SkybandError, Where, did_you_mean
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES, Work
-from skyband.framework.spec.parsing.positions import Key, Place, SourceText, is_secret
+from skyband.framework.spec.parsing.positions import LIVE, Key, Place, SourceText, is_secret
 from skyband.framework.spec.parsing.variables import Problem, resolve
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -298,7 +298,7 @@ class Builder:
     def _mapping(self, node: yaml.MappingNode, path: Path, key: Key | None) -> dict[str, Any]:
         self._note(node, path, key)
         result: dict[str, Any] = {}
-        first: dict[str, int] = {}
+        first: dict[str, Where] = {}
         merged: list[yaml.Node] = []
         for k, v in node.value:
             if not isinstance(k, yaml.ScalarNode):
@@ -319,13 +319,16 @@ class Builder:
             if name in result:
                 what = "two queries" if path == ("queries",) else "two scoring functions" if path == ("scoring",) else "the field"
                 named = f"{what} named {name!r}" if what != "the field" else f"the field {name!r} appears twice"
-                self.doc.add("SKY-E102", f"{named}, the first in line {first[name]}", self.where(k), "rename or remove one of them")
+                here, before = self.where(k), first[name]
+                at = f"in line {before.line}" if before.file == here.file else f"in {before.file}:{before.line}"
+                at = "is a live query of the job" if before.file.startswith(LIVE) else at
+                self.doc.add("SKY-E102", f"{named}, the first {at}", here, "rename or remove one of them")
                 # The second one is still read, so that its own mistakes are found.
                 child = (*path, f"{name[:40]}__again_{k.start_mark.line + 1}")
                 if path not in {("queries",), ("scoring",)}:
                     continue
-            first.setdefault(name, k.start_mark.line + 1)
             where = self.where(k)
+            first.setdefault(name, where)
             result[str(child[-1])] = self._value(v, child, Key(self._text(k), where.line - 1, where.col - 1, where.length))
         for other in merged:
             self._merge(other, result, path)

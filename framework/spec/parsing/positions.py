@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 
 from skyband.framework.base.errors import Where
 
+LIVE: Final = "live query "
+"""How the names of the texts of live queries begin, which are no files."""
+
 _BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _SECRET: Final = re.compile(
     r"passw|passphrase|secret|token$|token[_.-]|credential|private|sasl|jaas|(^|[^a-z])key($|[^a-z])|key$", re.IGNORECASE
