@@ -112,6 +112,8 @@ def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
     if found.first.absent and found.rows.num_rows:
         return [_absent(plan, found.first)], ""
     many, rejected = found.rows.num_rows, sum(found.rejected.values())
+    if not many:
+        return [], "; its source has no rows yet, so none was judged"
     said = f"of the first {counted(many, 'row')} {rejected:,} would be rejected"
     if rejected:
         kinds = ", ".join(f"{n:,} {reason}" for reason, n in sorted(found.rejected.items(), key=lambda r: (-r[1], r[0])))

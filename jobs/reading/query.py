@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -61,9 +62,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> Answer:
     """Return the rows; notes about them go to stderr. Raises SkybandError."""
-    key = dict(_pair(k) for k in args.key)
+    key = _keys(args.key)
     limit = args.limit
     plan = load_plan(args.spec)
+    _need_keys(plan, key)
     from skyband.framework.streaming.job.layout import Layout, changed_since
     from skyband.framework.tables.results.reader import Reader, first
     from skyband.framework.tables.sql.dialects import complete
@@ -128,6 +130,27 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise SkybandError("SKY-E201", f"--key {text!r} is not of the form column=value")
     return name.strip(), value
+
+
+def _keys(given: Sequence[str]) -> dict[str, str]:
+    """Return the columns and values of ``--key``. Raises SkybandError SKY-E201 for a column that is given twice."""
+    found: dict[str, str] = {}
+    for option in given:
+        name, value = _pair(option)
+        if name in found:
+            raise SkybandError("SKY-E201", f"--key names the column {name!r} twice", hint="give each key column once")
+        found[name] = value
+    return found
+
+
+def _need_keys(plan: Plan, given: Mapping[str, str]) -> None:
+    """Raise SkybandError SKY-E201 for a value that holds further ``column=value`` pairs: each takes an option of its own."""
+    known = {*plan.intake.partition_by, "query"}
+    for name, value in given.items():
+        parts = re.split(r",\s*(?=\w+=)", value)
+        if len(parts) > 1 and all(p.partition("=")[0] in known for p in parts[1:]):
+            shown = " ".join(f"--key {p}" for p in (f"{name}={parts[0]}", *parts[1:]))
+            raise SkybandError("SKY-E201", f"--key {name}={value} names several columns", hint=f"repeat the option: {shown}")
 
 
 def read_result(

@@ -20,6 +20,8 @@ from skyband.jobs.cli import main
 from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
 from tests.framework.tables.results.test_reader import job
+from tests.framework.whatif import ran
+from tests.framework.whatif.test_kinds import SPEC as KINDS
 
 
 @pytest.fixture
@@ -79,6 +81,33 @@ def test_an_instant_before_everything_and_one_not_reached(plan: Plan, capsys: py
 def test_bad_arguments_are_named(plan: Plan, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert main(["query", "spec.yaml", "near", *arguments]) == 2
     assert "SKY-E201" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (["grp=a,grp=b"], "--key grp=a,grp=b names several columns\n  hint: repeat the option: --key grp=a --key grp=b"),
+        (["grp=a, grp=b"], "repeat the option: --key grp=a --key grp=b"),
+        (["grp=a", "grp=b"], "--key names the column 'grp' twice"),
+    ],
+)
+def test_several_keys_take_an_option_each(plan: Plan, capsys: pytest.CaptureFixture[str], keys: list[str], words: str) -> None:
+    assert main(["query", "spec.yaml", "near", *(a for k in keys for a in ("--key", k))]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_boundary_of_a_tumbling_window_names_the_table_of_final_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tumbling.yaml").write_text(KINDS)
+    rows = [{"id": i, "ts": f"2020-01-01T00:{m:02}:00Z", "grp": "p", "who": "a", "said": "s", "x": i} for i, m in enumerate((1, 4, 13, 27))]
+    ran.make(tmp_path / "tumbling.yaml", [rows])
+    for at, said in (("2020-01-01T00:10", True), ("2020-01-01T00:20", True), ("2020-01-01T00:13", False)):
+        assert main(["query", "tumbling.yaml", "hourly", "--at", at]) == 0
+        assert ("its final result is in table hourly_final" in capsys.readouterr().err) is said
+    assert main(["query", "tumbling.yaml", "loud", "--at", "2020-01-01T00:10"]) == 0
+    assert "_final" not in capsys.readouterr().err
 
 
 def test_instants_and_windows_are_read() -> None:

@@ -150,6 +150,14 @@ def test_mistakes_are_named(spec: Path, capsys: pytest.CaptureFixture[str], argu
     assert "SKY-E201" in told and words in told, told
 
 
+def test_a_share_that_no_item_can_have_is_said_to_be_impossible(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    interval = ["--from", "2020-01-01T00:10", "--to", "2020-01-01T01:10"]
+    found, told = asked(capsys, spec, "best", "--durable", "80%", *interval)
+    assert found["rows"] == [] and "no item can be in the result for 48 minutes: its window is 20 minutes" in told
+    for possible in (["best", "--durable", "30%"], ["best", "--durable", "80%", "--by", "y"]):
+        assert "no item can be" not in asked(capsys, spec, *possible, *interval)[1]
+
+
 def test_pairs_have_no_records_and_the_future_no_result(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for query, arguments, words in (
         ("far", ["--records"], "SKY-E201 records are single rows"),

@@ -30,6 +30,7 @@ from skyband.framework.tables.results.trajectories import latest_known, values_a
 from skyband.framework.tables.schemas import (
     changes_name,
     changes_schema,
+    final_name,
     identity_columns,
     results_schema,
     skyband_name,
@@ -38,7 +39,8 @@ from skyband.framework.tables.schemas import (
     trajectory_name,
 )
 from skyband.framework.tables.sql import portable
-from skyband.operators.base import Window
+from skyband.operators.base import Calendar, Window
+from skyband.operators.calendar import window_starts
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -104,6 +106,8 @@ class Reader:
             first = pc.min(rows["valid_from"]).as_py()
             if first is None or at < first:
                 note = f"before the first result{f' ({_iso(first)})' if first else ''}: the result was empty at {_iso(at)}"
+            elif query.window.tumbling is not None and _is_boundary(query.window.tumbling, at):
+                note = f"a window ended at {_iso(at)}, and a new one began: its final result is in table {final_name(name)}"
             instant = pa.scalar(at, STAMP)
             alive = pc.and_(pc.less_equal(rows["valid_from"], instant), pc.fill_null(pc.greater(rows["valid_to"], instant), True))
         else:
@@ -343,6 +347,11 @@ def first(plan: Plan, query: QueryNode, rows: pa.Table, limit: int | None) -> pa
     if limit is None or not streams or not query.item.lasting:
         return rows.slice(0, limit)
     return rows.sort_by([(c, "ascending") for c in ("rank", *streams)]).slice(0, limit)
+
+
+def _is_boundary(calendar: Calendar, at: datetime) -> bool:
+    micros = (at - _EPOCH) // timedelta(microseconds=1)
+    return int(window_starts(calendar, np.array([micros], np.int64))[0]) == micros
 
 
 def _nothing(key: Mapping[str, str] | None) -> SkybandError:

@@ -77,6 +77,7 @@ def durable(
         _known(plan, query, column)
     chosen, member = reader.chosen(query, key)
     start, end, as_of = _bounds(reader, interval, chosen, key)
+    impossible = _impossible(query, share, start, end, by)
     streams = stream_columns(plan, query)
     named = tuple(dict.fromkeys((*streams, *(by or identity_columns(plan, query)))))
     shown = named if by else tuple(dict.fromkeys((*streams, *_columns(plan, query), *named)))
@@ -89,13 +90,23 @@ def durable(
         start = min(int(entered.min(initial=end)), end)
         note = None if start < end else "before the first result: the result was empty"
     else:
-        note = None
+        note = impossible
     left = np.minimum(pc.fill_null(rows["valid_to"].cast(pa.int64()), end).to_numpy(), end)
     entered = np.maximum(entered, start)
     inside = entered < left
     found = _longest(rows.filter(pa.array(inside)), entered[inside], left[inside], (start, end), share, named, shown)
     statement = sql.durable(query, named, shown, _instant(start), _instant(end), least_micros(share, end - start), key)
     return Durable(found, _instant(start), _instant(end), as_of, statement, note)
+
+
+def _impossible(query: QueryNode, share: Fraction, start: int | None, end: int, by: Sequence[str]) -> str | None:
+    """Say why no item can be in the result for the share: one that consists of rows leaves at the end of its window. None if one can."""
+    least = 0 if start is None else least_micros(share, end - start)
+    window = query.window.micros
+    if by or window is None or not query.item.rows or query.item.closes or query.every_micros is not None or least <= window:
+        return None
+    said = f"no item can be in the result for {format_duration(least)}: its window is {format_duration(window)}"
+    return f"{said}; ask for a smaller share or a shorter interval, or compare items by a column: --by"
 
 
 def records(reader: Reader, name: str, after: int | None, interval: Interval, key: Mapping[str, str] | None = None) -> Durable:

@@ -285,6 +285,13 @@ def test_validate_says_how_many_of_the_first_rows_would_be_rejected(tmp_path: Pa
     assert "SKY-E532 of the first 3 rows 2 would be rejected" in told and "allows 1 %" in told and "holds '1,5'" in told
 
 
+def test_validate_does_not_approve_of_a_source_without_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, "a.csv", csv_of([]))
+    assert command(tmp_path, "validate", "--data") == 0
+    told = capsys.readouterr().out
+    assert "good (1 query); its source has no rows yet, so none was judged" in told and "of the first" not in told
+
+
 def test_validate_says_when_it_could_not_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").mkdir()
     assert command(tmp_path, "validate", "--data") == 0

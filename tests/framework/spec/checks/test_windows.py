@@ -7,6 +7,7 @@ import pytest
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
+from skyband.framework.tables.schemas import changes_schema, trajectory_schema
 from skyband.operators.base import Calendar, Window
 
 SPEC = """\
@@ -44,6 +45,7 @@ GROUPS = "type: topk_groups, group: host, score: count(), k: 3, window: "
         (GROUPS + "{tumbling: 1 hour, zone: ../zone}", "SKY-E113", "unknown time zone"),
         (GROUPS + "{tumbling: 1 hour, zone: localtime}", "SKY-E113", "unknown time zone"),
         (GROUPS + "{tumbling: 1 hour, zone: Factory}", "SKY-E113", "unknown time zone"),
+        (GROUPS + "{tumbling: 1 hour, zone: right/Europe/Berlin}", "SKY-E113", "unknown time zone"),
         (GROUPS + "{tumbling: 1 hour, offset: 1 hour}", "SKY-E114", "'offset' moves windows by less than their length (1 hour)"),
         (GROUPS + "{tumbling: 2 days}", "SKY-E140", "larger than the job's window (1 day)"),
         (GROUPS + "{session: 25 hours}", "SKY-E140", "larger than the job's window (1 day)"),
@@ -76,6 +78,23 @@ def test_a_test_cannot_expect_final_results_of_other_windows() -> None:
     tests = "tests: [{name: t, rows: [{id: 1, ts: 2020-01-01 00:00}], expect: {q_final: []}}]\n"
     for window, codes in (("{tumbling: 1 hour}", []), ("{session: 1 hour}", ["SKY-E122"])):
         assert [e.code for e in validate_text(SPEC.replace("ENTRY", GROUPS + window) + tests, {})[1]] == codes
+
+
+def test_a_test_names_columns_that_its_table_has() -> None:
+    entry = "type: topk_groups, group: host, score: count(), k: 3, carry: [count(), sum(x)]"
+    tests = "tests: [{name: t, rows: [{id: 1, ts: 2020-01-01 00:00}], expect: {TABLE: [{host: a, count: 1}]}}]\n"
+    for table in ("q_trajectory", "q_changes"):
+        job, errors = validate_text(SPEC.replace("ENTRY", entry) + tests.replace("TABLE", table), {})
+        assert errors == [] and job is not None
+        plan = compile_job(job)
+        schema = {"q_trajectory": trajectory_schema, "q_changes": changes_schema}[table](plan, plan.queries[0])
+        assert {"host", "count", "sum_x"} <= set(schema.names)
+
+
+def test_a_query_with_a_wrong_type_is_one_mistake() -> None:
+    tests = "tests: [{name: t, rows: [{id: 1, ts: 2020-01-01 00:00}], expect: {q_now: []}}]\n"
+    _, errors = validate_text(SPEC.replace("ENTRY", "type: topk_group, group: host, score: count(), k: 3") + tests, {})
+    assert [(e.code, e.hint) for e in errors] == [("SKY-E113", "did you mean 'topk_groups'?")]
 
 
 def test_names_of_final_tables_are_reserved() -> None:
