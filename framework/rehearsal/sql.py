@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.base.duckdb_settings import LOCKED
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra, need
 from skyband.framework.rehearsal.sql_functions import FUNCTIONS
 from skyband.framework.rehearsal.sql_rules import Unclear
 from skyband.framework.rehearsal.sql_translation import Plain, Row, Translation
+from skyband.framework.sources.duckdb_sql import LOCKED
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.sql import tree
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.duckdb_settings import LOCKED
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.plan.model import Plan
@@ -26,6 +25,7 @@ from skyband.framework.serve.failures import refused
 from skyband.framework.serve.macros import definitions, needed
 from skyband.framework.serve.tree import Checked
 from skyband.framework.serve.wire import Refused
+from skyband.framework.sources.duckdb_sql import LOCKED
 from skyband.framework.storage.locations import location
 from skyband.framework.storage.sinks import half_swapped, reject_links_below, require_readable
 from skyband.framework.tables.delta import delta_read

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from skyband.framework.base.duckdb_settings import LOCKED
 from skyband.framework.base.errors import did_you_mean
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
@@ -22,6 +21,7 @@ from skyband.framework.serve.functions import ALLOWED, TABLE
 from skyband.framework.serve.macros import CALLS, TABLE_CALLS
 from skyband.framework.serve.parameters import Node
 from skyband.framework.serve.wire import Refused
+from skyband.framework.sources.duckdb_sql import LOCKED
 
 with extra("sql", "the server of a job's tables"):
     import duckdb

@@ -7,6 +7,16 @@ from typing import Final
 
 from skyband.framework.plan.model import SourceNode
 
+LOCKED: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+    "temp_directory": "",
+}
+"""Settings that confine statements: no files, no network, no extensions. They are set before the first statement, and locked."""
+
 NEUTRAL: Final = frozenset({"pathglobfilter", "recursivefilelookup", "mergeschema", "maxcolumns", "maxcharspercolumn"})
 """Options that do not change the rows of a file that was taken."""
 

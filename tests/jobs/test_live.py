@@ -261,7 +261,7 @@ def test_a_name_that_a_live_query_has_is_said_to_be_there(
     capsys.readouterr()
     assert cli.main(["queries", "add", str(made.spec), str(tmp_path / "best.yaml")]) == 2
     said = capsys.readouterr().err
-    assert "best.yaml:3:3 two queries named 'best', the first is a live query of the job" in said and "in line" not in said
+    assert "best.yaml:3:3 SKY-E102 two queries named 'best', the first is a live query of the job" in said and "in line" not in said
     (tmp_path / "near.yaml").write_text("queries:\n  near: {type: topk, scoring: x, k: 2}\n")
     assert cli.main(["queries", "add", str(made.spec), str(tmp_path / "near.yaml")]) == 2
     line = made.spec.read_text().partition("  near: {type")[0].count("\n") + 1

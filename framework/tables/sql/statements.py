@@ -13,11 +13,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.base.duckdb_settings import LOCKED
 from skyband.framework.base.errors import SkybandError, did_you_mean
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.duckdb_sql import LOCKED
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
