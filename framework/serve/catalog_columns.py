@@ -5,6 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+_STAT_TABLES: Final = (
+    "relid:o schemaname:t relname:t seq_scan:o last_seq_scan:x seq_tup_read:o idx_scan:o last_idx_scan:x idx_tup_fetch:o n_tup_ins:o "
+    "n_tup_upd:o n_tup_del:o n_tup_hot_upd:o n_live_tup:o n_dead_tup:o n_mod_since_analyze:o n_ins_since_vacuum:o last_vacuum:x "
+    "last_autovacuum:x last_analyze:x last_autoanalyze:x vacuum_count:o autovacuum_count:o analyze_count:o autoanalyze_count:o"
+)
+_STATIO_TABLES: Final = (
+    "relid:o schemaname:t relname:t heap_blks_read:o heap_blks_hit:o idx_blks_read:o idx_blks_hit:o toast_blks_read:o toast_blks_hit:o "
+    "tidx_blks_read:o tidx_blks_hit:o"
+)
+_STAT_INDEXES: Final = (
+    "relid:o indexrelid:o schemaname:t relname:t indexrelname:t idx_scan:o last_idx_scan:x idx_tup_read:o idx_tup_fetch:o"
+)
+REGPROC: Final = frozenset(
+    {"typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "typsubscript", "amhandler", "rngcanonical",
+     "rngsubdiff"}
+)  # fmt: skip
+"""Columns with names of functions, which PostgreSQL's clients compare with names and with OIDs."""
+
 PG_TABLES: Final[Mapping[str, str]] = {
     "pg_namespace": "oid:o nspname:t nspowner:o nspacl:T",
     "pg_class": (
@@ -104,8 +122,49 @@ PG_TABLES: Final[Mapping[str, str]] = {
         "datid:o datname:t pid:i usesysid:o usename:t application_name:t client_addr:t client_port:i backend_start:x xact_start:x "
         "query_start:x state_change:x wait_event_type:t wait_event:t state:t query:t backend_type:t"
     ),
-    "pg_stat_user_tables": "relid:o schemaname:t relname:t seq_scan:o n_live_tup:o n_dead_tup:o last_vacuum:x last_analyze:x",
-    "pg_statio_user_tables": "relid:o schemaname:t relname:t heap_blks_read:o heap_blks_hit:o",
+    "pg_stat_user_tables": _STAT_TABLES,
+    "pg_statio_user_tables": _STATIO_TABLES,
+    "pg_stat_all_tables": _STAT_TABLES,
+    "pg_stat_sys_tables": _STAT_TABLES,
+    "pg_statio_all_tables": _STATIO_TABLES,
+    "pg_statio_sys_tables": _STATIO_TABLES,
+    "pg_stat_all_indexes": _STAT_INDEXES,
+    "pg_stat_user_indexes": _STAT_INDEXES,
+    "pg_statio_all_indexes": "relid:o indexrelid:o schemaname:t relname:t indexrelname:t idx_blks_read:o idx_blks_hit:o",
+    "pg_statio_user_indexes": "relid:o indexrelid:o schemaname:t relname:t indexrelname:t idx_blks_read:o idx_blks_hit:o",
+    "pg_stat_database": (
+        "datid:o datname:t numbackends:i xact_commit:o xact_rollback:o blks_read:o blks_hit:o tup_returned:o tup_fetched:o tup_inserted:o "
+        "tup_updated:o tup_deleted:o conflicts:o temp_files:o temp_bytes:o deadlocks:o stats_reset:x"
+    ),
+    "pg_stat_ssl": "pid:i ssl:b version:t cipher:t bits:i client_dn:t client_serial:t issuer_dn:t",
+    "pg_stat_replication": "pid:i usesysid:o usename:t application_name:t client_addr:t state:t sync_state:t",
+    "pg_replication_slots": "slot_name:t plugin:t slot_type:t datoid:o database:t temporary:b active:b active_pid:i",
+    "pg_cursors": "name:t statement:t is_holdable:b is_binary:b is_scrollable:b creation_time:x",
+    "pg_prepared_statements": (
+        "name:t statement:t prepare_time:x parameter_types:T result_types:T from_sql:b generic_plans:o custom_plans:o"
+    ),
+    "pg_rules": "schemaname:t tablename:t rulename:t definition:t",
+    "pg_policies": "schemaname:t tablename:t policyname:t permissive:t roles:T cmd:t qual:t with_check:t",
+    "pg_shadow": "usename:t usesysid:o usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd:t valuntil:x useconfig:T",
+    "pg_available_extensions": "name:t default_version:t installed_version:t comment:t",
+    "pg_available_extension_versions": "name:t version:t installed:b superuser:b trusted:b relocatable:b schema:t requires:T comment:t",
+    "pg_publication_tables": "pubname:t schemaname:t tablename:t attnames:T rowfilter:t",
+    "pg_timezone_abbrevs": "abbrev:t utc_offset:t is_dst:b",
+    "pg_statistic": "starelid:o staattnum:i stainherit:b stanullfrac:f stawidth:i stadistinct:f",
+    "pg_stats_ext": "schemaname:t tablename:t statistics_schemaname:t statistics_name:t statistics_owner:t attnames:T exprs:T kinds:T",
+    "pg_shdepend": "dbid:o classid:o objid:o objsubid:i refclassid:o refobjid:o deptype:t",
+    "pg_conversion": "oid:o conname:t connamespace:o conowner:o conforencoding:i contoencoding:i conproc:t condefault:b",
+    "pg_amop": ("oid:o amopfamily:o amoplefttype:o amoprighttype:o amopstrategy:i amoppurpose:t amopopr:o amopmethod:o amopsortfamily:o"),
+    "pg_amproc": "oid:o amprocfamily:o amproclefttype:o amprocrighttype:o amprocnum:i amproc:t",
+    "pg_ts_config": "oid:o cfgname:t cfgnamespace:o cfgowner:o cfgparser:o",
+    "pg_ts_dict": "oid:o dictname:t dictnamespace:o dictowner:o dicttemplate:o dictinitoption:t",
+    "pg_ts_parser": "oid:o prsname:t prsnamespace:o prsstart:t prstoken:t prsend:t prsheadline:t prslextype:t",
+    "pg_ts_template": "oid:o tmplname:t tmplnamespace:o tmplinit:t tmpllexize:t",
+    "pg_user_mapping": "oid:o umuser:o umserver:o umoptions:T",
+    "pg_user_mappings": "umid:o srvid:o srvname:t umuser:o usename:t umoptions:T",
+    "pg_init_privs": "objoid:o classoid:o objsubid:i privtype:t initprivs:T",
+    "pg_transform": "oid:o trftype:o trflang:o trffromsql:t trftosql:t",
+    "pg_file_settings": "sourcefile:t sourceline:i seqno:i name:t setting:t applied:b error:t",
     "pg_stats": "schemaname:t tablename:t attname:t inherited:b null_frac:f avg_width:i n_distinct:f",
     "pg_locks": "locktype:t database:o relation:o pid:i mode:t granted:b",
     "pg_prepared_xacts": "transaction:o gid:t prepared:x owner:t database:t",
@@ -161,6 +220,20 @@ INFORMATION_TABLES: Final[Mapping[str, str]] = {
     "element_types": "object_catalog:t object_schema:t object_name:t object_type:t collection_type_identifier:t data_type:t",
     "enabled_roles": "role_name:t",
     "applicable_roles": "grantee:t role_name:t is_grantable:t",
+    "user_defined_types": "user_defined_type_catalog:t user_defined_type_schema:t user_defined_type_name:t user_defined_type_category:t",
+    "column_udt_usage": f"udt_catalog:t udt_schema:t udt_name:t {_TABLE} column_name:t",
+    "usage_privileges": (
+        "grantor:t grantee:t object_catalog:t object_schema:t object_name:t object_type:t privilege_type:t is_grantable:t"
+    ),
+    "role_column_grants": f"grantor:t grantee:t {_TABLE} column_name:t privilege_type:t is_grantable:t",
+    "routine_privileges": (
+        f"grantor:t grantee:t {_ROUTINE} routine_catalog:t routine_schema:t routine_name:t privilege_type:t is_grantable:t"
+    ),
+    "collations": "collation_catalog:t collation_schema:t collation_name:t pad_attribute:t",
+    "foreign_tables": "foreign_table_catalog:t foreign_table_schema:t foreign_table_name:t foreign_server_name:t",
+    "domain_constraints": f"{_CONSTRAINT} domain_catalog:t domain_schema:t domain_name:t is_deferrable:t initially_deferred:t",
+    "attributes": "udt_catalog:t udt_schema:t udt_name:t attribute_name:t ordinal_position:i data_type:t attribute_udt_name:t",
+    "view_column_usage": f"view_catalog:t view_schema:t view_name:t {_TABLE} column_name:t",
     "character_sets": "character_set_catalog:t character_set_schema:t character_set_name:t character_repertoire:t form_of_use:t",
     "view_table_usage": f"view_catalog:t view_schema:t view_name:t {_TABLE}",
     "information_schema_catalog_name": "catalog_name:t",

@@ -1,7 +1,7 @@
 """Commands other than queries: settings, transactions, ``show``. The list of allowed commands is ours; none of them reaches DuckDB.
 
-The server is read-only, so transactions have no effect. A setting is stored and can be shown, but only ``search_path`` and
-``statement_timeout`` have an effect.
+The server is read-only, so transactions do no more than bound the life of cursors. A setting is stored and can be shown, but only
+``search_path``, ``statement_timeout`` and ``timezone`` have an effect.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
 
 from skyband.framework.serve.catalog import USER
 from skyband.framework.serve.macros import VERSION
-from skyband.framework.serve.syntax import unquoted
-from skyband.framework.serve.wire import Refused
+from skyband.framework.serve.protocol.syntax import unquoted
+from skyband.framework.serve.protocol.wire import Refused
 
 REPORTED: Final[Mapping[str, str]] = {
     "server_version": VERSION, "server_encoding": "UTF8", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
@@ -53,7 +55,7 @@ _UNITS: Final = {"": 0.001, "us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h":
 
 _NAME: Final = r"[A-Za-z_][\w.]*"
 _SET: Final = re.compile(rf"set\s+(?:session\s+|local\s+)?({_NAME})(?:\s*=|\s+to\s)\s*+(.+)", re.IGNORECASE | re.DOTALL)
-_SET_ZONE: Final = re.compile(r"set\s+(?:session\s+|local\s+)?time\s*zone\s+(.+)", re.IGNORECASE | re.DOTALL)
+_SET_ZONE: Final = re.compile(r"set\s+(?:session\s+|local\s+)?time\s+zone\s+(.+)", re.IGNORECASE | re.DOTALL)
 _SET_NAMES: Final = re.compile(r"set\s+(?:session\s+|local\s+)?names\s+(.+)", re.IGNORECASE | re.DOTALL)
 _SET_TRANSACTION: Final = re.compile(
     r"set\s+(?:session\s+characteristics\s+as\s+)?transaction\s+((isolation\s+level|read|repeatable|committed|uncommitted|serializable|only|"
@@ -70,11 +72,15 @@ _SAVEPOINT: Final = re.compile(
     r'(savepoint|release(?:\s+savepoint)?|rollback(?:\s+(?:work|transaction))?\s+to(?:\s+savepoint)?)\s+(?:\w+|"[^"]+")', re.IGNORECASE
 )
 _FORGET: Final = re.compile(
-    r'(discard\s+(?:all|plans|sequences|temp|temporary)|deallocate\s+(?:prepare\s+)?(?:\w+|"[^"]+")|close\s+(?:\w+|"[^"]+")|unlisten\s+(?:\*|\w+)|'
+    r'(discard\s+(?:all|plans|sequences|temp|temporary)|deallocate\s+(?:prepare\s+)?(?:\w+|"[^"]+")|unlisten\s+(?:\*|\w+)|'
     rf"reset\s+(?:all|{_NAME}))",
     re.IGNORECASE,
 )
 _SHOW: Final = re.compile(rf"show\s+(time\s+zone|transaction\s+isolation\s+level|session\s+authorization|{_NAME})", re.IGNORECASE)
+_SET_CONFIG: Final = re.compile(
+    r"select\s+(?:pg_catalog\.)?set_config\s*\(\s*'(\w+)'\s*,\s*('(?:[^']|'')*')\s*,\s*(?:true|false)\s*\)", re.IGNORECASE
+)
+"""``set`` as a query, of which the function itself would set nothing."""
 _OPTION: Final = re.compile(r"(?:-c\s*|--)(?P<name>\w+)=(?P<value>(?:\\.|\S)*)")
 """Settings in the option ``options`` of libpq."""
 _LISTS: Final[Mapping[str, str]] = {
@@ -91,12 +97,13 @@ _LISTS: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True)
 class Done:
-    """An executed command: its tag, and further messages for the client."""
+    """An executed command: its tag, and further messages for the client. ``ends``: the transaction has ended, and with it its cursors."""
 
     tag: str
     changed: dict[str, str] = field(default_factory=dict)
     notice: str | None = None
     forget: bool = False
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +141,14 @@ class Client:
                 except Refused:
                     if name.lower() == "client_encoding":
                         raise
+        # What a client sets as it connects is what it resets to.
+        self._defaults = dict(self.settings)
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The time zone of instants as text, None for UTC."""
+        name = self.settings["timezone"]
+        return None if name == "UTC" else ZoneInfo(name)
 
     @property
     def seconds(self) -> float | None:
@@ -154,7 +169,7 @@ class Client:
         if found := _END.fullmatch(sql):
             failed = self.status == b"E"
             self.status = b"I" if not found[3] or " no " in f" {found[3].lower()} " else b"T"
-            return Done("ROLLBACK" if failed or found[1].lower() in ("rollback", "abort") else "COMMIT")
+            return Done("ROLLBACK" if failed or found[1].lower() in ("rollback", "abort") else "COMMIT", ends=True)
         if found := _SAVEPOINT.fullmatch(sql):
             word = found[1].split()[0].upper()
             if word == "ROLLBACK":
@@ -164,6 +179,9 @@ class Client:
             return self._forget(sql)
         if self.status == b"E":
             raise Refused("25P02", "the transaction has failed: nothing is answered before it ends", "rollback")
+        if found := _SET_CONFIG.fullmatch(sql):
+            self.set(found[1], found[2])
+            return Shown("set_config", self.settings[found[1].lower()])
         if found := _SHOW.fullmatch(sql):
             return self._show(re.sub(r"\s+", "_", found[1].lower()))
         return self._set_any(sql) if re.match(r"set\b", sql, re.IGNORECASE) else None
@@ -172,18 +190,20 @@ class Client:
         words = sql.split()
         if words[0].lower() != "reset":
             every = words[0].lower() == "discard" and words[1].lower() == "all"
-            if every:
-                self._reset(self._defaults)
-            return Done(" ".join(w.upper() for w in words[:2]) if words[0].lower() == "discard" else words[0].upper(), forget=every)
+            changed = self._reset(self._defaults) if every else {}
+            tag = " ".join(w.upper() for w in words[:2]) if words[0].lower() == "discard" else words[0].upper()
+            return Done(tag, changed, forget=every, ends=every)
         name = words[1].lower()
         if name != "all" and name not in self._defaults:
             raise Refused("42704", f"there is no setting {name!r}")
-        self._reset(self._defaults if name == "all" else {name: self._defaults[name]})
-        return Done("RESET")
+        return Done("RESET", self._reset(self._defaults if name == "all" else {name: self._defaults[name]}))
 
-    def _reset(self, values: Mapping[str, str]) -> None:
+    def _reset(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Set ``values`` again; return those that changed and that are reported to clients."""
+        changed = {n: values[n.lower()] for n in REPORTED if n.lower() in values and values[n.lower()] != self.settings[n.lower()]}
         self.settings.update(values)
         self.path = self._schemas_of(self.settings["search_path"])
+        return changed
 
     def _show(self, name: str) -> Shown | str:
         name = {"time_zone": "timezone", "transaction_isolation_level": "transaction_isolation"}.get(name, name)
@@ -213,8 +233,7 @@ class Client:
             raise Refused("55P02", f"the setting {name!r} cannot be changed")
         if len(value) > 1000:
             raise Refused("22023", f"the value of {name!r} is too long")
-        notice = None
-        if text.lower() == "default":
+        if text.lower() == "default" or (name == "timezone" and text.lower() == "local"):
             text = self._defaults[name]
         elif name in _MUST:
             pattern, shown = _MUST[name]
@@ -222,8 +241,7 @@ class Client:
                 raise Refused("22023", f"this server has no other {name} than {shown}")
             text = shown
         elif name == "timezone":
-            notice = None if text.upper() in ("UTC", "ETC/UTC", "GMT", "Z") else "this server answers in UTC, whatever the time zone"
-            text = "UTC"
+            text = _zone(text)
         elif name == "search_path":
             self.path = self._schemas_of(value)
             text = ", ".join(self.path)
@@ -231,12 +249,36 @@ class Client:
             text = _short(text)
         self.settings[name] = text
         changed = {k: text for k in REPORTED if k.lower() == name}
-        return Done("SET", changed, notice)
+        return Done("SET", changed)
 
     def _schemas_of(self, value: str) -> list[str]:
         wanted = [unquoted(part).lower() for part in value.split(",")]
         known = {s.lower(): s for s in self._schemas}
         return [known[w] for w in dict.fromkeys(wanted) if w in known]
+
+
+_OFFSET: Final = re.compile(r"interval\s+'([+-]?(?:0?\d|1[0-2])):00'\s+hour\s+to\s+minute|([+-]?(?:\d|1[0-2]))", re.IGNORECASE)
+"""A time zone as whole hours."""
+
+
+@cache
+def _zones() -> Mapping[str, str]:
+    """Return the names of the IANA time zone database in lower case, with how they are spelled."""
+    return {name.lower(): name for name in available_timezones() - {"localtime", "Factory"}}
+
+
+def _zone(text: str) -> str:
+    """Return the name of a time zone as it is spelled. Raises Refused 22023 if there is none of that name."""
+    if text.upper() in ("UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z", "ZULU", "GMT+00:00", "+00:00", "0"):
+        return "UTC"
+    if hours := _OFFSET.fullmatch(text):
+        # Names of zones count to the west, intervals and numbers to the east.
+        east = int(hours[1] or hours[2])
+        return f"Etc/GMT{-east:+d}" if east else "UTC"
+    name = _zones().get(text.lower())
+    if name is None:
+        raise Refused("22023", f"there is no time zone {_short(text)!r}", "a name of the IANA time zone database, such as Europe/Berlin")
+    return name
 
 
 def _short(text: str) -> str:

@@ -19,12 +19,13 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.plan.model import Plan
-from skyband.framework.serve.catalog import FIRST_OID, PG, SYSTEM, Relation
+from skyband.framework.serve import inference
+from skyband.framework.serve.catalog import FIRST_OID, PG, SYSTEM, About, Cursor, Relation
 from skyband.framework.serve.catalog import table as catalog_table
 from skyband.framework.serve.failures import refused
 from skyband.framework.serve.macros import definitions, needed
+from skyband.framework.serve.protocol.wire import Refused
 from skyband.framework.serve.tree import Checked
-from skyband.framework.serve.wire import Refused
 from skyband.framework.sources.duckdb_sql import LOCKED
 from skyband.framework.storage.locations import location
 from skyband.framework.storage.sinks import half_swapped, reject_links_below, require_readable
@@ -77,8 +78,15 @@ class Job:
         said = {f.name: f for t in self.tables.values() for f in t.schema}
         return {v.name: pa.schema([_commented(f, v, said) for f in found[v.name]]) for v in self.views.values()}
 
+    @property
+    def has_run(self) -> bool:
+        """Return whether the job has tables."""
+        return (Path(self.root) / "runs" / "_delta_log").is_dir()
+
     def present(self) -> set[str]:
-        """Return the names of the tables that are there now, and of the views over them."""
+        """Return the names of the tables that are there now, and of the views over them. A job that has not run yet has none."""
+        if not self.has_run:
+            return set()
         there = {name for name in self.tables if (Path(self.root) / name / "_delta_log").is_dir()}
         return there | {v.name for v in self.views.values() if set(v.reads) <= there}
 
@@ -91,13 +99,10 @@ def _commented(column: pa.Field, view: View, said: Mapping[str, pa.Field]) -> pa
 
 
 def job(plan: Plan) -> Job:
-    """Return what of ``plan`` is served. SkybandError SKY-E400 if the job has no tables, SKY-E201 if its name cannot be a schema."""
+    """Return what of ``plan`` is served, tables that are not there yet included. SkybandError SKY-E201 if its name cannot be a schema."""
     schema = plan.job.replace("-", "_")
     if schema.lower() in ("pg_catalog", "information_schema", "main", "temp", "system"):
         raise SkybandError("SKY-E201", f"the job {plan.job!r} cannot be served: its schema would have a name of the database's own")
-    root = plan.sink.removeprefix("file://")
-    if not (Path(root) / "runs" / "_delta_log").is_dir():
-        raise SkybandError("SKY-E400", f"there is no table 'runs' at {root}", hint="run the job first: skyband run SPEC")
     unjoined = why_not(plan) or source_read.why_not(plan.source)
     return Job(plan, schema, {t.name: t for t in tables(plan)}, {v.name: v for v in views(plan) if not (v.source_keys and unjoined)})
 
@@ -119,36 +124,47 @@ class Database:
         there = {schema: job.present() for schema, job in self.jobs.items()}
         return [r for r in self._relations if r.name in there[r.schema]]
 
-    def opened(self, checked: Checked, path: Sequence[str], settings: Mapping[str, str], empty: bool = False) -> duckdb.DuckDBPyConnection:
-        """Return an instance with what ``checked`` reads, locked; ``empty``: with no rows, to find out the columns of an answer."""
+    def opened(
+        self,
+        checked: Checked,
+        path: Sequence[str],
+        settings: Mapping[str, str],
+        empty: bool = False,
+        cursors: Sequence[Cursor] = (),
+        planned: bool = False,
+    ) -> duckdb.DuckDBPyConnection:
+        """Return an instance with what ``checked`` reads, locked; ``empty``: with no rows, to find out the columns of an answer.
+
+        ``settings``, ``cursors``: those of the connection, for the catalogs. The time zone of the settings is that of the instance.
+        ``planned``: for plans that show the types of parameters, in place of answers.
+        """
         memory = f"{self.limits.memory_mb}MB"
         duck = duckdb.connect(config={**LOCKED, "memory_limit": memory, "threads": 2})
         try:
-            duck.execute("set timezone = 'UTC'")
+            duck.execute("set timezone = ?", [settings.get("timezone", "UTC")])
             duck.execute(f"attach ':memory:' as {quoted(_HOME)}")
             duck.execute(f"use {quoted(_HOME)}")
             duck.execute("detach memory")
             self._jobs_relations(duck, [r for r in sorted(checked.reads) if r[0] not in SYSTEM], empty)
             system = {r for r in checked.reads if r[0] in SYSTEM}
             if system or checked.calls:
-                self._catalogs(duck, system, path, settings)
+                self._catalogs(duck, system, path, About(self.schemas, self.relations(), settings, cursors))
             known = [s for s in path if any(r[0] == s for r in checked.reads)]
             if known:
                 duck.execute(f"set search_path = '{','.join(f'{quoted(_HOME)}.{quoted(s)}' for s in known)}'")
+            if planned:
+                inference.prepare(duck)
             duck.execute("set lock_configuration = true")
         except BaseException:
             duck.close()
             raise
         return duck
 
-    def _catalogs(
-        self, duck: duckdb.DuckDBPyConnection, reads: set[tuple[str, str]], path: Sequence[str], settings: Mapping[str, str]
-    ) -> None:
-        relations = self.relations()
+    def _catalogs(self, duck: duckdb.DuckDBPyConnection, reads: set[tuple[str, str]], path: Sequence[str], about: About) -> None:
         for schema in sorted({PG, *(s for s, _ in reads)}):
             duck.execute(f"create schema {quoted(schema)}")
         for schema, name in sorted(reads | {(PG, name) for name in needed()}):
-            rows = catalog_table(schema, name, self.schemas, relations, settings)
+            rows = catalog_table(schema, name, about)
             # A table, not a view: it is small, and every kind of subquery over it works.
             duck.register("catalog rows", rows)
             duck.execute(f'create table {quoted(schema)}.{quoted(name)} as select * from "catalog rows"')

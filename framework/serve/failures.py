@@ -9,7 +9,7 @@ import pyarrow as pa
 from skyband.framework.base.errors import SkybandError, printable, redacted
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
-from skyband.framework.serve.wire import Refused
+from skyband.framework.serve.protocol.wire import Refused
 
 with extra("sql", "the server of a job's tables"):
     import duckdb

@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from skyband.framework.serve import scram, wire
 from skyband.framework.serve.catalog import DATABASE, USER
-from skyband.framework.serve.wire import Body, Refused, WireError
+from skyband.framework.serve.protocol import scram, wire
+from skyband.framework.serve.protocol.wire import Body, Refused, WireError
 
 SECONDS: Final = 10.0
 """How long a client may take to prove the token."""

@@ -6,20 +6,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from skyband.framework.serve import parameters
+from skyband.framework.serve import formats, parameters
 from skyband.framework.serve.catalog import DATABASE, PG, Relation, known
+from skyband.framework.serve.catalog_columns import REGPROC
 from skyband.framework.serve.functions import ALLOWED
 from skyband.framework.serve.macros import CALLS, TABLE_CALLS
 from skyband.framework.serve.parameters import Node
-from skyband.framework.serve.types import by_name
-from skyband.framework.serve.wire import Refused
+from skyband.framework.serve.protocol.types import by_name
+from skyband.framework.serve.protocol.wire import Refused
 
+_SCALARS: Final = CALLS | {"generate_subscripts"}
+"""Functions that PostgreSQL takes as tables, too."""
 _WORDS: Final = frozenset({"current_user", "session_user", "current_role", "current_catalog", "current_schema"})
 """Calls that are written without parentheses."""
 _RENAMED: Final = {
     "json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array",
     "jsonb_build_array": "json_array", "btrim": "trim", "clock_timestamp": "now", "statement_timestamp": "now", "jsonb_typeof": "json_type",
-    "json_typeof": "json_type", "json_agg": "json_group_array", "jsonb_agg": "json_group_array", "array_positions": "list_position",
+    "json_typeof": "json_type", "every": "bool_and", "date_bin": "time_bucket", "json_agg": "json_group_array",
+    "jsonb_agg": "json_group_array", "array_positions": "list_position",
 }  # fmt: skip
 """Functions of PostgreSQL's that DuckDB has under another name."""
 _OIDS: Final = frozenset({"oid", "xid", "regrole"})
@@ -52,6 +56,27 @@ class Names:
         """Return whether ``node`` calls a macro of the catalogs."""
         return node["schema"] == PG and str(node["function_name"]) in CALLS
 
+    def relation(self, node: Node) -> Node | None:
+        """Return what stands for a table function that only PostgreSQL has: a scalar one, or ``unnest`` of several arrays."""
+        called = node["function"]
+        if called.get("class") != "FUNCTION":
+            return None
+        name, arguments = str(called["function_name"]).lower(), called["arguments"]
+        several = name == "unnest" and len(arguments) > 1
+        if str(called["schema"]).lower() not in ("", "pg_catalog") or not (several or name in _SCALARS):
+            return None
+        plain = {**called, "schema": "", "catalog": "", "qualified_name": {"path": [name]}}
+        columns = [{**plain, "arguments": [a]} for a in arguments] if several else [plain]
+        alias = str(node["alias"]) or name
+        named = [{**c, "alias": name if several else alias} for c in columns]
+        if node.get("with_ordinality") == "WITH_ORDINALITY":
+            if not several:
+                raise Refused("0A000", f"{name}() with ordinality is not taken", "unnest(list) with ordinality")
+            longest = parameters.function("greatest", [parameters.function("len", [a["expression"]]) for a in arguments])
+            counted = parameters.function("generate_series", [parameters.constant("INTEGER", "1"), longest])
+            named.append({**parameters.function("unnest", [counted]), "alias": "ordinality"})
+        return parameters.subquery(named, alias, list(node["column_name_alias"]))
+
     def translate(self, node: Node) -> Node | None:
         """Return what stands for a call, a cast or a name that only PostgreSQL has; None for any other node."""
         kind = node.get("class")
@@ -59,17 +84,37 @@ class Names:
             return _call(node)
         if kind == "CAST":
             return _cast(node)
+        if kind == "COMPARISON":
+            return _comparison(node)
         if kind == "COLUMN_REF":
             parts = [str(p) for p in node["column_names"]]
             if len(parts) > 3 and parts[0].lower() == DATABASE and (parts[1].lower(), parts[2].lower()) in self._relations:
                 return {**node, "column_names": parts[1:]}
             return _column(node)
-        if kind == "TYPE" and str(node["schema"]).lower() == "pg_catalog":
-            return {**node, "schema": "", "qualified_name": {"path": [node["type_name"]]}}
+        if kind == "TYPE":
+            name, schema = str(node["type_name"]).lower(), str(node["schema"]).lower()
+            known_as = "UINTEGER" if name in _OIDS else "VARCHAR" if name in _TEXTS else "JSON" if name == "jsonb" else node["type_name"]
+            if schema in ("", "pg_catalog") and (schema or known_as != node["type_name"]):
+                return {**node, "schema": "", "type_name": known_as, "qualified_name": {"path": [known_as]}}
         if kind == "COLLATE" and str(node["collation"]).lower().rpartition(".")[2] in ("default", "c", "posix", "en_us"):
             child: Node = node["child"]
             return {**child, "alias": node["alias"]}
         return None
+
+
+def _comparison(node: Node) -> Node | None:
+    """Return a comparison of a column that holds names of functions with an OID, as one of OIDs; None for any other."""
+    for own, other in (("left", "right"), ("right", "left")):
+        compared = node[other]
+        number = compared.get("class") == "CONSTANT" and compared["literal"]["kind"] == "INTEGER"
+        oid = compared.get("class") == "COLUMN_REF" and str(compared["column_names"][-1]).lower() == "oid"
+        if _is_function(node[own]) and (number or oid):
+            return {**node, own: _macro("regproc_oid", [node[own]])}
+    return None
+
+
+def _is_function(node: Node) -> bool:
+    return node.get("class") == "COLUMN_REF" and str(node["column_names"][-1]).lower() in REGPROC
 
 
 def _call(node: Node) -> Node | None:
@@ -91,8 +136,9 @@ def _call(node: Node) -> Node | None:
     return None
 
 
-_LIKE_POSTGRES: Final = frozenset({"format", "to_timestamp", "to_date"})
-_INSTANT: Final = re.compile(r"YYYY-MM-DD([ T]HH24:MI:SS([.](US|MS))?)?", re.IGNORECASE)
+_LIKE_POSTGRES: Final = frozenset(
+    {"format", "to_timestamp", "to_date", "to_char", "to_number", "date_trunc", "regexp_match", "unnest", "generate_subscripts"}
+)
 _SPECIFIER: Final = re.compile(r"%([sIL%])")
 
 
@@ -117,12 +163,56 @@ def _like_postgres(name: str, node: Node) -> Node | None:
             text = parameters.cast(value, "VARCHAR")
             parts.append(_macro("quote_ident", [text]) if part == "I" else text)
         return parameters.function("concat", parts)
+    if name == "date_trunc":
+        return _truncated(*arguments) if len(arguments) == 3 else None
+    if name == "regexp_match":
+        return _matched(arguments)
+    if name in ("unnest", "generate_subscripts"):
+        # A text that is an array in PostgreSQL's form.
+        literal = _text(arguments[0]) if arguments else None
+        if literal is None or not literal.startswith("{"):
+            return None
+        replaced = [parameters.array(literal), *arguments[1:]]
+        return {**node, "arguments": [{"name": "", "expression": argument} for argument in replaced]}
     if len(arguments) != 2:
         return None
     pattern = _text(arguments[1])
-    if pattern is None or not _INSTANT.fullmatch(pattern):
-        raise Refused("0A000", f"{name}() takes the pattern YYYY-MM-DD HH24:MI:SS.US only, or a part of it", "strptime(text, '%d/%m/%Y')")
-    return parameters.cast(arguments[0], "DATE" if name == "to_date" else "TIMESTAMPTZ")
+    if pattern is None:
+        raise Refused("0A000", f"{name}() takes a pattern that is a text in the statement only", "strftime(instant, pattern)")
+    if name == "to_char":
+        made = formats.char(arguments[0], pattern)
+        return _with_macros(made)
+    if name == "to_number":
+        return formats.number(arguments[0], pattern)
+    return formats.instant(arguments[0], pattern, "DATE" if name == "to_date" else "TIMESTAMPTZ")
+
+
+def _with_macros(node: Node) -> Node:
+    """Return ``node`` with calls of ``number_char`` in it as calls of the macro of that name."""
+    if node.get("function_name") == "number_char":
+        return _macro("number_char", [a["expression"] for a in node["arguments"]])
+    if node.get("class") == "FUNCTION":
+        return {**node, "arguments": [{**a, "expression": _with_macros(a["expression"])} for a in node["arguments"]]}
+    return node
+
+
+def _truncated(unit: Node, instant: Node, zone: Node) -> Node:
+    local = parameters.function("timezone", [zone, instant])
+    return parameters.function("timezone", [zone, parameters.function("date_trunc", [unit, local])])
+
+
+def _matched(arguments: list[Node]) -> Node:
+    """Return the call of ``regexp_match``: the groups of the first match as an array, or the match if there are none, null without one."""
+    pattern = _text(arguments[1]) if len(arguments) in (2, 3) else None
+    flags = _text(arguments[2]) if len(arguments) == 3 else ""
+    if pattern is None or flags is None:
+        raise Refused("0A000", "regexp_match() takes a pattern that is a text in the statement only", "regexp_extract(text, pattern)")
+    plain = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", pattern, flags=re.DOTALL)
+    groups = len(re.findall(r"\((?!\?)|\(\?P?<(?![=!])", plain))
+    options = [parameters.constant("STRING", flags)] if flags else []
+    numbers = [parameters.constant("INTEGER", str(i)) for i in (range(1, groups + 1) if groups else (0,))]
+    found = parameters.function("list_value", [parameters.function("regexp_extract", [*arguments[:2], n, *options]) for n in numbers])
+    return parameters.case(parameters.function("regexp_matches", [*arguments[:2], *options]), found)
 
 
 def _column(node: Node) -> Node | None:
@@ -146,14 +236,21 @@ def _cast(node: Node) -> Node | None:
     if inner in ("regclass", "regtype", "regnamespace") and name in ("text", "varchar", "name"):
         of = child["child"]
         if inner == "regtype":
-            return {**_macro("format_type", [of, parameters.constant("NULL_LITERAL", "")]), "alias": alias}
+            oid = _reg("regtype", of, _text(of))
+            return {**_macro("format_type", [oid, parameters.constant("NULL_LITERAL", "")]), "alias": alias}
         return {**_macro(f"{inner}_name", [of]), "alias": alias}
     if name in ("regclass", "regnamespace", "regtype"):
         return {**_reg(name, child, literal), "alias": alias}
+    if name == "oid" and _is_function(child):
+        return {**_macro("regproc_oid", [child]), "alias": alias}
+    if name in ("regproc", "regprocedure") and literal is not None:
+        child = parameters.constant("STRING", literal.removeprefix("pg_catalog.").partition("(")[0])
     if name in _OIDS or name in _TEXTS:
-        return {**parameters.cast(child, "BIGINT" if name in _OIDS else "VARCHAR"), "alias": alias}
+        return {**parameters.cast(child, "UINTEGER" if name in _OIDS else "VARCHAR"), "alias": alias}
     if literal is not None and literal.startswith("{") and kind["children"] and name in ("list", "array"):
-        return {**parameters.array(literal), "alias": alias}
+        return {**node, "child": parameters.array(literal)}
+    if name == "jsonb":
+        return {**parameters.cast(child, "JSON"), "alias": alias}
     return None
 
 
@@ -168,9 +265,7 @@ def _reg(name: str, child: Node, literal: str | None) -> Node:
     """Return the OID that a name of a relation, schema or type stands for; an OID stays itself."""
     if literal is None:
         # A column holds OIDs; what is put together is a name.
-        return (
-            child if child.get("class") == "COLUMN_REF" or name == "regtype" else _macro(f"{name}_oid", [parameters.cast(child, "VARCHAR")])
-        )
+        return child if child.get("class") == "COLUMN_REF" else _macro(f"{name}_oid", [parameters.cast(child, "VARCHAR")])
     if literal.isdigit():
         return parameters.constant("INTEGER", literal)
     if name == "regtype":

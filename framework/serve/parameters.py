@@ -11,44 +11,48 @@ import struct
 from datetime import date, timedelta
 from typing import Any, Final
 
-from skyband.framework.serve import values as pg
-from skyband.framework.serve.wire import BINARY, Refused, decoded
+from skyband.framework.serve.protocol import values as pg
+from skyband.framework.serve.protocol.wire import BINARY, Refused, decoded
 
 Node = dict[str, Any]
 
 _CASTS: Final = {
-    pg.BOOL: "BOOLEAN", pg.BYTEA: "BLOB", pg.INT8: "BIGINT", pg.INT2: "SMALLINT", pg.INT4: "INTEGER", 26: "BIGINT", pg.TEXT: "VARCHAR",
+    pg.BOOL: "BOOLEAN", pg.BYTEA: "BLOB", pg.INT8: "BIGINT", pg.INT2: "SMALLINT", pg.INT4: "INTEGER", pg.OID: "UINTEGER",
+    pg.TEXT: "VARCHAR",
     1043: "VARCHAR", 1042: "VARCHAR", 18: "VARCHAR", 19: "VARCHAR", pg.JSON: "VARCHAR", 3802: "VARCHAR", pg.FLOAT4: "FLOAT",
     pg.FLOAT8: "DOUBLE", pg.DATE: "DATE", pg.TIME: "TIME", pg.TIMESTAMP: "TIMESTAMP", pg.TIMESTAMPTZ: "TIMESTAMPTZ",
-    pg.INTERVAL: "INTERVAL", 2950: "UUID",
+    pg.INTERVAL: "INTERVAL", pg.UUID: "UUID",
 }  # fmt: skip
 """OID of a parameter's type -> DuckDB's type."""
-_ARRAYS: Final = {
-    1000: pg.BOOL, 1005: pg.INT2, 1007: pg.INT4, 1016: pg.INT8, 1009: pg.TEXT, 1015: 1043, 1014: 1042, 1021: pg.FLOAT4, 1022: pg.FLOAT8,
-    1182: pg.DATE, 1115: pg.TIMESTAMP, 1185: pg.TIMESTAMPTZ, 1231: pg.NUMERIC,
-}  # fmt: skip
-"""OID of an array's type -> that of its elements."""
 _UNKNOWN: Final = (0, 705)
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_ELEMENT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"\\]+)')
-
-
+_ELEMENT: Final = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*|([^,{}"\\]+)')
+_LENGTH: Final = "an array parameter in the binary format has the wrong length"
 _ELEMENTS: Final = 20_000
 """Elements of an array at most: a statement has no more parts."""
 
 
 def literal(raw: bytes | None, oid: int, form: int) -> Node:
     """Return the node of one value. Raises Refused for a type or a value that the server does not know."""
-    if oid not in _CASTS and oid not in _ARRAYS and oid != pg.NUMERIC and oid not in _UNKNOWN:
+    element = pg.ELEMENTS.get(oid)
+    if not is_taken(oid):
         raise Refused("0A000", f"parameters of the type with OID {oid} are not taken", "send the value as text")
     if raw is None:
-        return constant("NULL_LITERAL", "") if oid not in _CASTS else cast(constant("NULL_LITERAL", ""), _CASTS[oid])
-    if form == BINARY and oid in _ARRAYS:
-        raise Refused("0A000", "arrays in the binary format are not taken", "send the array as text")
-    text = _from_binary(raw, oid) if form == BINARY else decoded(raw)
-    if oid in _ARRAYS:
-        return function("list_value", [_scalar(e, _ARRAYS[oid]) for e in _elements(text)])
-    return _scalar(text, oid)
+        null = constant("NULL_LITERAL", "")
+        if element in _CASTS:
+            return cast(null, _CASTS[element], many=True)
+        return cast(null, _CASTS[oid]) if oid in _CASTS else null
+    if element is not None:
+        elements = _binary_elements(raw, element) if form == BINARY else _elements(decoded(raw))
+        made = function("list_value", [_scalar(e, element) for e in elements])
+        # The elements have the type; a list without any needs it.
+        return cast(made, _CASTS[element], many=True) if element in _CASTS else made
+    return _scalar(_from_binary(raw, oid) if form == BINARY else decoded(raw), oid)
+
+
+def is_taken(oid: int) -> bool:
+    """Return whether parameters of the type are taken."""
+    return any(of in _CASTS or of in _UNKNOWN or of == pg.NUMERIC for of in (oid, pg.ELEMENTS.get(oid)))
 
 
 def array(text: str) -> Node:
@@ -87,27 +91,57 @@ def _escaped(text: str) -> str:
 
 def _elements(text: str) -> list[str | None]:
     """Return the elements of a one-dimensional array in PostgreSQL's text format."""
+    text = text.strip()
     if not (text.startswith("{") and text.endswith("}")):
         raise Refused("22P02", "an array parameter has to be written as {a,b}")
-    inner, made, at = text[1:-1], list[str | None](), 0
-    while at < len(inner):
+    inner, made, at = text[1:-1].strip(), list[str | None](), 0
+    while inner:
         if len(made) >= _ELEMENTS:
             raise Refused("54000", f"an array parameter has at most {_ELEMENTS} elements")
         found = _ELEMENT.match(inner, at)
-        if found is None:
+        if found is None or not (found[1] is not None or found[2].strip()):
             raise Refused("22P02", "an array parameter is malformed, or has more than one dimension")
-        quoted, bare = found.groups()
+        quoted, bare = found[1], (found[2] or "").strip()
         made.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL) if quoted is not None else None if bare.upper() == "NULL" else bare)
-        at = found.end() + 1
-        if inner[found.end() : at] not in (",", ""):
+        at = found.end()
+        if at == len(inner):
+            break
+        if inner[at] != ",":
             raise Refused("22P02", "an array parameter is malformed")
+        at += 1
+    return made
+
+
+def _binary_elements(raw: bytes, element: int) -> list[str | None]:
+    """Return the elements of an array of one dimension in PostgreSQL's binary format, as texts."""
+    try:
+        dimensions, _, kind = struct.unpack_from("!iiI", raw)
+        if dimensions == 0 and len(raw) == 12:
+            return []
+        count, at = struct.unpack_from("!i", raw, 12)[0], 20
+        if dimensions != 1 or count < 0 or kind != element:
+            raise Refused("22P03", "an array parameter in the binary format has more than one dimension, or elements of another type")
+        if count > _ELEMENTS:
+            raise Refused("54000", f"an array parameter has at most {_ELEMENTS} elements")
+        made = list[str | None]()
+        for _ in range(count):
+            size = int(struct.unpack_from("!i", raw, at)[0])
+            at += 4
+            if size < -1 or at + max(size, 0) > len(raw):
+                raise Refused("22P03", _LENGTH)
+            made.append(None if size == -1 else _from_binary(raw[at : at + size], element))
+            at += max(size, 0)
+    except struct.error as e:
+        raise Refused("22P03", _LENGTH) from e
+    if at != len(raw):
+        raise Refused("22P03", _LENGTH)
     return made
 
 
 def _from_binary(raw: bytes, oid: int) -> str:
     try:
-        if oid in (pg.INT2, pg.INT4, pg.INT8, 26, pg.FLOAT4, pg.FLOAT8):
-            form = {pg.INT2: "!h", pg.INT4: "!i", pg.INT8: "!q", 26: "!I", pg.FLOAT4: "!f", pg.FLOAT8: "!d"}[oid]
+        if oid in (pg.INT2, pg.INT4, pg.INT8, pg.OID, pg.FLOAT4, pg.FLOAT8):
+            form = {pg.INT2: "!h", pg.INT4: "!i", pg.INT8: "!q", pg.OID: "!I", pg.FLOAT4: "!f", pg.FLOAT8: "!d"}[oid]
             return str(struct.unpack(form, raw)[0])
         if oid == pg.BOOL:
             return "true" if struct.unpack("!?", raw)[0] else "false"
@@ -151,10 +185,53 @@ def constant(kind: str, text: str) -> Node:
     return {**node("CONSTANT", "VALUE_CONSTANT"), "literal": {"kind": kind, "text": text}}
 
 
-def cast(child: Node, kind: str) -> Node:
-    """Return the node of ``child`` cast to the type ``kind``."""
+def cast(child: Node, kind: str, many: bool = False) -> Node:
+    """Return the node of ``child`` cast to the type ``kind``, or to a list of it."""
     named = {**node("TYPE", "TYPE"), "catalog": "", "schema": "", "type_name": kind, "children": [], "qualified_name": {"path": [kind]}}
+    if many:
+        named = {**named, "type_name": "list", "children": [named], "qualified_name": {"path": ["list"]}}
     return {**node("CAST", "OPERATOR_CAST"), "child": child, "try_cast": False, "type_expr": named}
+
+
+def decimal(child: Node, scale: int) -> Node:
+    """Return the node of ``child`` cast to a decimal of 38 digits, ``scale`` of them behind the point."""
+    made = cast(child, "DECIMAL")
+    made["type_expr"]["children"] = [constant("INTEGER", "38"), constant("INTEGER", str(scale))]
+    return made
+
+
+def subquery(columns: list[Node], alias: str, names: list[str]) -> Node:
+    """Return the node of a relation with one row of ``columns``, or with as many as sets in them have."""
+    query = {"node": _select(columns), "named_param_map": []}
+    return {"type": "SUBQUERY", "alias": alias, "sample": None, **_PLACE, "subquery": query, "column_name_alias": names}
+
+
+def scalar(column: Node) -> Node:
+    """Return the node of a query of one value."""
+    query = {"node": _select([column]), "named_param_map": []}
+    return {**node("SUBQUERY", "SUBQUERY"), "subquery_type": "SCALAR", "subquery": query, "child": None, "comparison_type": "INVALID"}
+
+
+_PLACE: Final = {"query_location": 0, "query_location_length": 0}
+
+
+def _select(columns: list[Node]) -> Node:
+    return {
+        "type": "SELECT_NODE", "modifiers": [], "cte_map": {"map": []}, "select_list": columns, "where_clause": None,
+        "from_table": {"type": "EMPTY", "alias": "", "sample": None, **_PLACE}, "group_expressions": [], "group_sets": [],
+        "aggregate_handling": "STANDARD_HANDLING", "having": None, "sample": None, "qualify": None,
+    }  # fmt: skip
+
+
+def case(condition: Node, then: Node) -> Node:
+    """Return the node of ``then`` where ``condition`` is true, null elsewhere."""
+    checks = [{"when_expr": condition, "then_expr": then}]
+    return {**node("CASE", "CASE_EXPR"), "case_checks": checks, "else_expr": constant("NULL_LITERAL", "")}
+
+
+def coalesce(children: list[Node]) -> Node:
+    """Return the node of the first of ``children`` that is not null."""
+    return {**node("OPERATOR", "OPERATOR_COALESCE"), "children": children}
 
 
 def function(name: str, arguments: list[Node], operator: bool = False) -> Node:

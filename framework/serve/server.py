@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.serve import scram, wire
 from skyband.framework.serve.database import Database
 from skyband.framework.serve.handshake import Cancel, Entered, Handshake
+from skyband.framework.serve.protocol import scram, wire
+from skyband.framework.serve.protocol.wire import Refused, WireError
 from skyband.framework.serve.session import Session
 from skyband.framework.serve.watch import CANCEL
-from skyband.framework.serve.wire import Refused, WireError
 
 HOST: Final = "127.0.0.1"
 _WAITING: Final = 100

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from skyband.framework.base.counts import counted
-from skyband.framework.serve import wire
 from skyband.framework.serve.commands import REPORTED, Client, Done, Shown
-from skyband.framework.serve.database import Database, answer
+from skyband.framework.serve.database import Database
+from skyband.framework.serve.execution import EXPLAIN, Execution, query_of
 from skyband.framework.serve.failures import refused
-from skyband.framework.serve.names import Names
-from skyband.framework.serve.parameters import Node, literal
-from skyband.framework.serve.syntax import split
-from skyband.framework.serve.tree import Parser
-from skyband.framework.serve.values import columns_of, encoded
+from skyband.framework.serve.parameters import literal
+from skyband.framework.serve.portals import Portal, Portals, Prepared, fetch_from
+from skyband.framework.serve.protocol import copying, cursors, wire
+from skyband.framework.serve.protocol.copying import Copy
+from skyband.framework.serve.protocol.cursors import Close, Declare, Fetch
+from skyband.framework.serve.protocol.syntax import split
+from skyband.framework.serve.protocol.values import columns_of, encoded
+from skyband.framework.serve.protocol.wire import Body, Refused, WireError
 from skyband.framework.serve.watch import GRACE, Watch, alarm
-from skyband.framework.serve.wire import Body, Refused, WireError
 
-_EXPLAIN: Final = re.compile(r"explain\b(?:\s+(analyze)\b)?(?:\s+verbose\b)?(?:\s*\([\w\s,]*\))?\s*", re.IGNORECASE)
 _CHUNK: Final = 2000
 """Rows that are encoded and sent at once."""
 _MOST: Final = 32767
@@ -31,28 +32,9 @@ _MOST: Final = 32767
 _PREPARED: Final = 1000
 """Prepared statements and portals of one connection at most."""
 _IGNORED: Final = frozenset(b"dcfH")
-"""Kinds of messages that need no answer here: parts of a COPY, which never begins, and Flush, since every answer is sent at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A statement that was parsed: its text, "" for an empty one, and the OIDs of its parameters."""
-
-    sql: str
-    oids: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Portal:
-    """A prepared statement with its values. ``rows``: its answer once it ran, of which ``sent`` rows are at the client."""
-
-    prepared: Prepared
-    values: list[Node]
-    formats: tuple[int, ...]
-    rows: pa.Table | None = None
-    done: Done | None = None
-    sent: int = 0
-    tag: str = field(default="SELECT")
+"""Messages that need no answer: parts of a COPY from the client, which never begins, and Flush, since every answer is sent at once."""
+_KNOWN_TYPES: Final = 200
+"""Statements at most whose parameters' types a connection remembers."""
 
 
 class Session:
@@ -62,10 +44,11 @@ class Session:
         self._sock, self._database = sock, database
         self._client = Client(database.schemas, startup.get("application_name", ""))
         self._client.begin(startup)
-        self._parser = Parser()
         self._watch = Watch(control, lambda reason: self._send(wire.failure(reason, "FATAL")))
         self._prepared: dict[str, Prepared] = {}
-        self._portals: dict[str, Portal] = {}
+        self._portals = Portals()
+        self._execution = Execution(database, self._client, self._portals, self._watch)
+        self._types: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
         self._skipping = False
 
     def _send(self, data: bytes) -> None:
@@ -105,7 +88,7 @@ class Session:
 
     def _ready(self) -> None:
         if self._client.status == b"I":
-            self._portals.clear()
+            self._portals.end_transaction(True)
         self._send(wire.ready(self._client.status))
 
     def _failed(self, e: BaseException) -> None:
@@ -121,8 +104,8 @@ class Session:
             for sql in statements:
                 portal = Portal(Prepared(sql, ()), [], ())
                 self._run(portal)
-                if portal.rows is not None:
-                    self._send(self._described(portal.rows.schema, ()))
+                if portal.rows is not None and portal.copy is None:
+                    self._send(self._described(portal.rows.schema, portal.formats))
                 self._finish(portal, 0)
         except (EOFError, WireError):
             raise
@@ -162,8 +145,20 @@ class Session:
         self._send(wire.message(b"1"))
 
     def _parameters(self, sql: str) -> int:
-        explained = _EXPLAIN.match(sql)
-        return self._parser.parameters(sql[explained.end() :] if explained else sql)
+        return self._execution.parser.parameters(query_of(sql))
+
+    def _typed(self, name: str) -> Prepared:
+        """Return a prepared statement with a type for each parameter: where the client left it open, the one that the statement implies."""
+        prepared = self._prepared[name]
+        if 0 not in prepared.oids:
+            return prepared
+        key = (prepared.sql, prepared.oids)
+        if key not in self._types:
+            if len(self._types) >= _KNOWN_TYPES:
+                self._types.clear()
+            self._types[key] = self._execution.implied(query_of(prepared.sql), prepared.oids)
+        self._prepared[name] = prepared = Prepared(prepared.sql, self._types[key])
+        return prepared
 
     def _bind(self, body: Body) -> None:
         name, of = body.text(), body.text()
@@ -174,11 +169,12 @@ class Session:
         count = body.int16()
         if count != len(prepared.oids):
             raise Refused("08P01", f"the statement has {counted(len(prepared.oids), 'parameter')}, and {counted(count, 'value')} came")
-        values = []
-        for i in range(count):
+        taken = list[bytes | None]()
+        for _ in range(count):
             size = body.int32()
-            raw = None if size == -1 else body.take(size)
-            values.append(literal(raw, prepared.oids[i], _format(formats, i)))
+            taken.append(None if size == -1 else body.take(size))
+        prepared = self._typed(of)
+        values = [literal(raw, prepared.oids[i], _format(formats, i)) for i, raw in enumerate(taken)]
         wanted = tuple(body.int16() for _ in range(body.int16()))
         if {*formats, *wanted} - {wire.TEXT, wire.BINARY}:
             raise Refused("08P01", "a format is text (0) or binary (1)")
@@ -201,18 +197,18 @@ class Session:
                 self._send(wire.message(b"n"))
                 return
             self._run(portal)
-            self._send(wire.message(b"n") if portal.rows is None else self._described(portal.rows.schema, portal.formats))
+            shown = portal.rows if portal.copy is None else None
+            self._send(wire.message(b"n") if shown is None else self._described(shown.schema, portal.formats))
             return
-        prepared = self._prepared.get(name)
-        if prepared is None:
+        if name not in self._prepared:
             raise Refused("26000", f"there is no prepared statement {name!r}")
-        # A parameter without a type is a text, as in PostgreSQL where nothing else decides.
-        head = wire.parameter_description([oid or 25 for oid in prepared.oids])
+        prepared = self._typed(name)
+        head = wire.parameter_description(prepared.oids)
         schema = None
         if prepared.sql and not _only_done(prepared.sql):
             portal = Portal(prepared, [literal(None, oid, 0) for oid in prepared.oids], ())
             self._run(portal, empty=True)
-            schema = None if portal.rows is None else portal.rows.schema
+            schema = None if portal.rows is None or portal.copy is not None else portal.rows.schema
         self._send(head + (wire.message(b"n") if schema is None else self._described(schema, ())))
 
     def _described(self, schema: pa.Schema, formats: Sequence[int]) -> bytes:
@@ -242,32 +238,42 @@ class Session:
         found = self._client.command(sql)
         if isinstance(found, Done):
             portal.done = found
+            if found.tag == "DISCARD ALL":
+                self._portals.clear()
+            elif found.ends:
+                self._portals.end_transaction(found.tag == "COMMIT")
         elif isinstance(found, Shown):
             portal.rows, portal.tag = pa.table({found.name: [found.value]}), "SHOW"
+        elif found is None and (about := cursors.parsed(sql)) is not None:
+            self._about_cursor(portal, about, empty)
+        elif found is None and (copy := copying.parsed(sql)) is not None:
+            portal.rows = self._execution.answered(copy.query, portal.values, empty)
+            portal.copy, portal.tag = copy, "COPY"
         else:
-            portal.rows = self._answered(found or sql, portal.values, empty)
-            portal.tag = "EXPLAIN" if _EXPLAIN.match(sql) else "SELECT"
+            portal.rows = self._execution.answered(found or sql, portal.values, empty)
+            portal.tag = "EXPLAIN" if EXPLAIN.match(sql) else "SELECT"
 
-    def _answered(self, sql: str, values: Sequence[Node], empty: bool) -> pa.Table:
-        limits, client = self._database.limits, self._client
-        explained = _EXPLAIN.match(sql)
-        seconds = min(limits.seconds, client.seconds or limits.seconds)
-        with self._watch.statement(seconds) as interruptible:
-            try:
-                relations = self._database.relations()
-                names = Names(relations, client.path)
-                checked = self._parser.check(sql[explained.end() :] if explained else sql, names, values)
-                duck = self._database.opened(checked, client.path, client.settings, empty)
-                try:
-                    interruptible(duck.interrupt)
-                    head = f"explain {explained[1] or ''} " if explained else ""
-                    rows = answer(duck, head + checked.sql, limits)
-                    return _plan(rows) if explained else rows
-                finally:
-                    interruptible(lambda: None)
-                    duck.close()
-            except Exception as e:
-                raise refused(e, limits.memory_mb) from e
+    def _about_cursor(self, portal: Portal, about: Declare | Fetch | Close, empty: bool) -> None:
+        if isinstance(about, Declare):
+            if self._client.status != b"T" and not about.hold:
+                raise Refused("25P01", "a cursor without hold is declared within a transaction", "begin")
+            if about.name in self._portals:
+                raise Refused("42P03", f"there is a cursor {about.name!r} already")
+            made = Portal(Prepared(about.query, ()), [], (wire.BINARY,) if about.binary else (), declared=portal.prepared.sql)
+            made.held, made.new = about.hold, True
+            made.rows = self._execution.answered(about.query, portal.values, False)
+            self._portals[about.name], portal.done = made, Done("DECLARE CURSOR")
+        elif isinstance(about, Close):
+            if about.name is None:
+                self._portals.clear()
+            else:
+                self._portals.cursor(about.name)
+                del self._portals[about.name]
+            portal.done = Done("CLOSE CURSOR" if about.name else "CLOSE CURSOR ALL")
+        else:
+            cursor = self._portals.cursor(about.name)
+            self._run(cursor)
+            fetch_from(cursor, about, portal, empty)
 
     def _finish(self, portal: Portal, count: int) -> None:
         """Send the rows of ``portal``, at most ``count`` of them if that is not 0, and how it ended."""
@@ -275,24 +281,38 @@ class Session:
             self._send(b"".join(_command_messages(portal.done)))
             if portal.done.forget:
                 self._prepared.clear()
+                self._types.clear()
             return
         assert portal.rows is not None
+        if portal.copy is not None:
+            self._copied(portal.rows, portal.copy)
+            return
         left = portal.rows.num_rows - portal.sent
         taken = min(left, count) if count > 0 else left
         for start in range(portal.sent, portal.sent + taken, _CHUNK):
             part = portal.rows.slice(start, min(_CHUNK, portal.sent + taken - start))
-            self._send(b"".join(_rows(part, portal.formats)))
+            self._send(b"".join(_rows(part, portal.formats, self._client.zone)))
         portal.sent += taken
         if portal.sent < portal.rows.num_rows:
             self._send(wire.message(b"s"))
             return
-        self._send(wire.complete(portal.tag if portal.tag != "SELECT" else f"SELECT {taken}"))
+        self._send(wire.complete(f"{portal.tag} {taken}" if portal.tag in ("SELECT", "FETCH") else portal.tag))
+
+    def _copied(self, rows: pa.Table, copy: Copy) -> None:
+        """Send all ``rows`` as ``copy`` has them."""
+        zone, starts = self._client.zone, range(0, rows.num_rows, _CHUNK)
+        parts = ([encoded(c, copy.format, zone) for c in rows.slice(start, _CHUNK).columns] for start in starts)
+        self._send(wire.copy_begins(copy.format, len(columns_of(rows.schema))))
+        messages = map(wire.copy_data, copy.rows(rows.schema.names, parts))
+        while some := b"".join(islice(messages, _CHUNK)):
+            self._send(some)
+        self._send(wire.copy_ends() + wire.complete(f"COPY {rows.num_rows}"))
 
 
 def _only_done(sql: str) -> bool:
     """Return whether ``sql`` begins as a command that answers no rows, so that describing it need not carry it out."""
     words = ("set", "begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "discard", "deallocate", "close",
-             "unlisten", "reset")  # fmt: skip
+             "unlisten", "reset", "declare", "move", "copy")  # fmt: skip
     return not sql or sql.split(None, 1)[0].lower() in words
 
 
@@ -304,8 +324,8 @@ def _command_messages(done: Done) -> Iterator[bytes]:
     yield wire.complete(done.tag)
 
 
-def _rows(rows: pa.Table, formats: Sequence[int]) -> Iterator[bytes]:
-    columns = [encoded(column, _format(formats, i)) for i, column in enumerate(rows.columns)]
+def _rows(rows: pa.Table, formats: Sequence[int], zone: ZoneInfo | None) -> Iterator[bytes]:
+    columns = [encoded(column, _format(formats, i), zone) for i, column in enumerate(rows.columns)]
     yield from wire.data_rows(columns, rows.num_rows)
 
 
@@ -318,9 +338,3 @@ def _format(formats: Sequence[int], i: int) -> int:
     if i >= len(formats):
         raise Refused("08P01", "there are fewer formats than columns")
     return formats[i]
-
-
-def _plan(rows: pa.Table) -> pa.Table:
-    """Return a plan as PostgreSQL's clients expect it: one column, a row for each line."""
-    lines = [line for text in rows.column(rows.num_columns - 1).to_pylist() for line in str(text).splitlines()]
-    return pa.table({"QUERY PLAN": pa.array(lines, pa.string())})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -17,10 +17,11 @@ from skyband.framework.base.errors import did_you_mean
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.serve.catalog import SYSTEM
+from skyband.framework.serve.column_names import name_columns
 from skyband.framework.serve.functions import ALLOWED, TABLE
-from skyband.framework.serve.macros import CALLS, TABLE_CALLS
+from skyband.framework.serve.macros import TABLE_CALLS
 from skyband.framework.serve.parameters import Node
-from skyband.framework.serve.wire import Refused
+from skyband.framework.serve.protocol.wire import Refused
 from skyband.framework.sources.duckdb_sql import LOCKED
 
 with extra("sql", "the server of a job's tables"):
@@ -55,6 +56,9 @@ class Names(Protocol):
 
     def offers(self, node: Node) -> bool:
         """Return whether ``node`` calls a function that stands for one of PostgreSQL's."""
+
+    def relation(self, node: Node) -> Node | None:
+        """Return what stands for a table function that only PostgreSQL has, None for any other."""
 
     def translate(self, node: Node) -> Node | None:
         """Return what stands for a call, a cast or a name that only PostgreSQL has; None for any other node."""
@@ -117,17 +121,18 @@ class Parser:
             raise Refused("42P02", "parameters are written $1, $2 and so on, without a gap")
         return len(named)
 
-    def check(self, sql: str, names: Names, values: Sequence[Node] = ()) -> Checked:
-        """Return the statement that may run for ``sql``. Raises Refused if it asks for anything that is not allowed."""
+    def check(self, sql: str, names: Names, values: Sequence[Node] = (), before: Callable[[list[Node]], object] | None = None) -> Checked:
+        """Return the statement that may run for ``sql``. Raises Refused if it asks for anything that is not allowed.
+
+        ``before`` may change the tree before it is checked; without it columns get PostgreSQL's names.
+        """
         statements = self.tree(sql)
         if len(statements) != 1:
             raise Refused("42601", "one query at a time")
         given = {str(i + 1): v for i, v in enumerate(values)}
-        found = _Found()
-        for item in statements[0]["node"].get("select_list") or ():
-            # PostgreSQL names such a column by the function, and clients look for that name.
-            if item.get("class") == "FUNCTION" and not item["alias"] and str(item["function_name"]).lower() in CALLS:
-                item["alias"] = str(item["function_name"]).lower()
+        found = _Found(changed=name_columns(statements[0]["node"], sql) if before is None else True)
+        if before is not None:
+            before(statements)
         _insert(statements, given)
         _walk(statements, names, found)
         for statement in statements:
@@ -166,6 +171,9 @@ def _walk(root: list[Node], names: Names, found: _Found) -> None:
         if visited > _DEPTH:
             raise Refused("54001", "the statement has too many parts")
         while "class" in node and (made := names.translate(node)) is not None:
+            holder[key] = node = made
+            found.changed = True
+        if node.get("type") == "TABLE_FUNCTION" and "class" not in node and (made := names.relation(node)) is not None:
             holder[key] = node = made
             found.changed = True
         _allowed(node, names, scope, found)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from skyband.framework.serve.wire import Refused
+from skyband.framework.serve.protocol.wire import Refused
 
 CANCEL: Final = b"c"
 """What the server writes into the pipe of a connection's process to cancel its statement; the pipe's end means that the server is gone."""

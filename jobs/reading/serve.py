@@ -6,7 +6,7 @@ import argparse
 import os
 import secrets
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable, redacted
@@ -15,6 +15,9 @@ from skyband.jobs.answer import Answer, show
 from skyband.jobs.arguments import positive, whole
 from skyband.jobs.parser import help_page
 from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from skyband.framework.serve.database import Job
 
 PORT: Final = 5433
 TOKEN: Final = "SKYBAND_SERVE_TOKEN"
@@ -36,7 +39,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="serve tables to BI tools over PostgreSQL's protocol",
         **help_page(
             "Serve the tables and views of jobs, a schema per job, over PostgreSQL's protocol on the loopback interface until stopped. "
-            "The server answers queries in DuckDB's SQL. It writes no table, reads no other file, and needs neither Spark nor Java. "
+            "The server answers queries in DuckDB's SQL. A job that has not run yet is served as soon as it has. "
+            "The server writes no table, reads no other file, and needs neither Spark nor Java. "
             f"Clients connect as the user skyband with a token as password: {TOKEN}, or a generated one that is printed once.",
             "skyband serve flights.yaml",
             "skyband serve flights.yaml sensors.yaml --port 5434 --seconds 300",
@@ -55,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM, then return 0.
 
-    SkybandError SKY-E201 for a port, a limit or a token that cannot be used, SKY-E400 if a job has no tables.
+    SkybandError SKY-E201 for a port, a limit or a token that cannot be used, SKY-E400 if no job has tables.
     """
     token, generated = _token()
     plans = [load_plan(spec) for spec in args.specs]
@@ -72,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     for plan in plans:
         require_readable(plan.sink)
     jobs = [job(plan) for plan in plans]
+    if not any(j.has_run for j in jobs):
+        raise SkybandError("SKY-E400", f"there is no table 'runs' at {jobs[0].root}", hint="run the job first: skyband run SPEC")
     for schema in {j.schema for j in jobs if sum(o.schema.lower() == j.schema.lower() for o in jobs) > 1}:
         raise SkybandError("SKY-E201", f"two jobs would be the schema {schema!r}", hint="serve one of them at another port")
     for plan in plans:
@@ -82,15 +88,20 @@ def run(args: argparse.Namespace) -> int:
     database = Database(jobs, Limits(args.seconds, args.memory, args.rows, args.connections))
     server = Server(database, token, args.port, lambda line: print(redacted(line), file=sys.stderr, flush=True))
     with STOP.heeded():
-        served = [{"name": j.schema, "tables": len(j.tables), "views": len(j.views)} for j in jobs]
+        served = [{"name": j.schema, "tables": len(j.tables), "views": len(j.views), "has_run": j.has_run} for j in jobs]
         url = f"postgresql://{USER}@{HOST}:{server.port}/{DATABASE}"
         jdbc = f"jdbc:postgresql://{HOST}:{server.port}/{DATABASE}?user={USER}"
         secret = f"password: {token} (for as long as this server runs; {TOKEN} sets one)" if generated else f"password: that of {TOKEN}"
-        lines = [f"schema {j.schema}: {counted(len(j.tables), 'table')}, {counted(len(j.views), 'view')}" for j in jobs]
+        lines = [_said(j) for j in jobs]
         data = {"url": url, "jdbc": jdbc, "user": USER, "token": token if generated else None, "schemas": served}
         show(Answer(data, printable("\n".join([*lines, url, jdbc, secret, "Ctrl-C ends it"])), rows=True), args.format)
         server.run(lambda: STOP.signal is not None)
     return 0
+
+
+def _said(job: Job) -> str:
+    text = f"schema {job.schema}: {counted(len(job.tables), 'table')}, {counted(len(job.views), 'view')}"
+    return text if job.has_run else f"{text}, as soon as the job has run"
 
 
 def _token() -> tuple[str, bool]:

@@ -48,6 +48,18 @@ _OTHERS = (
     "with x as materialized ({q}) delete from two using x returning *", "declare c cursor for {q}", "fetch all from c", "listen {word}",
     "set role {word}", "analyze {relation}", "vacuum {relation}", "install '{directory}/made.duckdb_extension'",
     "load '{directory}/canary.csv'", "comment on table two is {atom}", "import database '{directory}'",
+    "begin; declare c cursor for {q}; fetch 3 from c; move 2 c; fetch all c; close c",
+    "begin; declare c binary cursor for {q}; fetch all c",
+    "declare {word} cursor with hold for {q}", "fetch {word} from {word}", "fetch absolute {atom} from c", "move all in c", "close all",
+    "declare c cursor for copy ({q}) to '{directory}/made'", "begin; declare c cursor for {q}; copy c to '{directory}/made'",
+    "copy ({q}) to stdout", "copy ({q}) to stdout (format {format})", "copy ({q}) to stdout with {format} header",
+    "copy {relation} to stdout",
+    "copy two_now (grp, {word}) to stdout (format csv, {word} {atom})", "copy ({q}) to stdout; {q}",
+    "copy binary two_now to stdout",
+    "copy ({q}) to '{directory}/made' (format {format})", "copy two from stdin (format {format})", "copy (copy two to stdout) to stdout",
+    "copy two_now to stdout (format csv, delimiter {atom}, null {atom}, force_quote *)", "copy ({q}) to stdout (file_size_bytes 1)",
+    "copy '{directory}/canary.csv' to stdout", "explain copy ({q}) to stdout", "begin; declare c cursor for {q}; explain fetch all c",
+    "set timezone = {atom}", "set time zone '{directory}'", "select set_config('{word}', '{directory}', false)",
 )  # fmt: skip
 _KEPT = "SKYBAND_CANARY"
 """A variable of the server's environment with the canary."""
@@ -154,6 +166,7 @@ class Grammar:
         text = self.query(self._pick([0, 1, 2])) if kind < 5 else str(self._pick([*WRITES, *REACHES, *_SPARK, *_OTHERS]))
         if kind >= 5:
             for mark, make in (
+                ("format", lambda: self._pick(["csv", "text", "binary", "parquet", "json"])),
                 ("q", self.query),
                 ("atom", self.atom),
                 ("relation", self.relation),
@@ -217,7 +230,15 @@ def fuzz(server: Served, cases: int, seed: int) -> Counter[str]:
                 connection = server.connect()
             raw = connection.pgconn
             result = raw.exec_params(sent, None) if n % 2 else raw.exec_(sent)
-            values = [result.get_value(r, c) or b"" for r in range(min(result.ntuples, 50)) for c in range(result.nfields)]
+            values = list[bytes]()
+            while result.status == ExecStatus.COPY_OUT:
+                while (part := raw.get_copy_data(0))[0] > 0:
+                    values.append(bytes(part[1]))
+                while (more := raw.get_result()) is not None:
+                    result = more
+                    if more.status == ExecStatus.COPY_OUT:
+                        break
+            values += [result.get_value(r, c) or b"" for r in range(min(result.ntuples, 50)) for c in range(result.nfields)]
             said = b" ".join([*values, result.error_message])
             outcome = "answered" if result.status in _OK else (result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) or b"").decode()
             raw.exec_(b"rollback")

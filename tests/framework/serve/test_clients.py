@@ -22,8 +22,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.serve.database import Database, Limits, answer, job
 from skyband.framework.serve.names import Names
+from skyband.framework.serve.protocol.values import columns_of
 from skyband.framework.serve.tree import Parser
-from skyband.framework.serve.values import columns_of
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sql.statements import Statements
 from skyband.framework.tables.sql.views import views
@@ -114,6 +114,26 @@ def test_two_jobs_are_two_schemas(tmp_path: Path, capsys: pytest.CaptureFixture[
             c.execute("set search_path to other_cuts")
             assert c.execute("show search_path").fetchone() == ("other_cuts",)
             assert c.execute("select count(*) from skyband.other_cuts.two join two using (grp)").fetchone()
+
+
+def test_a_job_that_has_not_run_is_served_as_soon_as_it_has(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    plan, one = job_at(tmp_path / "a")
+    _, two = job_at(tmp_path / "b")
+    two.write_text(two.read_text().replace("job: cuts", "job: later"))
+    (tmp_path / "b" / "out").rename(tmp_path / "aside")
+    with serving(tmp_path, plan, [one, two]) as s, s.connect() as c:
+        assert any(re.fullmatch(r"schema later: .* views, as soon as the job has run", line) for line in s.said)
+        assert c.execute("select count(*) > 0 from two").fetchone() == (True,)
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            c.execute("select * from later.two")
+        assert c.execute("select count(*) from information_schema.tables where table_schema = 'later'").fetchone() == (0,)
+        (tmp_path / "aside").rename(tmp_path / "b" / "out")
+        # The same connection, and new ones.
+        for ask in (c.execute, s.connect().execute):
+            assert ask("select (select count(*) from later.two) = (select count(*) from cuts.two)").fetchone() == (True,)
+            assert ask("select count(*) > 0 from later.two_summary").fetchone() == (True,)
 
 
 def test_sqlalchemy_reflects_tables_and_views(engine: sa.Engine, server: Served) -> None:
@@ -221,7 +241,7 @@ def test_psql_describes_tables(server: Served) -> None:
     assert re.search(r'Table "cuts\.two_now"', done.stdout) and re.search(r"rank +\| integer", done.stdout)
 
 
-def test_settings_of_clients_are_taken_and_have_no_effect(server: Served) -> None:
+def test_settings_of_clients_are_taken(server: Served) -> None:
     with server.connect(application_name="a tool", client_encoding="utf8") as c:
         assert c.execute("show application_name").fetchone() == ("a tool",)
         for harmless in (
@@ -230,13 +250,51 @@ def test_settings_of_clients_are_taken_and_have_no_effect(server: Served) -> Non
             "start transaction isolation level repeatable read, read only", "rollback", "discard all", "deallocate all", "reset all",
         ):  # fmt: skip
             c.execute(harmless)
+        # All of it is reset.
         assert c.execute("show timezone").fetchone() == ("UTC",)
+        for zone in (
+            "set timezone to 'Europe/Vienna'",
+            "set time zone 'europe/vienna'",
+            "select set_config('TimeZone', 'Europe/Vienna', false)",
+        ):
+            c.execute(zone)
+            assert c.info.parameter_status("TimeZone") == "Europe/Vienna" or zone.startswith("select")
+            assert c.execute("show timezone").fetchone() == ("Europe/Vienna",)
+            c.execute("reset timezone")
+        for zone, shown in (
+            ("interval '+00:00' hour to minute", "UTC"),
+            ("INTERVAL '-03:00' HOUR TO MINUTE", "Etc/GMT+3"),
+            ("2", "Etc/GMT-2"),
+        ):
+            c.execute(f"set time zone {zone}")
+            assert c.execute("show timezone").fetchone() == (shown,)
+        assert c.execute("select timestamptz '2024-01-01 00:00:00+00'::text").fetchone() == ("2024-01-01 02:00:00+02",)
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="there is no time zone 'Mars/X'"):
+            c.execute("set timezone = 'Mars/X'")
     with server.connect(options="-c statement_timeout=1500 -c search_path=nothing -c work_mem=1GB -c unknown.x=1") as c:
         assert c.execute("show statement_timeout").fetchone() == ("1500",) and c.execute("show search_path").fetchone() == ("",)
     with pytest.raises(psycopg.OperationalError, match="no other client_encoding than UTF8"):
         server.connect(client_encoding="latin1")
     with server.connect() as c:
         assert c.execute("select '2024-01-01 00:00:00+00'::timestamptz::text").fetchone() == ("2024-01-01 00:00:00+00",)
+
+
+def test_instants_are_shown_and_cut_in_the_zone_of_the_client(server: Served) -> None:
+    sql = "select timestamptz '2024-06-30 22:30:00+00', date_trunc('day', timestamptz '2024-06-30 22:30:00+00')::text"
+    with server.connect(options="-c TimeZone=Europe/Berlin") as c:
+        for binary in (False, True):
+            row = c.cursor(binary=binary).execute(sql).fetchone() or ()
+            assert row[:2] == (datetime.datetime(2024, 6, 30, 22, 30, tzinfo=datetime.UTC), "2024-07-01 00:00:00+02")
+        texts = ("1900-01-01 00:00:00+00", "2024-01-01 00:00:00+00", "9999-12-31 23:30:00+00", "0001-01-01 00:00:00+00", "infinity")
+        raw = c.pgconn.exec_(("select " + ", ".join(f"timestamptz '{t}'" for t in texts)).encode())
+        assert [(raw.get_value(0, i) or b"").decode() for i in range(len(texts))] == [
+            "1900-01-01 01:00:00+01", "2024-01-01 01:00:00+01", "10000-01-01 00:30:00+01", "0001-01-01 00:53:28+00:53:28", "infinity",
+        ]  # fmt: skip
+        c.execute("reset all")
+        # What a client sets as it connects is what it resets to.
+        assert c.execute("show timezone").fetchone() == ("Europe/Berlin",)
+        # The rows of a table are the same instants.
+        assert c.execute("select * from two_now order by all").fetchall() == server.ask("select * from two_now order by all")
 
 
 def test_prepared_statements_take_values_of_all_kinds(server: Served) -> None:
@@ -278,7 +336,7 @@ def test_types_are_postgresqls(server: Served) -> None:
         ]
     )  # fmt: skip
     assert [oid for _, oid, _ in columns_of(kinds)] == [
-        21, 21, 21, 23, 23, 20, 20, 1700, 700, 701, 1700, 16, 25, 25, 17, 1082, 1083, 1114, 1184, 114, 114, 25, 25, 1186,
+        21, 21, 21, 23, 23, 26, 20, 1700, 700, 701, 1700, 16, 25, 25, 17, 1082, 1083, 1114, 1184, 1007, 114, 25, 25, 1186,
     ]  # fmt: skip
 
 

@@ -100,6 +100,15 @@ def test_clients_that_only_connect_leave_room_when_there_are_no_more_descriptors
                 client.close()
 
 
+def test_the_answers_that_cursors_hold_at_once_are_bounded(strict: Served) -> None:
+    with strict.connect(autocommit=False) as c:
+        c.execute("declare a cursor for select repeat('x', 120000) || x from range(999) t(x)")
+        with pytest.raises(psycopg.errors.OutOfMemory, match="the answers that this connection holds"):
+            c.execute("declare b cursor for select repeat('y', 120000) || x from range(999) t(x)")
+        c.rollback()
+        assert c.execute("select 1").fetchone() == (1,)
+
+
 def test_a_machine_without_room_for_a_process_refuses_the_client_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room() -> int:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))

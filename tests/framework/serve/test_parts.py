@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.framework.serve import scram
 from skyband.framework.serve.commands import Client, Done
 from skyband.framework.serve.parameters import literal
-from skyband.framework.serve.syntax import split
-from skyband.framework.serve.values import encoded
-from skyband.framework.serve.wire import BINARY, TEXT, Refused
+from skyband.framework.serve.protocol import scram
+from skyband.framework.serve.protocol.syntax import split
+from skyband.framework.serve.protocol.values import encoded
+from skyband.framework.serve.protocol.wire import BINARY, TEXT, Refused
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,10 @@ def test_texts_are_those_of_postgresql() -> None:
     assert texts(pa.time64("us"), 1) == ["00:00:00.000001"]
     assert texts(pa.month_day_nano_interval(), (14, -3, -1_000_000_000)) == ["14 mons -3 days -00:00:01"]
     assert texts(pa.duration("us"), timedelta(days=1)) == ["1 days"]
-    assert texts(pa.list_(pa.float64()), [1.5, None, float("inf")]) == ['[1.5, null, "inf"]']
+    assert texts(pa.list_(pa.float64()), [1.5, None, float("inf")], None, []) == ["{1.5,NULL,Infinity}", None, "{}"]
+    assert texts(pa.list_(pa.string()), ["a", "", "NULL", 'b "c"', "d\\e", "f,g"]) == ['{a,"","NULL","b \\"c\\"","d\\\\e","f,g"}']
+    assert texts(pa.list_(pa.timestamp("us", "UTC"), 2), [0, None]) == ['{"1970-01-01 00:00:00+00",NULL}']
+    assert texts(pa.list_(pa.list_(pa.int64())), [[1], None]) == ["[[1], null]"]
     assert texts(pa.decimal128(20, 10), Decimal("0.0000000001")) == ["0.0000000001"]
 
 
@@ -152,7 +155,10 @@ def test_the_proof_of_the_token_is_that_of_rfc_5802() -> None:
     ("raw", "oid", "form"),
     [
         (b"1", 600, TEXT), (b"\xff", 25, TEXT), (b"a\0b", 25, TEXT), (b"12", 23, BINARY), (b"x", 1700, TEXT), (b"{a", 1009, TEXT),
-        (b"\0\1\0\0\x99\x99\0\0\0\1", 1700, BINARY), (b"{{1},{2}}", 1007, TEXT), (b"\0\0\0\1", 1007, BINARY), (b"zz", 17, TEXT),
+        (b"\0\1\0\0\x99\x99\0\0\0\1", 1700, BINARY), (b"{{1},{2}}", 1007, TEXT), (b"\0\0\0\1", 1007, BINARY),
+        (struct.pack("!iiIiii", 1, 0, 20, 1, 1, 0), 1007, BINARY), (struct.pack("!iiIiii", 2, 0, 23, 1, 1, 0), 1007, BINARY),
+        (struct.pack("!iiIiii", 1, 0, 23, 2**30, 1, 4), 1007, BINARY), (struct.pack("!iiIiii", 1, 0, 23, 1, 1, -7), 1007, BINARY),
+        (b"zz", 17, TEXT),
         (b"\\xz", 17, TEXT), (b"1", 2950, BINARY),
     ],
 )  # fmt: skip

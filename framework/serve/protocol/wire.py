@@ -129,6 +129,21 @@ def complete(tag: str) -> bytes:
     return message(b"C", string(tag))
 
 
+def copy_begins(form: int, columns: int) -> bytes:
+    """Return CopyOutResponse: rows of ``columns`` values in the format ``form`` follow."""
+    return message(b"H", struct.pack(f"!bh{columns}h", form, columns, *[form] * columns))
+
+
+def copy_data(data: bytes) -> bytes:
+    """Return CopyData."""
+    return message(b"d", data)
+
+
+def copy_ends() -> bytes:
+    """Return CopyDone."""
+    return message(b"c")
+
+
 def failure(refused: Refused, severity: str = "ERROR") -> bytes:
     """Return ErrorResponse."""
     return message(b"E", _fields(severity, refused.state, refused.message, refused.hint))

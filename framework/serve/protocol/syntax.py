@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 _TOKENS: Final = re.compile(
@@ -39,6 +40,36 @@ def split(sql: str) -> list[str]:
             parts.append(sql[at:end])
         at = end
     return [s for s in (*statements, "".join(parts).strip()) if s]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A part of a statement: its kind (``word``, ``name`` and ``text`` are those in quotes, ``other``), its text and its place."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def tokens(sql: str) -> list[Token]:
+    """Return the parts of one statement as ``split`` returns it, without blanks. O(length)."""
+    made, at = list[Token](), 0
+    while at < len(sql):
+        found = _TOKENS.match(sql, at)
+        assert found is not None
+        kind, end = str(found.lastgroup), found.end()
+        if kind == "dollar":
+            close = sql.find(found.group(), end)
+            end = len(sql) if close < 0 else close + len(found.group())
+        elif kind == "text" and found.group()[0] in "eE":
+            escaped = _ESCAPED.match(sql, at)
+            assert escaped is not None
+            end = escaped.end()
+        if not sql[at:end].isspace():
+            made.append(Token(kind, sql[at:end], at, end))
+        at = end
+    return made
 
 
 def _block_end(sql: str, at: int) -> int:

@@ -3,47 +3,87 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import islice
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.framework.serve.wire import BINARY, Refused
+from skyband.framework.serve.protocol.wire import BINARY, Refused
 
-BOOL, BYTEA, INT8, INT2, INT4, TEXT, JSON, FLOAT4, FLOAT8 = 16, 17, 20, 21, 23, 25, 114, 700, 701
-DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC = 1082, 1083, 1114, 1184, 1186, 1700
-SIZES: Final = {BOOL: 1, INT8: 8, INT2: 2, INT4: 4, FLOAT4: 4, FLOAT8: 8, DATE: 4, TIME: 8, TIMESTAMP: 8, TIMESTAMPTZ: 8, INTERVAL: 16}
+BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, JSON, FLOAT4, FLOAT8 = 16, 17, 20, 21, 23, 25, 26, 114, 700, 701
+DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC, UUID = 1082, 1083, 1114, 1184, 1186, 1700, 2950
+SIZES: Final = {
+    BOOL: 1,
+    INT8: 8,
+    INT2: 2,
+    INT4: 4,
+    OID: 4,
+    FLOAT4: 4,
+    FLOAT8: 8,
+    DATE: 4,
+    TIME: 8,
+    TIMESTAMP: 8,
+    TIMESTAMPTZ: 8,
+    INTERVAL: 16,
+}
 """Bytes of the types whose values all have one size; -1 for the others."""
 
+ARRAYS: Final = {
+    BOOL: 1000, BYTEA: 1001, 18: 1002, 19: 1003, INT8: 1016, INT2: 1005, INT4: 1007, TEXT: 1009, OID: 1028, JSON: 199, FLOAT4: 1021,
+    FLOAT8: 1022, 1042: 1014, 1043: 1015, DATE: 1182, TIME: 1183, TIMESTAMP: 1115, TIMESTAMPTZ: 1185, INTERVAL: 1187, NUMERIC: 1231,
+    UUID: 2951, 2205: 2210, 2206: 2211,
+}  # fmt: skip
+"""OID of a type -> that of its arrays."""
+ELEMENTS: Final = {array: element for element, array in ARRAYS.items()}
+"""OID of an array's type -> that of its elements."""
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAYS_TO_2000: Final = 10957
 MICROS_TO_2000: Final = 10957 * 86_400_000_000
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _FOREVER_DAYS: Final = 2**31 - 1
 _FOREVER: Final = 2**63 - 1
+_FIRST_SECOND: Final = -62_135_510_400
+_LAST_SECOND: Final = 253_402_210_800
+"""Seconds since 1970 between which Python has every local time: a day within the years 1 and 9999."""
+_NULL: Final = b"\xff\xff\xff\xff"
+_SPECIAL: Final = re.compile(rb'[{}",\\\s]')
+"""What an element of an array has to be quoted for."""
 
 
 def oid_of(kind: pa.DataType) -> int:
-    """Return the OID of PostgreSQL's type for values of ``kind``. Nested values are JSON, unsigned integers the next wider type."""
+    """Return the OID of PostgreSQL's type for values of ``kind``.
+
+    Lists of plain values are arrays, other nested values are JSON. Unsigned integers are the next wider type, those of 4 bytes OIDs.
+    """
     if isinstance(kind, pa.BaseExtensionType):
         return JSON if "json" in str(kind.extension_name) else oid_of(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return oid_of(kind.value_type)
+    if _is_list(kind) and (element := oid_of(kind.value_type)) != JSON and element in ARRAYS:
+        return ARRAYS[element]
     for found, oid in _KINDS:
         if found(kind):
             return oid
     return TEXT
 
 
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
 _KINDS: Final[tuple[tuple[Callable[[pa.DataType], bool], int], ...]] = (
     (pa.types.is_boolean, BOOL),
     (lambda t: t in (pa.int8(), pa.int16(), pa.uint8()), INT2),
     (lambda t: t in (pa.int32(), pa.uint16()), INT4),
-    (lambda t: t in (pa.int64(), pa.uint32()), INT8),
+    (pa.types.is_int64, INT8),
+    (pa.types.is_uint32, OID),
     (lambda t: t == pa.uint64() or pa.types.is_decimal(t), NUMERIC),
     (lambda t: t in (pa.float16(), pa.float32()), FLOAT4),
     (pa.types.is_float64, FLOAT8),
@@ -63,11 +103,44 @@ def columns_of(schema: pa.Schema) -> list[tuple[str, int, int]]:
     return [(f.name, (oid := oid_of(f.type)), SIZES.get(oid, -1)) for f in schema]
 
 
-def encoded(column: pa.ChunkedArray, form: int) -> list[bytes | None]:
-    """Return the values of ``column`` in the format ``form``, None for nulls. O(values)."""
+def encoded(column: pa.ChunkedArray, form: int, zone: ZoneInfo | None = None) -> list[bytes | None]:
+    """Return the values of ``column`` in the format ``form``, None for nulls. O(values).
+
+    ``zone``: that of instants as text, None for UTC.
+    """
     oid = oid_of(column.type)
+    if oid in ELEMENTS:
+        return [v for chunk in column.chunks for v in _arrays(chunk, ELEMENTS[oid], form, zone)]
+    if oid == TIMESTAMPTZ and zone is not None and form != BINARY:
+        return [None if v is None else _local_instant(v, zone) for v in _plain(column, oid)]
     write = (_BINARY if form == BINARY else _TEXT)[oid]
     return [None if v is None else write(v) for v in _plain(column, oid)]
+
+
+def _arrays(lists: pa.Array, element: int, form: int, zone: ZoneInfo | None) -> Iterator[bytes | None]:
+    """Yield the values of a column of lists as arrays of one dimension."""
+    items = iter(encoded(pa.chunked_array([lists.flatten()]), form, zone))
+    fixed = lists.type.list_size if pa.types.is_fixed_size_list(lists.type) else None
+    lengths = lists.value_lengths().to_pylist() if fixed is None else [fixed if v else None for v in lists.is_valid().to_pylist()]
+    for length in lengths:
+        if length is None:
+            yield None
+            continue
+        values = list(islice(items, length))
+        if form != BINARY:
+            yield b"{" + b",".join(b"NULL" if v is None else _quoted_element(v) for v in values) + b"}"
+        elif not values:
+            yield struct.pack("!iiI", 0, 0, element)
+        else:
+            head = struct.pack("!iiIii", 1, int(None in values), element, len(values), 1)
+            yield head + b"".join(_NULL if v is None else struct.pack("!i", len(v)) + v for v in values)
+
+
+def _quoted_element(text: bytes) -> bytes:
+    """Return the text of an element as it stands in an array's text."""
+    if text and text.upper() != b"NULL" and not _SPECIAL.search(text):
+        return text
+    return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
 def _plain(column: pa.ChunkedArray, oid: int) -> Sequence[Any]:
@@ -149,6 +222,18 @@ def instant(micros: int, zone: str = "") -> bytes:
     return f"{day} {clock(rest)}{zone}{bc}".encode()
 
 
+def _local_instant(micros: int, zone: ZoneInfo) -> bytes:
+    """Return an instant as text in ``zone``; outside of the years that Python has, with the offset of the nearest of them."""
+    if abs(micros) >= _FOREVER - 1:
+        return instant(micros)
+    near = min(max(micros // 1_000_000, _FIRST_SECOND), _LAST_SECOND)
+    offset = datetime.fromtimestamp(near, zone).utcoffset() or timedelta()
+    seconds = offset.days * 86_400 + offset.seconds
+    minutes, rest = divmod(abs(seconds), 60)
+    shown = f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}" + (f":{minutes % 60:02d}" if minutes % 60 or rest else "")
+    return instant(micros + seconds * 1_000_000, shown + (f":{rest:02d}" if rest else ""))
+
+
 def _interval_parts(v: Any) -> tuple[int, int, int]:
     """Return (months, days, microseconds)."""
     if isinstance(v, timedelta):
@@ -193,7 +278,7 @@ def _text(v: str) -> bytes:
 _TEXT: Final[dict[int, Callable[[Any], bytes]]] = {
     BOOL: lambda v: b"t" if v else b"f",
     BYTEA: lambda v: b"\\x" + v.hex().encode(),
-    **dict.fromkeys((INT2, INT4, INT8), lambda v: b"%d" % v),
+    **dict.fromkeys((INT2, INT4, INT8, OID), lambda v: b"%d" % v),
     TEXT: _text,
     JSON: _json,
     FLOAT4: _float4,
@@ -255,6 +340,7 @@ _BINARY: Final[dict[int, Callable[[Any], bytes]]] = {
     INT2: lambda v: struct.pack("!h", v),
     INT4: lambda v: struct.pack("!i", v),
     INT8: lambda v: struct.pack("!q", v),
+    OID: lambda v: struct.pack("!I", v),
     TEXT: _text,
     JSON: _json,
     FLOAT4: lambda v: struct.pack("!f", v),

@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from skyband.framework.serve.wire import Refused
+from skyband.framework.serve.protocol.wire import Refused
 
 MECHANISM: Final = "SCRAM-SHA-256"
 ROUNDS: Final = 4096
