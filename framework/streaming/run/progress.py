@@ -19,6 +19,8 @@ from skyband.framework.quality.rejections import LOUD, RunRows
 from skyband.framework.quality.unusable import Use
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket.kernels import Compilations, compiled_since, end_record
+from skyband.framework.streaming.rows.instants.source_clocks import holding_back
+from skyband.framework.streaming.rows.instants.source_times import newest_by_source
 from skyband.framework.streaming.spark.log import log_file
 from skyband.operators.kernel_files import Compiled, begin_record
 
@@ -213,12 +215,24 @@ def _describe(batch: Batch) -> str:
 
 
 def _waiting(batch: Batch | None, plan: Plan | None) -> str:
-    """Describe how many rows wait, and for what."""
+    """Describe how many rows wait, and for what; of several sources for those of the source that is behind the others."""
     if batch is None:
         return ""
     many = f"{counted(batch.pending, 'row')} {agree(batch.pending, 'waits', 'wait')}"
     if batch.newest is None or plan is None:
         return f"{many} behind the watermark: --finish processes them"
+    sources = plan.intake.sources
+    newest_of = newest_by_source(sources, batch.counts)
+    if (behind := holding_back(sources, newest_of)) is not None:
+        came = newest_of.get(behind.name)
+        last = "which has had no row yet" if came is None else f"whose newest row's time is {format_instant(came)}"
+        if behind.idle_micros is None:
+            let = "its next rows or --finish let them count (`idle_after` of that source limits how long others wait)"
+        else:
+            let = (
+                f"its next rows, later rows of the others (`idle_after`: {format_duration(behind.idle_micros)}) or --finish let them count"
+            )
+        return f"{many} for source {behind.name}, {last}: {let}"
     newest = f"{format_instant(batch.newest)}, the newest row's time"
     delay = plan.intake.delay_micros
     after = f"less than {format_duration(delay)} before {newest}" if delay else f"at {newest}"

@@ -6,6 +6,7 @@ import io
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from skyband.framework.base.messages import Tally
 from skyband.framework.console.lines import JsonLines, Lines
 from skyband.framework.console.live import LiveLines, on_terminal
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket import kernels
 from skyband.framework.streaming.run import progress
@@ -54,8 +56,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
-def plan(delay: int) -> Any:
-    return SimpleNamespace(intake=SimpleNamespace(delay_micros=delay))
+def plan(delay: int, *sources: SourceClock) -> Any:
+    return SimpleNamespace(intake=SimpleNamespace(delay_micros=delay, sources=sources))
 
 
 def test_a_terminal_is_one_that_can_change_a_line(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,9 +104,9 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "log_file", lambda: None)
 
 
-def told(lines_of: Any, *batches: Batch, delay: int = 0) -> list[str]:
+def told(lines_of: Any, *batches: Batch, delay: int = 0, sources: Sequence[SourceClock] = ()) -> list[str]:
     err = io.StringIO()
-    seen = Progress(lines_of(err), plan=plan(delay))
+    seen = Progress(lines_of(err), plan=plan(delay, *sources))
     for batch in batches:
         seen(batch)
     seen.close()
@@ -129,6 +131,34 @@ def test_batches_of_the_engines_own_are_not_shown_as_empty(no_spark: None) -> No
 def test_the_end_says_what_waits_and_why(no_spark: None, pending: int, delay: int, said: str) -> None:
     done = told(Lines, Batch(0, Tally(rows_in=5000), 0.5, pending, NEWEST), delay=delay)[-1]
     assert said in done and done.endswith("the next rows or --finish let them count")
+
+
+ASKS, BIDS, NEWS = SourceClock("asks", MINUTE, None), SourceClock("bids", 2 * MINUTE, None), SourceClock("news", 0, 60 * MINUTE)
+LIMIT = " (`idle_after` of that source limits how long others wait)"
+
+
+@pytest.mark.parametrize(
+    ("sources", "came", "said"),
+    [
+        ((ASKS, BIDS), {"newest:asks": NEWEST}, "5 rows wait for source bids, which has had no row yet: its next rows or --finish let "
+         f"them count{LIMIT}"),
+        ((ASKS, BIDS), {"newest:asks": NEWEST, "newest:bids": NEWEST - 30 * MINUTE}, "5 rows wait for source bids, whose newest row's time "
+         f"is 2019-12-31 23:30:00: its next rows or --finish let them count{LIMIT}"),
+        ((BIDS, ASKS), {"newest:asks": NEWEST - 30 * MINUTE, "newest:bids": NEWEST}, "5 rows wait for source asks, whose newest row's time "
+         f"is 2019-12-31 23:30:00: its next rows or --finish let them count{LIMIT}"),
+        ((ASKS, NEWS), {"newest:asks": NEWEST, "newest:news": NEWEST - 30 * MINUTE}, "5 rows wait for source news, whose newest row's time "
+         "is 2019-12-31 23:30:00: its next rows, later rows of the others (`idle_after`: 1 hour) or --finish let them count"),
+        # The cap of a file holds the watermark back for the time being, not the source.
+        ((ASKS, SourceClock("bids", MINUTE, None)), {"newest:asks": NEWEST, "newest:bids": 0, "greatest:bids": NEWEST},
+         "5 rows wait, at 2020-01-01 00:00:00, the newest row's time: earlier ones may still come; the next rows or --finish let them "
+         "count"),
+    ],
+)  # fmt: skip
+def test_the_end_names_the_source_for_which_rows_wait(
+    no_spark: None, sources: tuple[SourceClock, ...], came: dict[str, int], said: str
+) -> None:
+    done = told(Lines, Batch(0, Tally(rows_in=5, **came), 0.5, 5, NEWEST), sources=sources)[-1]
+    assert done.endswith(f"; {said}")
 
 
 def test_the_share_of_the_files(tmp_path: Path) -> None:

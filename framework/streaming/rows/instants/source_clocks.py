@@ -35,6 +35,17 @@ def frontier(clocks: Sequence[SourceClock], newest: Mapping[str, int]) -> int | 
     return None if found <= _NONE else found
 
 
+def holding_back(clocks: Sequence[SourceClock], newest: Mapping[str, int]) -> SourceClock | None:
+    """Return the source that determines the frontier after rows up to the times ``newest`` while another is further; None if none is."""
+    if not clocks or not newest:
+        return None
+    reached = [int(_reached(clock, newest.get(clock.name))) for clock in clocks]
+    lead = max(reached)
+    bounds = [w if c.idle_micros is None else max(w, lead - c.idle_micros) for c, w in zip(clocks, reached, strict=True)]
+    least = min(range(len(bounds)), key=lambda i: (bounds[i], reached[i]))
+    return clocks[least] if bounds[least] < lead else None
+
+
 def contributions(clocks: Sequence[SourceClock], newest: Mapping[str, int], name: str, times: I64) -> I64:
     """Return the frontier as each row of source ``name`` alone moves it: int64 (rows,), microseconds, _NONE if it has no frontier.
 

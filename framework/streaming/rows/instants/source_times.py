@@ -44,9 +44,17 @@ class SourceTimes:
         return self._after[max(earlier)] if earlier else {}
 
     def _newest(self, reached: Mapping[str, int], capped: bool) -> dict[str, int]:
-        prefixes = (NEWEST_OF,) if capped else (NEWEST_OF, GREATEST_OF)
-        times = {clock.name: [reached[p + clock.name] for p in prefixes if p + clock.name in reached] for clock in self._clocks}
-        return {name: max(found) for name, found in times.items() if found}
+        return newest_by_source(self._clocks, reached, capped)
+
+
+def newest_by_source(clocks: tuple[SourceClock, ...], counts: Mapping[str, int], capped: bool = False) -> dict[str, int]:
+    """Return the newest event times by source that the ``counts`` of a batch hold, in microseconds; none for a source without rows.
+
+    ``capped``: as far as the caps of files let them count.
+    """
+    prefixes = (NEWEST_OF,) if capped else (NEWEST_OF, GREATEST_OF)
+    times = {clock.name: [counts[p + clock.name] for p in prefixes if p + clock.name in counts] for clock in clocks}
+    return {name: max(found) for name, found in times.items() if found}
 
 
 def task_newest() -> Mapping[str, int]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skyband.framework.base.messages import NEWEST_OF, Tally
 from skyband.framework.plan.source_nodes import SourceClock
-from skyband.framework.streaming.rows.instants.source_clocks import contributions, frontier
+from skyband.framework.streaming.rows.instants.source_clocks import contributions, frontier, holding_back
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 
 MS = 1000
@@ -59,6 +59,25 @@ def test_the_frontier_is_that_of_the_definition_however_rows_are_cut(
     assert times.due() == (None if expected is None or not mine else expected * MS)
     resumed = SourceTimes(sources, [{"batch_id": 7, "counters": _json(counts)}] if mine else [])
     assert resumed.due() == times.due()
+
+
+@given(clocks, st.dictionaries(st.sampled_from(NAMES), st.integers(100, 140).map(lambda at: at * MS)))
+def test_the_source_that_holds_others_back_is_one_whose_rows_move_the_frontier(
+    sources: tuple[SourceClock, ...], newest: dict[str, int]
+) -> None:
+    """It is named exactly if a source is further, and then rows of all other sources up to its own time move nothing."""
+    newest = {c.name: newest[c.name] for c in sources if c.name in newest}
+    held, now = holding_back(sources, newest), frontier(sources, newest)
+    reached = {c.name: newest[c.name] - 1000 * c.delay_ms for c in sources if c.name in newest}
+    assert (held is None) == (not reached or now == max(reached.values()))
+    if held is not None:
+        lead = max(reached.values())
+        assert held.name not in reached or reached[held.name] <= (lead if now is None else now)
+        others = {c.name: lead + 1000 * c.delay_ms for c in sources if c is not held}
+        mine = {held.name: newest[held.name]} if held.name in newest else {}
+        # However far the others come, short of the lead, the frontier stays: it is that source's.
+        assert held.idle_micros is not None or frontier(sources, others | mine) == reached.get(held.name)
+        assert frontier(sources, others | {held.name: lead + 1000 * held.delay_ms}) == lead
 
 
 @given(clocks, st.data())
