@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from heapq import merge
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from skyband.framework.alerts.template import cut, instant_text, render, value_t
 from skyband.framework.base.columns import BATCH
 from skyband.framework.base.counts import counted
 from skyband.framework.base.items import SCORE
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.plan.output_nodes import AlertNode
 from skyband.framework.tables.delta import delta_read
@@ -69,7 +69,7 @@ class AlertMessages:
     A batch has the changes by query, key, step and ``pos``, then the values that pass bounds by query and time.
     """
 
-    def __init__(self, root: Path, plan: Plan, alert: AlertNode, identity: Identity, position: Position) -> None:
+    def __init__(self, root: Location, plan: Plan, alert: AlertNode, identity: Identity, position: Position) -> None:
         self._root, self._alert, self._identity = root, alert, identity
         self._since, self._history, self._history_upto = position.since, position.history, position.history_upto
         nodes = {q.name: q for q in plan.every_query}
@@ -198,7 +198,7 @@ class _Query:
         moving = self._varying is not None and self._varying.slope is not None
         self.crossings = Crossings(self._alert.above, self._alert.below, moving)
 
-    def learn(self, root: Path, upto: int, frontier: int | None) -> None:
+    def learn(self, root: Location, upto: int, frontier: int | None) -> None:
         """Take the values of all items up to a batch, for which nothing is sent."""
         assert self.crossings is not None
         # What an item is depends on its last point and its last change.
@@ -224,11 +224,11 @@ class _Query:
         assert self._varying is not None
         return (_POINTS, *dict.fromkeys((*self._keys, *self._named)), self._varying.value)
 
-    def changes(self, root: Path, after: int, upto: int) -> pa.Table:
+    def changes(self, root: Location, after: int, upto: int) -> pa.Table:
         """Return the rows of changes of these batches."""
         return _table(root, changes_name(self.name), after, upto)
 
-    def points(self, root: Path, after: int, upto: int) -> pa.Table:
+    def points(self, root: Location, after: int, upto: int) -> pa.Table:
         """Return the points of trajectories of these batches."""
         return _table(root, trajectory_name(self.name), after, upto)
 
@@ -334,7 +334,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _table(root: Path, name: str, after: int | None, upto: int, columns: Sequence[str] | None = None) -> pa.Table:
+def _table(root: Location, name: str, after: int | None, upto: int, columns: Sequence[str] | None = None) -> pa.Table:
     where = pc.field(BATCH) <= upto
     if after is not None:
         where = where & (pc.field(BATCH) > after)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.storage import durable
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Whole, read_record
@@ -67,7 +67,7 @@ _MODEL: Final = TypeAdapter(_PositionsFile)
 class Positions:
     """The positions of the alerts ``names``; others are dropped when the file is written. ``damaged``: why its file was not used."""
 
-    def __init__(self, home: Path, names: Collection[str]) -> None:
+    def __init__(self, home: Location, names: Collection[str]) -> None:
         self._file = home / FILE
         self._lock = threading.Lock()
         self.damaged: str | None = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
+from skyband.framework.base.location import Location
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.catalogs.model import JOB, ColumnDefinition, Definition
@@ -33,7 +33,7 @@ _SIMPLE: Final[dict[pa.DataType, tuple[str, str, str]]] = {
 """Arrow type -> Unity Catalog's name, the name in SQL, the name in Delta's JSON."""
 
 
-def definitions(plan: Plan, root: Path, job: str) -> list[Definition]:
+def definitions(plan: Plan, root: Location, job: str) -> list[Definition]:
     """Return every table of ``plan``, whose tables are below ``root``, as it is registered for the job with the id ``job``."""
     roles = {name: (role, query, key) for name, role, query, key in _roles(plan)}
     made = []

@@ -6,12 +6,12 @@ entry decides whether it is the job's.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from skyband.framework.base.location import Location
 from skyband.framework.catalogs.names import InvalidName, schema_of
 from skyband.framework.storage import durable
 from skyband.framework.storage.records import STRICT, InvalidRecord, read_record
@@ -35,7 +35,7 @@ _FILE: Final = TypeAdapter(_File)
 class Record:
     """Full name of a schema -> the tables registered there, with the digests of what was; "" for one that is about to be."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Location) -> None:
         self._path = home / FILE
         self.damage: str | None = None
         """Why the file is ignored, in words."""
@@ -50,7 +50,7 @@ class Record:
         self._written = _copy(self.places)
 
     @staticmethod
-    def exists(home: Path) -> bool:
+    def exists(home: Location) -> bool:
         """Return True if there is a file."""
         return (home / FILE).exists()
 

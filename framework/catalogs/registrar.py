@@ -10,11 +10,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.catalogs.definitions import definitions
 from skyband.framework.catalogs.hive import Hive
 from skyband.framework.catalogs.model import Catalog, Definition, Unavailable
@@ -51,7 +51,7 @@ class Registrar:
         env: Mapping[str, str] = os.environ,
         patience: float = PATIENCE,
     ) -> None:
-        self._root: Path = location(root)
+        self._root: Location = location(root)
         self._schema, self._session, self._warn, self._patience = schema, session, warn, patience
         self._hive = spark_settings(env=env).conf.get(IMPLEMENTATION) == "hive"
         self._unity = Unity.of(env)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 
+from skyband.framework.base.location import Location
 from skyband.framework.tables.delta.delta_read import open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import fixed_schema
 
 
-def newest_checks(root: Path) -> list[dict[str, Any]]:
+def newest_checks(root: Location) -> list[dict[str, Any]]:
     """Return what the last gate wrote for the last batch; none if it has not run. SKY-E400 if a table is unreadable."""
     runs, checks = open_table(root, "runs"), open_table(root, "checks")
     need_columns(runs, "runs", fixed_schema("runs"), ["batch_id"])

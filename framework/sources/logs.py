@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import loads, mapping, number, whole
 
 FORGOTTEN: Final = "file:///_skyband/forgotten/"
@@ -44,17 +44,17 @@ def local_path(url: str) -> str | None:
     return unquote(parts.path) if parts.scheme in ("", "file") else None
 
 
-def source_numbers(checkpoint: Path) -> list[int]:
+def source_numbers(checkpoint: Location) -> list[int]:
     """Return the numbers of the sources of which a checkpoint has a log."""
     return sorted(n for p in (checkpoint / "sources").glob("[0-9]*") if (n := number(p.name)) is not None)
 
 
-def last_batch(log: Path) -> int:
+def last_batch(log: Location) -> int:
     """The highest batch in a log of Spark's (``offsets``, ``commits``), -1 if there is none."""
     return max((n for p in log.glob("[0-9]*") if (n := number(p.name)) is not None), default=-1)
 
 
-def offset(checkpoint: Path, batch: int, source: int = 0, name: str = "logOffset") -> int:
+def offset(checkpoint: Location, batch: int, source: int = 0, name: str = "logOffset") -> int:
     """The last number of source ``source``'s log of files that ``batch`` takes; -1 if none, or if the source is no directory of files.
 
     ``name``: what the source itself calls its number, if it is another one.
@@ -75,7 +75,7 @@ def offset(checkpoint: Path, batch: int, source: int = 0, name: str = "logOffset
         raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
 
 
-def partitions_of(checkpoint: Path, batch: int) -> int | None:
+def partitions_of(checkpoint: Location, batch: int) -> int | None:
     """How many tasks the stateful step had in ``batch``; None if its entry does not say.
 
     Raises SkybandError SKY-E303 if the entry cannot be read.
@@ -92,7 +92,7 @@ def partitions_of(checkpoint: Path, batch: int) -> int | None:
         raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
 
 
-def watermark(checkpoint: Path) -> int:
+def watermark(checkpoint: Location) -> int:
     """Spark's watermark, in ms, as of the last batch planned; 0 if there is none. For a moment when no query runs."""
     entry = checkpoint / "offsets" / str(last_batch(checkpoint / "offsets"))
     try:
@@ -103,7 +103,7 @@ def watermark(checkpoint: Path) -> int:
         raise unusable(checkpoint, f"offsets/{entry.name} cannot be read") from e
 
 
-def planned_at(checkpoint: Path, batch: int) -> int:
+def planned_at(checkpoint: Location, batch: int) -> int:
     """Return the clock at which Spark planned ``batch``, in ms: it stays the same when the batch is repeated.
 
     Raises SkybandError SKY-E303 if the batch's entry cannot be read.
@@ -114,7 +114,7 @@ def planned_at(checkpoint: Path, batch: int) -> int:
         raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
 
 
-def next_watermark(checkpoint: Path) -> int:
+def next_watermark(checkpoint: Location) -> int:
     """Spark's watermark, in ms, of the batch that follows the last one done; 0 if there is none yet. Beside a run a lower bound."""
     entry = checkpoint / "commits" / str(last_batch(checkpoint / "commits"))
     try:
@@ -125,14 +125,14 @@ def next_watermark(checkpoint: Path) -> int:
         raise unusable(checkpoint, f"commits/{entry.name} cannot be read") from e
 
 
-def _text(entry: Path) -> str:
+def _text(entry: Location) -> str:
     """Return the text of an entry of a log. Raises FileNotFoundError; ValueError for one that Spark cannot have written."""
     if entry.stat().st_size > LARGEST:
         raise ValueError("no entry is so large")
     return entry.read_text()
 
 
-def owed(checkpoint: Path) -> bool:
+def owed(checkpoint: Location) -> bool:
     """Whether the last batch done has moved the watermark and the batch that follows, if only for that, has not begun.
 
     Spark forgets that it owes it when it ends in between. For a moment when no query runs.
@@ -141,13 +141,13 @@ def owed(checkpoint: Path) -> bool:
     return planned == done and next_watermark(checkpoint) > watermark(checkpoint)
 
 
-def unusable(checkpoint: Path, what: str) -> SkybandError:
+def unusable(checkpoint: Location, what: str) -> SkybandError:
     """SKY-E303: the checkpoint has lost a part; ``what`` names it."""
     hint = f"restore {checkpoint} and the tables from one backup, or {AGAIN}"
     return SkybandError("SKY-E303", f"the checkpoint {checkpoint} is damaged: {what}", hint=hint)
 
 
-def files_log_damage(log: Path, upto: int) -> str | None:
+def files_log_damage(log: Location, upto: int) -> str | None:
     """What a log of files lacks of the numbers to ``upto``, in words; None if it is whole. O(entries)."""
     plain, compact = set(), -1
     for entry in log.glob("[0-9]*") if log.is_dir() else ():
@@ -162,12 +162,12 @@ def files_log_damage(log: Path, upto: int) -> str | None:
     return None if lacking is None else f"sources/{log.name}/{lacking} is gone"
 
 
-def taken(log: Path, after: int = -1) -> list[Taken]:
+def taken(log: Location, after: int = -1) -> list[Taken]:
     """The files of a log of files with numbers above ``after``, in its order, each once. O(entries above ``after``).
 
     Raises SkybandError SKY-E303 if an entry cannot be read.
     """
-    entries: dict[int, Path] = {}
+    entries: dict[int, Location] = {}
     for path in log.glob("[0-9]*") if log.is_dir() else ():
         name, _, kind = path.name.partition(".")
         n = number(name)
@@ -184,7 +184,7 @@ def taken(log: Path, after: int = -1) -> list[Taken]:
     return list(found.values())
 
 
-def forget_plan(checkpoint: Path, planned: int, upto: int, source: int = 0) -> None:
+def forget_plan(checkpoint: Location, planned: int, upto: int, source: int = 0) -> None:
     """Takes back a batch of which nothing has been written: what it would take is found again. ``upto``: the last number that stays
     in the log of ``source``.
 
@@ -200,7 +200,7 @@ def forget_plan(checkpoint: Path, planned: int, upto: int, source: int = 0) -> N
         path.unlink()
 
 
-def forget_state(checkpoint: Path, done: int) -> None:
+def forget_state(checkpoint: Location, done: int) -> None:
     """Remove the state that batches after ``done`` have written: Spark keeps the file that is there when a repeated batch writes another.
 
     A repeated batch may read other rows than the first attempt did: another reader, a file that has been repaired or set aside, a rule
@@ -216,7 +216,7 @@ def forget_state(checkpoint: Path, done: int) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _entries(path: Path, after: int) -> Iterator[Taken]:
+def _entries(path: Location, after: int) -> Iterator[Taken]:
     """The entries of one file of the log above ``after``, newest first: a compacted one has all before it too, oldest first."""
     for line in _lines_backwards(path):
         if not line.startswith(b"{"):
@@ -232,7 +232,7 @@ def _entries(path: Path, after: int) -> Iterator[Taken]:
             yield Taken(path_there, whole(said.get("timestamp", 0)), batch)
 
 
-def _lines_backwards(path: Path) -> Iterator[bytes]:
+def _lines_backwards(path: Location) -> Iterator[bytes]:
     """The lines of a file from its end, a block read at a time."""
     with path.open("rb") as f:
         at, rest = f.seek(0, 2), b""

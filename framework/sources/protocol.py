@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.first_rows import FirstRows, Unparsed
 from skyband.framework.sources.position import PositionColumn
@@ -250,18 +251,18 @@ class SourceFormat:
         """Return the frames that make up the stream, with the same columns: one, unless the stream has several sources."""
         return [self.stream(spark, source, columns, without, caps)]
 
-    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> Watch | None:
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Location) -> Watch | None:
         """Return the watch over the source's files; None for a source that has no files or watches them itself.
 
         ``home``: the directory ``_skyband`` of the job's sink, with the checkpoint.
         """
         return None
 
-    def backlog(self, source: SourceNode, columns: list[str] | None, home: Path) -> Backlog | None:
+    def backlog(self, source: SourceNode, columns: list[str] | None, home: Location) -> Backlog | None:
         """Return the files present when a run starts; None if the source delivers rows in the order of time. ``home``: see ``watch``."""
         return None
 
-    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
+    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Location) -> DataFrame:
         """Return exactly the rows that streams with ``checkpoint`` have taken so far, as a batch frame.
 
         Raises SkybandError SKY-E301 with the reason if they cannot be read again.
@@ -269,7 +270,7 @@ class SourceFormat:
         raise SkybandError("SKY-E301", f"a {source.format} source is not read again", hint="only the replay can be verified")
 
     def again_in_parts(
-        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path, cuts: Sequence[int]
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Location, cuts: Sequence[int]
     ) -> list[tuple[int, DataFrame]]:
         """Return what ``again`` does in parts: (number of cuts before them, rows). At least one part.
 

@@ -12,10 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.sources.logs import AGAIN
 from skyband.framework.storage import durable
 
@@ -46,14 +46,14 @@ class WatermarkCaps:
     greatest event time of the rows read under caps and not given to the watermark since. ``released``: F of the last time that was done.
     """
 
-    path: Path
+    path: Location
     caps: dict[str, int | None] = field(default_factory=dict)
     others: int | None = None
     greatest: int | None = None
     released: int | None = None
 
     @classmethod
-    def load(cls, home: Path) -> WatermarkCaps:
+    def load(cls, home: Location) -> WatermarkCaps:
         """Return the caps of a job, empty if there are none. Raises SkybandError SKY-E303 if the file cannot be read."""
         # Tasks' workers import this module, and need no models.
         from skyband.framework.storage import records

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from skyband.framework.base.location import Location
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import RDD, SparkContext
@@ -83,7 +85,7 @@ def serialize_function(rdd: RDD[Any]) -> Any:
     return private._jrdd.rdd()
 
 
-def repartition_state(spark: SparkSession, checkpoint: Path, tasks: int) -> None:
+def repartition_state(spark: SparkSession, checkpoint: Location, tasks: int) -> None:
     """Rewrite the state of a stopped query for another number of tasks. PySpark has no public name for Spark's offline repartitioning."""
     # Reading states needs the coordinator of state stores, which Spark starts with its streaming manager.
     _ = spark.streams

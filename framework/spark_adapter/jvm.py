@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from skyband.framework.base.location import Location
 from skyband.framework.storage.locations import is_object
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def _jvm(spark: SparkSession) -> Any:
     return spark._jvm
 
 
-def open_file(spark: SparkSession, path: Path) -> Any:
+def open_file(spark: SparkSession, path: Location) -> Any:
     """Open a local file in the JVM as a ``java.io.RandomAccessFile``: a lock on it lasts as long as the JVM, not as this process."""
     return _jvm(spark).java.io.RandomAccessFile(str(path), "rw")
 
@@ -29,7 +29,7 @@ def process_id(spark: SparkSession) -> int:
     return int(_jvm(spark).java.lang.ProcessHandle.current().pid())
 
 
-def delete_objects(spark: SparkSession, directory: Path) -> None:
+def delete_objects(spark: SparkSession, directory: Location) -> None:
     """Delete a directory on object storage, including Hadoop's marker objects; do nothing for a local directory.
 
     Python's libraries neither list nor remove markers of empty directories, and Spark takes one for a checkpoint.

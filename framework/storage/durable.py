@@ -6,15 +6,17 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from skyband.framework.base.location import Location
 from skyband.framework.storage.settings import scheme_of
 
 
-def replace(path: Path, content: str | bytes) -> None:
+def replace(path: Location, content: str | bytes) -> None:
     """Replace the file's content atomically and durably. Its directory must exist. Raises OSError."""
     if scheme_of(str(path)) is not None:
         # Object storage writes are atomic and durable.
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return
+    path = Path(str(path))
     made, fd = create_temporary(path)
     try:
         with open(fd, "wb") as out:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time as clock
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.settings.spark import seconds
 
 LEASE_VARIABLE: Final = "SKYBAND_LEASE"
@@ -32,7 +32,7 @@ def lease_lost(root: object) -> SkybandError:
     )
 
 
-def lock_holder(lock: Path) -> int | None:
+def lock_holder(lock: Location) -> int | None:
     """Return the process id of the holder of a lock on object storage; None if it is free or was not renewed for two leases."""
     with suppress(FileNotFoundError, ValueError, KeyError, AttributeError):
         said = json.loads(lock.read_text())

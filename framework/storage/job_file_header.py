@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict, TypeAdapter
 
+from skyband.framework.base.location import Location
 from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.storage.records import TOLERANT, InvalidRecord, Name, read_record
 
@@ -37,7 +37,7 @@ class JobFileHeader:
 _KEPT: Final = TypeAdapter(JobFileHeader)
 
 
-def read_job_file_header(home: Path) -> JobFileHeader | None:
+def read_job_file_header(home: Location) -> JobFileHeader | None:
     """Return the header of the job file in ``home`` (``_skyband``), or None if it is missing or invalid."""
     try:
         return read_record(home / "job.json", _KEPT)

@@ -13,11 +13,11 @@ import threading
 import time as clock
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
+from skyband.framework.base.location import Location
 from skyband.framework.settings.spark import seconds
 from skyband.framework.storage.epochs import DEFAULT_LEASE, EPOCHS, LEASE_VARIABLE
 from skyband.framework.storage.paths import ObjectPath
@@ -35,9 +35,9 @@ _SKEW: Final = 300.0
 class Lease:
     """The lock of the sink at ``root``. Another thread calls ``on_lost`` when another run has taken it over."""
 
-    def __init__(self, root: str | Path, on_lost: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, root: str | Location, on_lost: Callable[[], object] = lambda: None) -> None:
         self.root = str(root)
-        self.path = ObjectPath(self.root) / "_skyband" / "lock"
+        self.path = ObjectPath(str(self.root)) / "_skyband" / "lock"
         self.seconds = max(0.5, seconds(LEASE_VARIABLE, DEFAULT_LEASE))
         self.epoch = 0
         self.lost = False

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.storage.settings import SCHEMES, scheme_of
 
 
-def location(path: str | Path) -> Path:
+def location(path: str | Location) -> Location:
     """Return ``path`` as an absolute local path or an ``ObjectPath``.
 
     Raises SkybandError SKY-E203 for other file systems, SKY-E200 if the library for object storage is not installed.
@@ -32,12 +33,12 @@ def location(path: str | Path) -> Path:
     return Path(os.path.abspath(local))
 
 
-def is_object(path: str | Path) -> bool:
+def is_object(path: str | Location) -> bool:
     """Return True if the path is on object storage."""
     return scheme_of(str(path)) is not None
 
 
-def missing_files(root: Path, names: Sequence[str]) -> list[str]:
+def missing_files(root: Location, names: Sequence[str]) -> list[str]:
     """Return the files of ``names`` that are missing below ``root``. Takes one listing on object storage."""
     if not is_object(root):
         return [n for n in names if not (root / n).exists()]
@@ -45,18 +46,21 @@ def missing_files(root: Path, names: Sequence[str]) -> list[str]:
     return [n for n in names if n not in found]
 
 
-def require_local(path: str | Path, command: str) -> None:
-    """Raise SkybandError SKY-E632 if ``path`` is on object storage, where ``command`` does not work."""
+def require_local(path: str | Location, what: str) -> Path:
+    """Return a path of this machine as such. Raise SkybandError SKY-E632 if it is on object storage, where ``what`` does not work."""
     if is_object(path):
         hint = "objects cannot be moved: run the spec into another sink path instead, see docs/how-to/object-storage.md"
-        raise SkybandError("SKY-E632", f"{command} does not work on object storage ({path})", hint=hint)
+        raise SkybandError("SKY-E632", f"{what} does not work on object storage ({path})", hint=hint)
+    return Path(str(path))
 
 
-def remove_tree(path: Path) -> None:
+def remove_tree(path: Location) -> None:
     """Remove ``path`` and everything below it, if it exists."""
     # `ObjectPath` has this method; importing it needs an optional library.
-    below = getattr(path, "remove_below", None)
-    if below is None:
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        below()
+    if not is_object(path):
+        shutil.rmtree(str(path), ignore_errors=True)
+        return
+    # Needs an optional library.
+    from skyband.framework.storage.paths import ObjectPath
+
+    ObjectPath(str(path)).remove_below()

@@ -1,4 +1,4 @@
-"""Object storage paths with the part of the interface of ``pathlib.Path`` that Skyband uses.
+"""Paths on object storage, with the methods of ``Location``.
 
 Writes are atomic and visible at once. Directories are prefixes of names and need not be created. Objects cannot be renamed. Needs the
 extra ``s3``: ``locations`` imports it.
@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from functools import cache
-from pathlib import PosixPath
+from functools import cache, total_ordering
+from pathlib import PurePath, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.errors import SkybandError
@@ -40,18 +40,63 @@ def _store(root: str, settings: tuple[tuple[str, str], ...]) -> ObjectStore:
     return from_url(root, config=config, client_options=client, retry_config=retry)  # type: ignore[call-overload, no-any-return]
 
 
-class ObjectPath(PosixPath):
-    """A path ``scheme://bucket/name``. Other methods of ``Path`` do not support objects: they find no such file."""
+@total_ordering
+class ObjectPath:
+    """A path ``scheme://bucket/name``. It is no path of this machine: ``os`` and ``open`` refuse it, and ``Path`` has other methods."""
 
-    __slots__ = ()
+    __slots__ = ("parts",)
+
+    def __init__(self, path: str) -> None:
+        self.parts: tuple[str, ...] = tuple(p for p in path.split("/") if p not in ("", "."))
+        """The scheme with its colon, the bucket, and the segments of the name."""
 
     def __str__(self) -> str:
-        scheme, *rest = self.parts or (".",)
-        # What is relative to another path has no scheme.
-        return f"{scheme}//{'/'.join(rest)}" if scheme.endswith(":") else "/".join([scheme, *rest])
+        return f"{self.parts[0]}//{'/'.join(self.parts[1:])}"
 
-    def __fspath__(self) -> str:
-        raise TypeError(f"{self} is no file of this machine")
+    def __repr__(self) -> str:
+        return f"ObjectPath({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectPath) and self.parts == other.parts
+
+    def __lt__(self, other: ObjectPath) -> bool:
+        return self.parts < other.parts
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __truediv__(self, name: str | PurePath) -> ObjectPath:
+        return ObjectPath(f"{self}/{name}")
+
+    @property
+    def name(self) -> str:
+        """Return the last segment."""
+        return self.parts[-1]
+
+    @property
+    def stem(self) -> str:
+        """Return the last segment without its extension."""
+        return PurePosixPath(self.name).stem
+
+    @property
+    def parent(self) -> ObjectPath:
+        """Return the directory of this path; the bucket is its own."""
+        return ObjectPath(f"{self.parts[0]}//{'/'.join(self.parts[1 : max(2, len(self.parts) - 1)])}")
+
+    @property
+    def parents(self) -> Sequence[ObjectPath]:
+        """Return the parent directories, up to the bucket."""
+        return [ObjectPath(f"{self.parts[0]}//{'/'.join(self.parts[1:n])}") for n in range(len(self.parts) - 1, 1, -1)]
+
+    def with_name(self, name: str) -> ObjectPath:
+        """Return the path with another last segment."""
+        return self.parent / name
+
+    def relative_to(self, other: ObjectPath) -> PurePath:
+        """Return the part of the path below ``other``. Raises ValueError if it is not below."""
+        if self.parts[: len(other.parts)] != other.parts:
+            raise ValueError(f"{self} is not below {other}")
+        return PurePosixPath(*self.parts[len(other.parts) :])
 
     @property
     def name_there(self) -> str:
@@ -64,20 +109,11 @@ class ObjectPath(PosixPath):
         root = "//".join(self.parts[:2])
         return _store(root, tuple(sorted((store_options(root) or {}).items())))
 
-    @property
-    def parents(self) -> Sequence[ObjectPath]:
-        """Return the parent directories, up to the bucket."""
-        return [ObjectPath(f"{'//'.join(self.parts[:2])}/{'/'.join(self.parts[2:n])}") for n in range(len(self.parts) - 1, 1, -1)]
-
-    def absolute(self) -> ObjectPath:
-        """Return the path itself."""
-        return self
-
-    def resolve(self, strict: bool = False) -> ObjectPath:
+    def resolve(self) -> ObjectPath:
         """Return the path itself, since there are no links."""
         return self
 
-    def exists(self, **_: Any) -> bool:
+    def exists(self) -> bool:
         """Return True if an object or a directory of this name exists."""
         return self.is_file() or self.is_dir()
 
@@ -97,7 +133,7 @@ class ObjectPath(PosixPath):
         """Return False."""
         return False
 
-    def stat(self, **_: Any) -> os.stat_result:
+    def stat(self) -> os.stat_result:
         """Return size and modification time. Raises FileNotFoundError."""
         if len(self.parts) < 3:
             raise FileNotFoundError(str(self))
@@ -115,7 +151,7 @@ class ObjectPath(PosixPath):
         """Return the content as text. Raises FileNotFoundError."""
         return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
 
-    def write_bytes(self, data: Any) -> int:
+    def write_bytes(self, data: bytes | memoryview) -> int:
         """Write the object, replacing an existing one."""
         try:
             with _store_errors(self):
@@ -124,16 +160,16 @@ class ObjectPath(PosixPath):
             raise SkybandError("SKY-E630", f"{self} cannot be written: there is no such bucket", hint="create it, or fix the path") from e
         return len(data)
 
-    def write_text(self, data: str, *_: Any, **__: Any) -> int:
+    def write_text(self, data: str) -> int:
         """Write the text as ``write_bytes`` does."""
         return self.write_bytes(data.encode())
 
-    def open(self, mode: str = "r", *_: Any, **__: Any) -> IO[Any]:  # type: ignore[override]
+    def open(self, mode: Any = "r", *, encoding: str | None = None) -> IO[Any]:
         """Open the object: read it into memory, or (``wb``) write it when the file is closed without an error."""
         if mode == "wb":
             return _Upload(self)
         content = io.BytesIO(self.read_bytes())
-        return content if "b" in mode else io.TextIOWrapper(content, "utf-8")
+        return content if "b" in mode else io.TextIOWrapper(content, encoding or "utf-8")
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object. Raises FileNotFoundError if there is none, unless ``missing_ok``."""
@@ -160,7 +196,7 @@ class ObjectPath(PosixPath):
         yield from (ObjectPath(f"{root}/{directory}") for directory in found["common_prefixes"])
         yield from (ObjectPath(f"{root}/{o['path']}") for o in found["objects"] if not _is_marker(o["path"], o["size"], self.name_there))
 
-    def glob(self, pattern: str) -> Generator[ObjectPath, None, None]:  # type: ignore[override, unused-ignore]
+    def glob(self, pattern: str) -> Generator[ObjectPath, None, None]:
         """Yield the paths that match the pattern, with one listing per directory; ``**`` works like ``*``."""
         first, _, rest = pattern.partition("/")
         for found in self.iterdir():
@@ -170,7 +206,7 @@ class ObjectPath(PosixPath):
                 else:
                     yield found
 
-    def rglob(self, pattern: str) -> Generator[ObjectPath, None, None]:  # type: ignore[override, unused-ignore]
+    def rglob(self, pattern: str) -> Generator[ObjectPath, None, None]:
         """Yield the objects below the directory whose names match, without directories."""
         root = "//".join(self.parts[:2])
         with _store_errors(self):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from skyband.framework.base.counts import counted
+from skyband.framework.base.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import unsupported_entry
 
@@ -73,7 +73,7 @@ class InvalidRecord(ValueError):
     """A file does not fit its model; the message says why, without the file's name."""
 
 
-def read_record(path: Path, model: TypeAdapter[T]) -> T | None:
+def read_record(path: Location, model: TypeAdapter[T]) -> T | None:
     """Return what the file holds, None if there is no file. Raises Unfit."""
     try:
         return model.validate_json(read_regular_file(path))
@@ -83,13 +83,13 @@ def read_record(path: Path, model: TypeAdapter[T]) -> T | None:
         raise InvalidRecord(_first(e)) from e
 
 
-def read_regular_file(path: Path) -> bytes:
+def read_regular_file(path: Location) -> bytes:
     """Return the bytes of a regular file. Raises FileNotFoundError, SkybandError SKY-E518 for a link, Unfit for all else in its place."""
     if is_object(path):
         return path.read_bytes()
     try:
         # Non-blocking, since a pipe would never answer.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        with os.fdopen(os.open(str(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise InvalidRecord("it is a directory" if stat.S_ISDIR(found.st_mode) else "it is not a regular file")

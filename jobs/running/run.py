@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
         opening.watch_run(args, "run", plan, layout, continuous=not once)
         try:
             unread = waiting(plan.source, layout) if once else None
-            changes = reshaped(plan, job) if job is not None else []
+            changes = reshaped(plan, job, layout) if job is not None else []
             idle = unread == [] and not (changes or args.rebuild_results or any_waiting(layout))
             by_spark = catalog is not None and catalog.needs_spark(plan)
             idle = idle and not by_spark and job is not None and at_rest(layout, job, args.finish) and all_sent(plan, layout, job)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.settings.spark import spark_settings
@@ -20,8 +21,6 @@ from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.running.opening import warning
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from skyband.framework.catalogs.registrar import Registrar
     from skyband.framework.console.lines import Lines
     from skyband.framework.console.outcome import Outcome
@@ -110,7 +109,7 @@ class StreamJob:
     args: argparse.Namespace
     plan: Plan
     layout: Layout
-    home: Path
+    home: Location
     began: float
     quick: bool
     takes_requests: bool = True

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.logs import last_batch, local_path, offset, taken
@@ -29,7 +30,7 @@ class FileBacklog:
     """The unread files of one job's source. ``home``: the directory ``_skyband`` of its sink; ``rows``: see ``Backlog.rows``."""
 
     def __init__(
-        self, source: SourceNode, columns: Sequence[str] | None, home: Path,
+        self, source: SourceNode, columns: Sequence[str] | None, home: Location,
         listed: Callable[[SparkSession], list[str]], rows: Callable[[SparkSession, Sequence[str]], DataFrame],
     ) -> None:  # fmt: skip
         self.source = source

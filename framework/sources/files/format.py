@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, one_of
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.backlog import FileBacklog
 from skyband.framework.sources.files.bad_files import named_in, other_type, why
@@ -43,12 +44,12 @@ def path_needed(section: Section) -> Iterator[Mistake]:
         yield Mistake("SKY-E113", f"sources are not read from {scheme}: paths", ("path",), hint)
 
 
-def files_taken(checkpoint: Path, number: int = 0) -> list[str]:
+def files_taken(checkpoint: Location, number: int = 0) -> list[str]:
     """Return the URLs of the source files in Spark's log of source ``number``, those that batches have taken."""
     return [t.url for t in taken(checkpoint / "sources" / str(number))]
 
 
-def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
+def files_to_read(source: SourceNode, checkpoint: Location) -> list[str]:
     """Return the URLs of the source files that batches have taken, to read them again.
 
     Raises SkybandError SKY-E303 if one of them is outside the source.
@@ -60,7 +61,7 @@ def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
     return found
 
 
-def by_cuts(source: SourceNode, checkpoint: Path, files: Sequence[str], cuts: Sequence[int]) -> list[tuple[int, list[str]]]:
+def by_cuts(source: SourceNode, checkpoint: Location, files: Sequence[str], cuts: Sequence[int]) -> list[tuple[int, list[str]]]:
     """Return ``files`` that batches have taken in parts, as ``SourceFormat.again_in_parts`` does."""
     numbers = {t.url: t.number for t in taken(checkpoint / "sources" / str(source.number))} if cuts else {}
     parts: dict[int, list[str]] = {}
@@ -123,7 +124,7 @@ class FileFormat(SourceFormat):
 
         return spark_reader.files(spark, self._named(source), columns, self.text, None, without, caps)
 
-    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileWatch:
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Location) -> FileWatch:
         """See ``SourceFormat.watch``."""
         source = self._named(source)
 
@@ -134,7 +135,7 @@ class FileFormat(SourceFormat):
 
         return FileWatch(source, home, columns, probe)
 
-    def backlog(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileBacklog:
+    def backlog(self, source: SourceNode, columns: list[str] | None, home: Location) -> FileBacklog:
         """See ``SourceFormat.backlog``."""
         source = self._named(source)
 
@@ -152,13 +153,13 @@ class FileFormat(SourceFormat):
 
         return FileBacklog(source, columns, home, listed, rows)
 
-    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
+    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Location) -> DataFrame:
         """See ``SourceFormat.again``: SKY-E301 if files are gone. Files set aside are left out."""
         ((_, rows),) = self.again_in_parts(spark, source, columns, checkpoint, ())
         return rows
 
     def again_in_parts(
-        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path, cuts: Sequence[int]
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Location, cuts: Sequence[int]
     ) -> list[tuple[int, DataFrame]]:
         """See ``SourceFormat.again_in_parts``."""
         from skyband.framework.sources.files import spark_reader
@@ -166,7 +167,7 @@ class FileFormat(SourceFormat):
         parts = by_cuts(source, checkpoint, self.files_again(source, checkpoint), cuts) or [(0, [])]
         return [(i, spark_reader.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])) for i, files in parts]
 
-    def files_again(self, source: SourceNode, checkpoint: Path) -> list[str]:
+    def files_again(self, source: SourceNode, checkpoint: Location) -> list[str]:
         """Return the URLs of the files that a job has taken, without those set aside. Raises SkybandError SKY-E301 if some are gone."""
         aside = Ledger.load(checkpoint.parent, source.number).aside
         files = [f for f in files_to_read(source, checkpoint) if f not in aside]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.sources.logs import AGAIN
 from skyband.framework.storage import durable
 
@@ -35,12 +35,12 @@ class SetAside:
 class Ledger:
     """``aside``: by URL. ``read_as``: URL -> time of modification (ms) of what was read, where it is not the one in Spark's log."""
 
-    path: Path
+    path: Location
     aside: dict[str, SetAside] = field(default_factory=dict)
     read_as: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, home: Path, number: int = 0) -> Ledger:
+    def load(cls, home: Location, number: int = 0) -> Ledger:
         """Return the ledger of a job's source ``number``, empty if it has none. Raises SkybandError SKY-E303 if it cannot be read."""
         # Tasks' workers import this module, and need no models.
         from skyband.framework.storage import records

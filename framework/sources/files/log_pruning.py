@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.base import plain_json
+from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import loads, mapping, whole
 from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset, unusable
 from skyband.framework.storage import durable
@@ -29,13 +30,13 @@ _MARKS: Final = 64
 """Marks kept for the time that names are kept."""
 
 
-def pruned(checkpoint: Path, source: int = 0) -> int:
+def pruned(checkpoint: Location, source: int = 0) -> int:
     """Return how many lines have been removed from the log of source ``source``. O(lines)."""
     log = checkpoint / "sources" / str(source)
     return max((_count(line["path"]) for path in _compacts(log) for line in _lines(path)), default=0)
 
 
-def prune(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: datetime, number: int = 0) -> int:
+def prune(checkpoint: Location, source: str, marks: Location, keep: timedelta, now: datetime, number: int = 0) -> int:
     """Remove the lines of deleted files that were taken longer than ``keep`` ago, and return how many. No query may be running.
 
     Keeps the files of an unfinished batch, and those of a missing or empty directory, which may be a failed mount. ``marks``, a list of
@@ -68,12 +69,12 @@ def prune(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: date
     return dropped
 
 
-def _number(path: Path) -> int:
+def _number(path: Location) -> int:
     found = plain_json.number(path.name.removesuffix(".compact"))
     return -1 if found is None else found
 
 
-def _compacts(log: Path) -> list[Path]:
+def _compacts(log: Location) -> list[Location]:
     """Return the merged logs, oldest first: only the last one counts."""
     return sorted(log.glob("[0-9]*.compact"), key=_number)
 
@@ -82,7 +83,7 @@ def _count(path: str) -> int:
     return (plain_json.number(path.removeprefix(FORGOTTEN)) or 0) if path.startswith(FORGOTTEN) else 0
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: Location) -> Iterator[dict[str, Any]]:
     try:
         with path.open(encoding="utf-8") as lines:
             for line in lines:
@@ -93,7 +94,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         raise unusable(path.parent.parent.parent, f"sources/{path.parent.name}/{path.name} cannot be read") from e
 
 
-def _read_marks(marks: Path) -> list[tuple[str, int]]:
+def _read_marks(marks: Location) -> list[tuple[str, int]]:
     # Without marks, no line is old enough to be removed.
     try:
         found = [(str(at), whole(upto)) for at, upto in loads(marks.read_text())]
@@ -102,7 +103,7 @@ def _read_marks(marks: Path) -> list[tuple[str, int]]:
         return []
 
 
-def _mark(marks: Path, upto: int, since: datetime, now: datetime) -> bool:
+def _mark(marks: Location, upto: int, since: datetime, now: datetime) -> bool:
     """Record the last number of the log; return False if that was done just now."""
     noted = _read_marks(marks)
     if noted and timedelta(0) <= now - datetime.fromisoformat(noted[-1][0]) < (now - since) / _MARKS:
@@ -140,7 +141,7 @@ def _gone(url: str) -> bool:
         return False  # it cannot be known
 
 
-def _replace_list(newest: Path, older: list[Path], lines: list[dict[str, Any]]) -> None:
+def _replace_list(newest: Location, older: list[Location], lines: list[dict[str, Any]]) -> None:
     # Spark checks a list against this file if there is one: with the wrong one it would not read it.
     _crc(newest).unlink(missing_ok=True)
     durable.replace(newest, "\n".join(["v1", *(json.dumps(line, separators=(",", ":")) for line in lines)]))
@@ -150,5 +151,5 @@ def _replace_list(newest: Path, older: list[Path], lines: list[dict[str, Any]]) 
         _crc(path).unlink(missing_ok=True)
 
 
-def _crc(path: Path) -> Path:
+def _crc(path: Location) -> Location:
     return path.with_name(f".{path.name}.crc")

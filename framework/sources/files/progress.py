@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.listing import listing
@@ -18,7 +18,7 @@ _MOST: Final = 100_000
 class FileProgress:
     """``of``: the files to take at the start; ``taken``: those taken so far. Both are None if they are unknown."""
 
-    def __init__(self, source: SourceNode, checkpoint: Path) -> None:
+    def __init__(self, source: SourceNode, checkpoint: Location) -> None:
         self._log = checkpoint / "sources" / "0"
         self._last = -1
         self.taken: int | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.files.ledger import Ledger, SetAside
@@ -30,7 +31,7 @@ Probe = Callable[["SparkSession", str], "str | None"]
 class FileWatch:
     """The files of one job's source. ``home`` is the directory ``_skyband`` of its sink."""
 
-    def __init__(self, source: SourceNode, home: Path, columns: Sequence[str] | None, probe: Probe) -> None:
+    def __init__(self, source: SourceNode, home: Location, columns: Sequence[str] | None, probe: Probe) -> None:
         self.source = source
         self.checkpoint = home / "checkpoint"
         self.log = self.checkpoint / "sources" / str(source.number)

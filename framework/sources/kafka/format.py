@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.kafka.avro_schema import columns, rebuilt
 from skyband.framework.sources.kafka.client import AVRO, JAR, MECHANISMS, NO_PASSWORD, TEXTS, TOPIC, lacking, refused
@@ -135,7 +135,7 @@ class KafkaFormat(SourceFormat):
 
         return spark_reader.stream(spark, source)
 
-    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
+    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Location) -> DataFrame:
         """See ``SourceFormat.again``: for as long as the topic holds the records."""
         from skyband.framework.sources.kafka import spark_reader
 

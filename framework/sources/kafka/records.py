@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
+from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.sources.logs import last_batch, unusable
 
@@ -18,7 +18,7 @@ Offsets = dict[str, dict[str, int]]
 """Topic -> partition -> the offset of the first record, or the one after the last."""
 
 
-def taken(checkpoint: Path) -> tuple[Offsets, Offsets]:
+def taken(checkpoint: Location) -> tuple[Offsets, Offsets]:
     """Return (the offsets at which the job's first batch began, those at which its last one ended); ({}, {}) before the first batch.
 
     Raises SkybandError SKY-E303 if the checkpoint cannot be read.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.rate.rows import instant, taken
@@ -72,7 +72,7 @@ class RateFormat(SourceFormat):
 
         return spark_reader.stream(spark, source)
 
-    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
+    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Location) -> DataFrame:
         """See ``SourceFormat.again``."""
         from skyband.framework.sources.rate import spark_reader
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.logs import last_batch, offset
 
 
-def taken(checkpoint: Path) -> int:
+def taken(checkpoint: Location) -> int:
     """Return the number of rows of the finished batches. Raises SkybandError SKY-E303 if the checkpoint cannot be read."""
     return max(0, offset(checkpoint, last_batch(checkpoint / "commits"), name="offset"))
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN, SourceFormat, Watch
 from skyband.framework.sources.watermark_caps import WatermarkCaps
@@ -78,14 +78,14 @@ class SeveralSources(SourceFormat):
             made.append(widened(frame, source, name, capped=caps is not None))
         return made
 
-    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
+    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Location) -> DataFrame:
         """See ``SourceFormat.again``."""
         from pyspark.sql import DataFrame
 
         read = ((name, self._find(part.format).again(spark, part, header_of(columns, name), checkpoint)) for name, part in source.parts)
         return reduce(DataFrame.unionByName, (widened(frame, source, name, capped=False) for name, frame in read))
 
-    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> Watch | None:
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Location) -> Watch | None:
         """See ``SourceFormat.watch``."""
         found = [self._find(part.format).watch(part, header_of(columns, name), home) for name, part in source.parts]
         watches = [w for w in found if w is not None]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
 from skyband.framework.streaming.rows import blocks
 
@@ -16,14 +16,14 @@ FILLED: Final = "filled"
 """Name of the state value that says which filling a bucket has taken up last."""
 
 
-def write_state(directory: Path, bucket: int, values: Mapping[str, bytes]) -> None:
+def write_state(directory: Location, bucket: int, values: Mapping[str, bytes]) -> None:
     """The values of a bucket's state, by name, in a file of ``directory`` (which is made); on the disk when this returns."""
     directory.mkdir(parents=True, exist_ok=True)
     table = pa.table({"name": pa.array(values, pa.string()), "value": pa.array(values.values(), pa.large_binary())})
     durable.replace(directory / str(bucket), blocks.table_bytes(table))
 
 
-def read_state(directory: Path, bucket: int) -> dict[str, bytes]:
+def read_state(directory: Location, bucket: int) -> dict[str, bytes]:
     """What ``write_state`` wrote. Raises SkybandError SKY-E303 if it cannot be read."""
     try:
         table = blocks.bytes_table((directory / str(bucket)).read_bytes())

@@ -10,9 +10,9 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import mapping, number
 from skyband.framework.base.plain_json import whole as whole_number
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, partitions_of, unusable
@@ -23,7 +23,7 @@ CONTROL = 1
 """The control source's number among the query's sources; the spec's is 0."""
 
 
-def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[Sequence[int]], sharded: bool = False) -> None:
+def whole(checkpoint: Location, control: Location, partitions: int, finishes: Sequence[Sequence[int]], sharded: bool = False) -> None:
     """Raises SkybandError SKY-E303 if a part of the checkpoint or of the control source is gone. ``finishes``: those of the job file.
 
     ``partitions``: the tasks of a stateful step, where the last batch does not say. ``sharded``: there is a step of shards, too.
@@ -39,7 +39,7 @@ def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[S
         raise unusable(checkpoint, damage)
 
 
-def _spark_logs(checkpoint: Path, planned: int, done: int) -> str | None:
+def _spark_logs(checkpoint: Location, planned: int, done: int) -> str | None:
     if not _filled(checkpoint / "metadata"):
         return "its file metadata is gone"
     try:
@@ -63,7 +63,7 @@ def _spark_logs(checkpoint: Path, planned: int, done: int) -> str | None:
     return None
 
 
-def _control(checkpoint: Path, control: Path, planned: int, finishes: Sequence[Sequence[int]]) -> str | None:
+def _control(checkpoint: Location, control: Location, planned: int, finishes: Sequence[Sequence[int]]) -> str | None:
     if not control.is_dir():
         return f"the directory {control} of the job's finishes is gone"
     known = {f"finish-{frontier}.json" for _, frontier in finishes}
@@ -77,7 +77,7 @@ def _control(checkpoint: Path, control: Path, planned: int, finishes: Sequence[S
     return files_log_damage(checkpoint / "sources" / str(CONTROL), offset(checkpoint, planned, CONTROL))
 
 
-def _state(state: Path, partitions: int, version: int) -> str | None:
+def _state(state: Location, partitions: int, version: int) -> str | None:
     """Return what is missing to load the state of ``version``: a snapshot with its files, and every changelog after it."""
     for part in ("_metadata", "_stateSchema"):
         if not any(p.is_file() for p in (state / part).rglob("*")):
@@ -94,7 +94,7 @@ def _state(state: Path, partitions: int, version: int) -> str | None:
     return None
 
 
-def _snapshot_lacks(directory: Path, version: int) -> list[str]:
+def _snapshot_lacks(directory: Location, version: int) -> list[str]:
     """Return the missing files of a snapshot, or the snapshot itself if it cannot be read."""
     try:
         with (directory / f"{version}.zip").open("rb") as file, zipfile.ZipFile(file) as packed:
@@ -121,7 +121,7 @@ def _snapshot_lacks(directory: Path, version: int) -> list[str]:
     return [f"SSTs/{p.name}" for p, size in named if not p.is_file() or (size >= 0 and p.stat().st_size != size)]
 
 
-def _filled(path: Path) -> bool:
+def _filled(path: Location) -> bool:
     return path.is_file() and path.stat().st_size > 0
 
 
@@ -131,7 +131,7 @@ _OF_CHECKPOINT = re.compile(
 _MISSING = re.compile(r"FileNotFoundException|does not exist|doesn't exist|EOFException|ChecksumException|[Cc]orrupt")
 
 
-def failure(said: str, checkpoint: Path) -> SkybandError | None:
+def failure(said: str, checkpoint: Location) -> SkybandError | None:
     """Return SKY-E303 if Spark's error ``said`` is about a missing or damaged part of the checkpoint; else None."""
     about = [line.strip() for line in said.splitlines() if str(checkpoint) in line and _MISSING.search(line)]
     if not about and not _OF_CHECKPOINT.search(said):

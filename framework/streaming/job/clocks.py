@@ -6,7 +6,6 @@ A rebuild reads these rows again, later: by its own clock some of them would no 
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import feather
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.messages import MAX_AHEAD, PLANNED
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.base.reasons import TOO_FAR_AHEAD
@@ -53,7 +53,7 @@ def recorded(layout: Layout) -> str | None:
     return str(layout.home / FILE) if is_built and recorded_rows(layout.home).num_rows else None
 
 
-def recorded_rows(home: Path) -> pa.Table:
+def recorded_rows(home: Location) -> pa.Table:
     """Return the recorded rows (``RECORDED``) of the generation whose ``_skyband`` is ``home``; none if there is no file.
 
     Raises SkybandError SKY-E303 if it is damaged.

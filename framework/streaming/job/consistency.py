@@ -21,6 +21,7 @@ from deltalake.exceptions import DeltaError
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
@@ -141,13 +142,13 @@ def check(
         raise SkybandError("SKY-E304", losses_text(missed), hint=advice(layout, missed))
     if rebuild:
         # Removing is not fenced: a paused process could remove tables that another run has made since.
-        require_local(layout.root, "--rebuild-results")
+        root = require_local(layout.root, "--rebuild-results")
         checks = {x.table for x in found.losses if x.kind == "checks"}
         derived = derived_tables(plan)
         again = [*derived, *sorted(checks | ({PUBLISHED} if derived else set()))]
         Owner(layout.root).claim(again)
         for name in again:
-            _remove(layout.root / name)
+            _remove(root / name)
     return found
 
 
@@ -195,7 +196,7 @@ def _span(first: int, last: int) -> str:
     return f"batch {last}" if first == last else f"batches {first} to {last}"
 
 
-def _files_gone(root: Path, table: DeltaTable) -> list[str]:
+def _files_gone(root: Location, table: DeltaTable) -> list[str]:
     paths = [unquote(p) for p in pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()]
     gone = missing_files(root, [p for p in paths if "://" not in p])
     return [f"has lost {len(gone)} of its {counted(len(paths), 'data file')} (first: {gone[0]})"] if gone else []

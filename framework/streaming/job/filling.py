@@ -7,10 +7,10 @@ again.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 
 from skyband.framework.sources.logs import last_batch, offset, taken
+from skyband.framework.storage.locations import remove_tree
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows.config import Filling
@@ -38,5 +38,5 @@ def taken_up(layout: Layout, job: JobFile) -> JobFile:
             return job
         job = replace(job, filling=None)
         layout.save(job)
-    shutil.rmtree(layout.filling, ignore_errors=True)
+    remove_tree(layout.filling)
     return job

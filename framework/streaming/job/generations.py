@@ -26,13 +26,14 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, every_table
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import AGAIN, local_path, source_numbers, taken
 from skyband.framework.storage import durable
-from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.locations import is_object, require_local
 from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, Name, read_record
 from skyband.framework.storage.sinks import HOME, SWAP_JOURNAL, entries_below, half_swapped, reject_links
 from skyband.framework.streaming.job.checkpoint import CONTROL
@@ -97,7 +98,7 @@ def staged(plan: Plan, layout: Layout) -> Plan:
     return replace(plan.unshared, sink=str(layout.next))
 
 
-def job_of(home: Path) -> str | None:
+def job_of(home: Location) -> str | None:
     """Return the job to which the generation ``home`` (``_skyband``) belongs, None if that is unknown."""
     return _said(home).job
 
@@ -122,12 +123,12 @@ def own_job(plan: Plan, layout: Layout) -> None:
         raise SkybandError("SKY-E205", f"the sink {layout.root} is that of job {other!r}", hint=hint)
 
 
-def generation_of(home: Path) -> str | None:
+def generation_of(home: Location) -> str | None:
     """The name of the generation that ``home`` (``_skyband``) is of, None before its first run."""
     return _said(home).generation
 
 
-def tables_in(root: Path, known: Iterable[str] = ()) -> list[str]:
+def tables_in(root: Location, known: Iterable[str] = ()) -> list[str]:
     """Names of the tables of the generation below ``root``, by its own job file: not those that someone else has put there.
 
     ``known``: names of the job's tables for where that file is lost.
@@ -135,14 +136,14 @@ def tables_in(root: Path, known: Iterable[str] = ()) -> list[str]:
     return sorted(n for n in _named(root / HOME) | set(known) if (root / n / "_delta_log").is_dir())
 
 
-def _named(home: Path) -> set[str]:
+def _named(home: Location) -> set[str]:
     """The names that tables of the generation of ``home`` may have, by its job file."""
     shape = _said(home).fingerprint
     names = {*JOB_TABLES, *(t for name in (*shape.queries, *shape.states) for t in every_table(name))}
     return {n for n in names if n.isidentifier() and n != HOME}
 
 
-def _said(home: Path) -> _JobFields:
+def _said(home: Location) -> _JobFields:
     """What the job file says, of whatever version; nothing if there is none that can be read."""
     try:
         return read_record(home / "job.json", _JOB_FIELDS) or _JobFields()
@@ -150,7 +151,7 @@ def _said(home: Path) -> _JobFields:
         return _JobFields()
 
 
-def bytes_in(directory: Path) -> int:
+def bytes_in(directory: Location) -> int:
     """Return the bytes of all files below ``directory``, without links; 0 if it does not exist. Files removed meanwhile may count."""
     if is_object(directory):
         return sum(path.stat().st_size for path in directory.rglob("*"))
@@ -212,6 +213,7 @@ def swap_in(layout: Layout, tables: Sequence[str], leaving: Sequence[str]) -> No
 
 def _move(layout: Layout, journal: Journal) -> None:
     """Write the journal, then move the directories."""
+    home = _home(layout)
     owner = Owner(layout.root)
     for name in journal.leaving[0]:
         owner.need_own(name)
@@ -219,8 +221,8 @@ def _move(layout: Layout, journal: Journal) -> None:
         if ((layout.root / name).exists() and name not in journal.leaving[0]) or (layout.root / name).is_symlink():
             raise SkybandError("SKY-E202", f"{layout.root / name} is in the way of a table", hint="move it, then run this again")
     with raising_system_failures(layout.home):
-        _remove(layout.home / journal.away)
-        durable.replace(layout.home / SWAP_JOURNAL, _JOURNAL.dump_json(journal, by_alias=True))
+        _remove(home / journal.away)
+        durable.replace(home / SWAP_JOURNAL, _JOURNAL.dump_json(journal, by_alias=True))
         _carry_out(layout, journal)
 
 
@@ -231,8 +233,9 @@ def settle(layout: Layout) -> bool:
     nothing has been moved.
     """
     if not half_swapped(layout.root):
-        if (layout.home / BACK).exists() and not (layout.home / OLD).exists():
-            (layout.home / BACK).rename(layout.home / OLD)
+        home = _home(layout)
+        if (home / BACK).exists() and not (home / OLD).exists():
+            (home / BACK).rename(home / OLD)
         return False
     journal = _checked(layout)
     with raising_system_failures(layout.home):
@@ -265,7 +268,7 @@ def _checked(layout: Layout) -> Journal:
     # The notes that prove it are moved after the last table.
     owner = Owner(layout.root)
     for name in journal.leaving[0]:
-        if not os.path.lexists(old / name):
+        if not os.path.lexists(_home(layout) / journal.away / name):
             owner.need_own(name)
     return journal
 
@@ -283,13 +286,13 @@ def undo(layout: Layout) -> None:
     if generation_of(layout.home / OLD / "_skyband") is None:
         raise SkybandError("SKY-E402", "there is no earlier generation to go back to", hint="rebuild keeps one, until it is dropped")
     with raising_system_failures(layout.home):
-        (layout.home / OLD).rename(layout.home / BACK)
+        (_home(layout) / OLD).rename(_home(layout) / BACK)
     swap(layout, BACK)
 
 
 def drop(layout: Layout, name: str) -> int:
     """Remove the generation in ``_skyband/<name>``; return its size in bytes, 0 if there was none."""
-    directory = layout.home / name
+    directory = _home(layout) / name
     size = bytes_in(directory)
     _remove(directory)
     return size
@@ -305,8 +308,8 @@ def clear(layout: Layout, tables: Sequence[str]) -> None:
     # Only the id of the job, which goes below, proves which files are the job's.
     remove_exports(layout.root)
     for name in [*tables, *([] if owner.stranger(JOB_RUNS) else [JOB_RUNS])]:
-        _remove(layout.root / name)
-    for path in sorted(layout.home.iterdir(), key=lambda p: (p == layout.file, p)):
+        _remove(_home(layout).parent / name)
+    for path in sorted(_home(layout).iterdir(), key=lambda p: (p == layout.file, p)):
         failpoint("reset.step")
         if path.name not in ("lock", "engine.lock"):
             _remove(path)
@@ -323,21 +326,29 @@ def _remove(path: Path) -> None:
         raise SkybandError("SKY-E203", f"{path} cannot be removed: {e.strerror}", hint="see its rights, then run this again") from e
 
 
-def _kept(home: Path) -> list[str]:
+def _kept(home: Location) -> list[str]:
     """What of a directory ``_skyband`` belongs to a generation. The job file is the last: it says that there is one."""
-    names = [n for n in (os.listdir(home) if home.is_dir() else []) if n not in STAYING and not n.startswith(".") and n.isprintable()]
+    found = [path.name for path in home.iterdir()] if home.is_dir() else []
+    names = [n for n in found if n not in STAYING and not n.startswith(".") and n.isprintable()]
     return sorted(names, key=lambda n: (n == "job.json", n))
 
 
 def _places(layout: Layout, journal: Journal) -> tuple[tuple[Path, Path, Path], ...]:
     """(where it is, where what comes is, where what leaves goes) of tables, and of what is in ``_skyband``."""
-    new, old = layout.home / journal.source, layout.home / journal.away
-    return (layout.root, new, old), (layout.home, new / HOME, old / HOME)
+    home = _home(layout)
+    new, old = home / journal.source, home / journal.away
+    return (home.parent, new, old), (home, new / HOME, old / HOME)
+
+
+def _home(layout: Layout) -> Path:
+    """Return the directory ``_skyband``, of a sink in which generations can be moved. Raises SkybandError SKY-E632 on object storage."""
+    return require_local(layout.home, "moving generations of a job")
 
 
 def _carry_out(layout: Layout, journal: Journal) -> None:
     """Do all remaining steps of the journal."""
-    new, old = layout.home / journal.source, layout.home / journal.away
+    home = _home(layout)
+    new, old = home / journal.source, home / journal.away
     if journal.source == NEXT:
         _relocate(new / HOME / "checkpoint")
     for (here, there, away), leaving, coming in zip(_places(layout, journal), journal.leaving, journal.coming, strict=True):
@@ -350,15 +361,15 @@ def _carry_out(layout: Layout, journal: Journal) -> None:
                 failpoint("swap.between")
             if name in coming and (there / name).exists():
                 (there / name).rename(here / name)
-    for directory in (layout.root, layout.home, old):
+    for directory in (home.parent, home, old):
         durable.sync_directory(directory)
     failpoint("swap.moved")
     shutil.rmtree(new, ignore_errors=True)
-    (layout.home / SWAP_JOURNAL).unlink()
-    shutil.rmtree(layout.home / GONE, ignore_errors=True)
+    (home / SWAP_JOURNAL).unlink()
+    shutil.rmtree(home / GONE, ignore_errors=True)
 
 
-def _relocate(checkpoint: Path) -> None:
+def _relocate(checkpoint: Location) -> None:
     """Rewrite the paths in a checkpoint to its future directory. Doing it twice changes nothing."""
     for path in _with_paths(checkpoint):
         said = path.read_bytes()
@@ -368,7 +379,7 @@ def _relocate(checkpoint: Path) -> None:
             durable.replace(path, said.replace(_BUILT, b"/_skyband/"))
 
 
-def _with_paths(checkpoint: Path) -> Iterator[Path]:
+def _with_paths(checkpoint: Location) -> Iterator[Location]:
     """Return the files of a checkpoint that may contain its own path."""
     for directory in (checkpoint / "sources" / str(CONTROL), *checkpoint.glob("state/*/_metadata")):
         yield from (p for p in directory.rglob("*") if p.is_file() and not p.name.startswith("."))

@@ -6,13 +6,13 @@ import json
 import secrets
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint
@@ -26,7 +26,7 @@ from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
 from skyband.framework.sources.watermark_caps import DROP
 from skyband.framework.storage import durable
-from skyband.framework.storage.locations import is_object, location, remove_tree
+from skyband.framework.storage.locations import is_object, location, remove_tree, require_local
 from skyband.framework.storage.overlap import overlap
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, InvalidRecord, Name, Text, Whole, read_record
 from skyband.framework.streaming.job.accepting_rules import rules_of, stopping_rules
@@ -201,16 +201,16 @@ class Layout:
         """Whether the finish with this F, which may have been declared only, has been ordered."""
         return self._finish(frontier).exists()
 
-    def _finish(self, frontier: int) -> Path:
+    def _finish(self, frontier: int) -> Location:
         return self.control / f"finish-{frontier}.json"
 
-    def order_release(self, at_iso: str, at_ms: int) -> Path:
+    def order_release(self, at_iso: str, at_ms: int) -> Location:
         """Put the row into the control source that moves the watermark by what a backlog held back; once per instant. Return its file."""
         path = self.control / f"drop-{at_ms}.json"
         order(path, at=at_iso)
         return path
 
-    def taken_of(self, source: int) -> Path:
+    def taken_of(self, source: int) -> Location:
         """Return the file that says when files of the source with this number in the checkpoint were taken."""
         return self.taken if not source else self.home / f"taken-{source}.json"
 
@@ -218,7 +218,7 @@ class Layout:
         """Puts a row into the control source, so that there is a batch; once for one token. It moves no watermark."""
         order(self.wake(token), at=BEFORE_ALL)
 
-    def wake(self, token: str) -> Path:
+    def wake(self, token: str) -> Location:
         """The file of that row."""
         return self.control / f"wake-{token}.json"
 
@@ -294,11 +294,17 @@ def grows(plan: Plan, job: JobFile) -> Growth | None:
     return growth(job.fingerprint, plan, job.salt)
 
 
-def reshaped(plan: Plan, job: JobFile) -> list[str]:
-    """What the next run does to the job's state before all else, in words. SkybandError SKY-E201 (see ``requested_tasks``)."""
+def reshaped(plan: Plan, job: JobFile, layout: Layout) -> list[str]:
+    """What the next run does to the job's state before all else, in words.
+
+    Raises SkybandError SKY-E201 (see ``requested_tasks``); SKY-E632 for what cannot be done on object storage.
+    """
     more, tasks, shards = grows(plan, job), job.moving or requested_tasks(), job.shards[0] if job.shards else 1
     said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
+    if more is not None:
+        require_local(layout.root, "a change of run.buckets")
     if (new := shards_of(plan, 1, shards)) != shards:
+        require_local(layout.root, "a change of run.shards")
         said.append(f"run.shards was {shards}, now {new}: the state of shards is made first")
         tasks = max(tasks or job.partitions, new)
     return said + (
@@ -381,7 +387,7 @@ def _differences(plan: Plan, job: JobFile) -> list[str]:
     return [d for d in found if d.partition(" ")[0] not in unknown]
 
 
-def _of_before(root: Path) -> SkybandError:
+def _of_before(root: Location) -> SkybandError:
     said = ", ".join(f"{old} is {new} now" for old, new in RENAMED)
     hint = (
         f"run the spec into a new sink path, from the source's start, and delete {root} when nothing reads it any more; "
@@ -394,7 +400,7 @@ def _torn(layout: Layout, what: str, first: str) -> SkybandError:
     return SkybandError("SKY-E303", f"{layout.root} holds {what}", hint=f"{first}, or {AGAIN}")
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Location, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with raising_system_failures(path):
         durable.replace(path, text)

@@ -14,11 +14,11 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.settings.spark import seconds
 from skyband.framework.spark_adapter import jvm
 from skyband.framework.storage.epochs import lease_lost
@@ -38,7 +38,7 @@ _STEP_SECONDS = 0.2
 
 Notice = Callable[[str], None]
 
-_holders: set[tuple[Path, int]] = set()
+_holders: set[tuple[Location, int]] = set()
 """(path, thread) of the locks that this process holds: the same thread may take a lock again."""
 
 
@@ -78,7 +78,7 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
 
 
 @contextmanager
-def _holding(mine: tuple[Path, int]) -> Iterator[None]:
+def _holding(mine: tuple[Location, int]) -> Iterator[None]:
     """Note inside the block that this thread holds the lock."""
     _holders.add(mine)
     try:
@@ -137,7 +137,7 @@ def _await_jvm(layout: Layout, job: str, notice: Notice) -> None:
 def _opened(layout: Layout, name: str) -> IO[str]:
     try:
         layout.home.mkdir(parents=True, exist_ok=True)
-        return open(layout.home / name, "a")
+        return open(str(layout.home / name), "a")
     except OSError as e:
         raise SkybandError(
             "SKY-E203", f"the sink {layout.root} cannot be written: {e.strerror}", hint="check the path and its permissions"
@@ -165,7 +165,7 @@ def _jvm_active(layout: Layout, why: str) -> SkybandError:
     )
 
 
-def _pid(file: Path) -> str:
+def _pid(file: Location) -> str:
     """`` (process 123)`` if the file names one."""
     with suppress(OSError):
         text = file.read_text(errors="replace").strip()

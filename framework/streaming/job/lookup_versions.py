@@ -13,7 +13,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from pydantic import ConfigDict, StringConstraints, TypeAdapter
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.lookups.join import Tables
 from skyband.framework.lookups.table import nodes, schema
@@ -159,7 +159,7 @@ class LookupVersions:
             if name is not None and name[1] not in used and _holds(path, name[1]):
                 path.unlink()
 
-    def _damaged(self, path: Path, what: str) -> SkybandError:
+    def _damaged(self, path: Location, what: str) -> SkybandError:
         said = f"{path}, which keeps the look-up tables that batches have used, cannot be used: {what}"
         return SkybandError("SKY-E303", said, hint=f"restore it from a backup, or {AGAIN}")
 
@@ -169,7 +169,7 @@ def version_of(versions: Sequence[Version], number: int) -> int:
     return bisect_left([v.after for v in versions[1:]], number)
 
 
-def _holds(path: Path, name: str) -> bool:
+def _holds(path: Location, name: str) -> bool:
     """Return True if the regular file at ``path`` has the content whose hash is ``name``."""
     try:
         return hashlib.sha256(read_regular_file(path)).hexdigest() == name

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.reasons import REASONS
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.listing import not_read
@@ -178,7 +178,7 @@ def jvm_pid(layout: Layout) -> int | None:
     if is_object(layout.home):
         return lock_holder(layout.home / "lock")
     try:
-        with open(layout.home / "engine.lock", "rb") as file:
+        with (layout.home / "engine.lock").open("rb") as file:
             asked = struct.pack(_RECORD_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, process = struct.unpack(_RECORD_LOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
     except OSError:
@@ -186,7 +186,7 @@ def jvm_pid(layout: Layout) -> int | None:
     return None if kind == fcntl.F_UNLCK else int(process)
 
 
-def _table(root: Path, name: str) -> Iterator[TableState]:
+def _table(root: Location, name: str) -> Iterator[TableState]:
     try:
         table = delta_read.open_table(root, name)
     except SkybandError:
@@ -197,7 +197,7 @@ def _table(root: Path, name: str) -> Iterator[TableState]:
     yield TableState(name, table.version(), rows, files.num_rows, size)
 
 
-def _runs(found: Status, root: Path) -> None:
+def _runs(found: Status, root: Location) -> None:
     """What the rows of ``runs`` say."""
     classes = [c.name for c in REASONS]
     counts = ["rows_in", "filtered", "accepted", "rejected", "changes"]

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,6 +22,7 @@ from pyspark.sql import functions as F
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.base.messages import Skyband, Tally, parse_kind
 from skyband.framework.base.reasons import LATE, REASON, RULE, TOO_FAR_AHEAD
 from skyband.framework.base.redaction import redact_values
@@ -31,6 +30,7 @@ from skyband.framework.base.table_names import every_table
 from skyband.framework.plan.growth import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.locations import remove_tree
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
@@ -74,7 +74,7 @@ def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Ad
 
 def copied_states(spark: SparkSession, layout: Layout, job: JobFile) -> list[int]:
     """Copy the states of all buckets to the directory in which those after an edit are made, and return the buckets."""
-    shutil.rmtree(layout.added, ignore_errors=True)
+    remove_tree(layout.added)
     return stored_states(spark, layout, job, layout.added / "_skyband" / "was")
 
 
@@ -123,7 +123,7 @@ class Fill:
     It reads a bucket's state from ``home/was`` and writes the new one to ``home/filling``.
     """
 
-    def __init__(self, config: HostConfig, found: Additions, home: Path, left_out: Mapping[str, int]) -> None:
+    def __init__(self, config: HostConfig, found: Additions, home: Location, left_out: Mapping[str, int]) -> None:
         self.config, self.found, self.home, self.left_out = config, found, home, left_out
         self.pack = Pack(config)
 

@@ -7,7 +7,6 @@ the swap (``generations.swap_in``). The job's next batch loads the states (``fil
 from __future__ import annotations
 
 import secrets
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -21,6 +20,7 @@ from skyband.framework.console.lines import Warn
 from skyband.framework.plan.growth import Growth
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
+from skyband.framework.storage.locations import remove_tree
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.filling import taken_up
 from skyband.framework.streaming.job.generations import swap_in
@@ -64,7 +64,7 @@ def _split(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, growth
     # This module loads the operators' compiler.
     from skyband.framework.streaming.rebuild.split_buckets import Division
 
-    shutil.rmtree(layout.added, ignore_errors=True)
+    remove_tree(layout.added)
     made = Layout(str(layout.added))
     config = HostConfig.of(plan, (), cache_key(layout, job), token_key=token_key(layout, job))
     filling: list[int] = []

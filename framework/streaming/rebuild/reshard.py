@@ -8,14 +8,13 @@ batches, and what is of buckets in it is removed in the job's next batch. Withou
 from __future__ import annotations
 
 import secrets
-import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.console.lines import Warn
 from skyband.framework.plan.model import Plan
@@ -46,7 +45,7 @@ def reshard(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, shard
         if planned > done or batches_behind(layout.root):
             warn(f"the last run was stopped before its end: run.shards is {was} in this run, and {shards} from the next one on")
             return job
-        shutil.rmtree(layout.added, ignore_errors=True)
+        remove_tree(layout.added)
         made = Layout(str(layout.added))
         buckets = stored_states(spark, layout, job, made.filling)
         filled = Waiting(secrets.token_hex(8), sorted(buckets))
@@ -74,7 +73,7 @@ def complete(layout: Layout, job: JobFile) -> JobFile:
     return job
 
 
-def _renew_step(state: Path, needed: bool) -> None:
+def _renew_step(state: Location, needed: bool) -> None:
     """Remove the state of the step of shards, and copy that of the buckets to its place if it is ``needed``."""
     before, after = state / _BUCKETS, state / _SHARDS
     remove_tree(after)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from itertools import groupby
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.layout import JobFile, Layout
 
 
-def stored_states(spark: SparkSession, layout: Layout, job: JobFile, directory: Path) -> list[int]:
+def stored_states(spark: SparkSession, layout: Layout, job: JobFile, directory: Location) -> list[int]:
     """Write every bucket's state to its file in ``directory``. Return the buckets.
 
     Raises SkybandError SKY-E303 if a state is incomplete.

@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.base.messages import GREATEST, Tally
 from skyband.framework.base.reasons import REASON
 from skyband.framework.base.units import format_instant
@@ -74,7 +74,7 @@ class BacklogCaps:
         self._times = times if plan.intake.sources else None
         self._settled = self._times is None
         """Whether the watermark of several sources is where the rows that were there at the start move it."""
-        self._released: list[Path] = []
+        self._released: list[Location] = []
         self._ordered_ms = 0
         """The last instant to which ``catch_up`` has ordered the watermark."""
 
@@ -148,7 +148,7 @@ class BacklogCaps:
         due = self._times.due()
         return 0 if due is None else due // 1000 + self.plan.intake.delay_ms
 
-    def _release(self, due_ms: int) -> Path:
+    def _release(self, due_ms: int) -> Location:
         self.caps.released = max(self.caps.released or 0, (due_ms - self.plan.intake.delay_ms) * 1000)
         self.caps.save()
         made = self.layout.order_release((_EPOCH + timedelta(milliseconds=due_ms)).isoformat(timespec="milliseconds"), due_ms)

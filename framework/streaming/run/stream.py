@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
@@ -34,7 +34,7 @@ _PATIENCE: Final = 30.0
 """Seconds to wait for the end of a batch before it is interrupted, and repeated."""
 
 
-def stop_between_batches(query: StreamingQuery, checkpoint: Path) -> None:
+def stop_between_batches(query: StreamingQuery, checkpoint: Location) -> None:
     """Stop the query when no batch runs. A batch that takes long, or begins in that moment, is interrupted: it is repeated."""
     until = time.monotonic() + _PATIENCE
     while query.isActive and time.monotonic() < until:

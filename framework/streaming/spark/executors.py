@@ -23,6 +23,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.settings.spark import seconds
 from skyband.framework.sources.logs import local_path
 from skyband.framework.spark_adapter.jvm import scala_context
@@ -92,7 +93,7 @@ def _code() -> str:
     return digest.hexdigest()[:12]
 
 
-def check(spark: SparkSession, home: Path | None) -> None:
+def check(spark: SparkSession, home: Location | None) -> None:
     """Check all executors by one small job, which looks for a file that the driver writes to ``home``, the sink's own directory.
 
     Raise SkybandError SKY-E614 if no executor starts, SKY-E612 if one has other versions than the driver, SKY-E613 if it does not see
@@ -142,7 +143,7 @@ def unseen(paths: Sequence[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _marked(home: Path) -> Iterator[str]:
+def _marked(home: Location) -> Iterator[str]:
     """A file of this moment's in ``home``: another machine's directory of that name has none."""
     mark = home / f"seen-{secrets.token_hex(8)}"
     mark.write_bytes(b"seen")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import NO_MEMORY_HINT, SYSTEM_FAILURE_HINT, no_memory, system_failure, system_failure_of_jvm
 from skyband.framework.spark_adapter.driver import java_cause
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
@@ -69,7 +70,7 @@ def error_texts(e: BaseException) -> str:
     return "\n".join(said)
 
 
-def system_failure_error(e: BaseException, place: Path | str, log: Path | None) -> SkybandError | None:
+def system_failure_error(e: BaseException, place: Location | str, log: Path | None) -> SkybandError | None:
     """SKY-E306 if the operating system's refusal is a cause of ``e``, else None. O(text)."""
     what = system_failure_of_jvm(error_texts(e))
     if what is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import die_with
 from skyband.framework.base.java import find_java_home
+from skyband.framework.base.location import Location
 from skyband.framework.base.python_path import SAFE
 from skyband.framework.console.lines import warning_to_stderr
 from skyband.framework.settings.spark import DEFAULT_TASKS, SparkOptions, metastore_limits, requested_tasks, spark_settings
@@ -69,7 +70,7 @@ def get_session(
     shuffle_partitions: int | None = None,
     master: str | None = None,
     packages: tuple[str, ...] = (),
-    home: Path | None = None,
+    home: Location | None = None,
     extra: Mapping[str, str] | None = None,
     quick: bool = True,
     make: Path | None = None,
@@ -94,7 +95,7 @@ def get_session(
     if not first and SPARK_JVM.process is not None and (lacking := sorted({*request.packages} - SPARK_JVM.packages)):
         said = f"Spark that runs in this process was started for another job, without {', '.join(lacking)}"
         raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
-    with spark_log(None if home is not None and is_object(home) else home) as log, handlers_kept():
+    with spark_log(None if home is None or is_object(home) else Path(str(home))) as log, handlers_kept():
         SPARK_JVM.log = log
         if first:
             # A JVM writes the archive of classes when it exits, so it must not be killed.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyband.framework.base.location import Location
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.spark_adapter.jvm import close_state
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def closed_after(spark: SparkSession, query: StreamingQuery, checkpoint: Path, tasks: int, steps: int = 1) -> Iterator[None]:
+def closed_after(spark: SparkSession, query: StreamingQuery, checkpoint: Location, tasks: int, steps: int = 1) -> Iterator[None]:
     """Close the state of ``query``, which has stopped by the end of the block, if the ``tasks`` of its ``steps`` run in this process's JVM.
 
     Write its snapshots first, unless the last batch is incomplete: that batch may be repeated with a file that has been fixed.

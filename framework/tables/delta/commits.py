@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skyband.framework.base.location import Location
 from skyband.framework.storage.locations import is_object
 
 MARK: Final = "skyband"
@@ -24,7 +24,7 @@ _NAME: Final = re.compile(r"(\d{20})\.json")
 Action = Mapping[str, Any]
 
 
-def named(log: Path, files: Iterable[str]) -> set[str]:
+def named(log: Location, files: Iterable[str]) -> set[str]:
     """Return the decoded paths of the data files that the commits ``files`` add or remove. O(bytes of the commits)."""
     paths = set()
     for actions in _each(log, list(files)):
@@ -36,7 +36,7 @@ def named(log: Path, files: Iterable[str]) -> set[str]:
     return paths
 
 
-def foreign(log: Path, first: int, last: int, own: Sequence[str], mark: str | None) -> str | None:
+def foreign(log: Location, first: int, last: int, own: Sequence[str], mark: str | None) -> str | None:
     """Describe the first commit of the versions ``first`` to ``last`` by which another writer changed rows; None if no row differs.
 
     A commit is the job's own if it has the ``mark``, or a transaction whose name is, or begins with, one of ``own``. Changes that cancel
@@ -61,7 +61,7 @@ def foreign(log: Path, first: int, last: int, own: Sequence[str], mark: str | No
     return min([*added.values(), *removed.values()], key=_version, default=None)
 
 
-def delta_ids(log: Path) -> set[str]:
+def delta_ids(log: Location) -> set[str]:
     """Return the table ids in the commits of the log, for a table that cannot be opened."""
     ids = set()
     for actions in _each(log, [p.name for p in log.iterdir() if _NAME.fullmatch(p.name)] if log.is_dir() else []):
@@ -69,7 +69,7 @@ def delta_ids(log: Path) -> set[str]:
     return ids
 
 
-def has_transaction(log: Path, prefix: str) -> bool:
+def has_transaction(log: Location, prefix: str) -> bool:
     """Return True if a commit or checkpoint of the log has a transaction whose name begins with ``prefix``. O(bytes of the log)."""
     names = [p.name for p in log.iterdir()] if log.is_dir() else []
     if any(_own(actions, [prefix], None) for actions in _each(log, [n for n in names if _NAME.fullmatch(n)])):
@@ -106,7 +106,7 @@ def _description(actions: Sequence[Action]) -> str:
     return f"{operation} by {writer}" if writer else operation
 
 
-def _each(log: Path, names: Sequence[str]) -> Iterator[list[Action]]:
+def _each(log: Location, names: Sequence[str]) -> Iterator[list[Action]]:
     """Yield the actions of each commit, none for one that does not exist. Object storage is read several at a time."""
     if not is_object(log) or len(names) < 2:
         yield from (_actions(log / name) for name in names)
@@ -115,7 +115,7 @@ def _each(log: Path, names: Sequence[str]) -> Iterator[list[Action]]:
         yield from threads.map(lambda name: _actions(log / name), names)
 
 
-def _actions(path: Path) -> list[Action]:
+def _actions(path: Location) -> list[Action]:
     """Return the actions of a commit. A line that is not a JSON object is skipped: opening the table reports it."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")

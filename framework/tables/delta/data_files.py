@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from skyband.framework.base.location import Location
 from skyband.framework.storage.locations import is_object
 
 ROWS_PER_FILE: Final = 4_000_000
@@ -37,7 +37,7 @@ class DataFile:
     partition: Mapping[str, str] = field(default_factory=dict)
 
 
-def write(root: Path, table: str, rows: pa.Table, partition: Mapping[str, str] | None = None, prefix: str = "part") -> DataFile:
+def write(root: Location, table: str, rows: pa.Table, partition: Mapping[str, str] | None = None, prefix: str = "part") -> DataFile:
     """Write ``rows`` (of the table's schema, less the columns of ``partition``) to a file of ``table`` below ``root``. O(rows).
 
     ``root`` is a path of ``storage.places``. On a file system the directory of the table must exist. On object storage the file appears
@@ -60,7 +60,7 @@ def write(root: Path, table: str, rows: pa.Table, partition: Mapping[str, str] |
     return DataFile(path, size, rows.num_rows, json.dumps(stats), dict(partition or {}))
 
 
-def missing_files(root: Path, table: str, files: Sequence[DataFile]) -> list[DataFile]:
+def missing_files(root: Location, table: str, files: Sequence[DataFile]) -> list[DataFile]:
     """Return those of ``files`` that do not exist in full length. One request per file, several at a time on object storage."""
     if not is_object(root) or len(files) < 2:
         return [f for f in files if not _exists(root / table, f)]
@@ -69,7 +69,7 @@ def missing_files(root: Path, table: str, files: Sequence[DataFile]) -> list[Dat
     return [f for f, exists in zip(files, found, strict=True) if not exists]
 
 
-def _exists(directory: Path, file: DataFile) -> bool:
+def _exists(directory: Location, file: DataFile) -> bool:
     try:
         return (directory / file.path).stat().st_size == file.size
     except FileNotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -16,11 +15,12 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.storage.settings import store_options
 
 
-def open_table(root: str | Path, name: str) -> DeltaTable:
+def open_table(root: str | Location, name: str) -> DeltaTable:
     """Open the table ``name`` below ``root``. Raises SkybandError SKY-E400 if it does not exist or cannot be opened."""
     path = f"{root}/{name}"
     try:
@@ -56,13 +56,13 @@ def transaction(table: DeltaTable, app_id: str) -> int | None:
     return None if found is None else int(found)
 
 
-def exists(root: str | Path, name: str) -> bool:
+def exists(root: str | Location, name: str) -> bool:
     """Return True if there is a table ``name`` below ``root``."""
     path = f"{root}/{name}"
     return bool(DeltaTable.is_deltatable(path, store_options(path)))
 
 
-def versions(root: str | Path, names: Iterable[str]) -> dict[str, tuple[int, str] | None]:
+def versions(root: str | Location, names: Iterable[str]) -> dict[str, tuple[int, str] | None]:
     """Return the version and the id of each table, None if it does not exist. Raises SkybandError SKY-E400 if one cannot be opened."""
     return {n: _version(open_table(root, n)) if exists(root, n) else None for n in names}
 

@@ -8,12 +8,12 @@ since. So the check and the commit are one atomic step.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
+from skyband.framework.base.location import Location
 from skyband.framework.storage.epochs import epoch_of, lease_lost
 from skyband.framework.tables.delta import delta_read
 
@@ -22,7 +22,7 @@ FENCE: Final = "skyband/epoch"
 _TRIES: Final = 100
 
 
-def fence(root: Path, table: DeltaTable) -> list[Transaction]:
+def fence(root: Location, table: DeltaTable) -> list[Transaction]:
     """Return the transaction that a commit to this snapshot of ``table`` must contain; none if the sink has no lease.
 
     Raises SkybandError SKY-E631 if a later holder has committed to the table.
@@ -35,13 +35,13 @@ def fence(root: Path, table: DeltaTable) -> list[Transaction]:
     return [Transaction(FENCE, epoch)]
 
 
-def overtaken(root: Path, name: str) -> bool:
+def overtaken(root: Location, name: str) -> bool:
     """Return True if a later holder has committed to the table, which is why a commit was refused."""
     epoch = epoch_of(root)
     return epoch is not None and _epoch(delta_read.open_table(root, name)) > epoch
 
 
-def raise_fences(root: Path) -> None:
+def raise_fences(root: Location) -> None:
     """Prevent all earlier holders from committing to any table below ``root`` from now on. O(tables).
 
     Raises SkybandError SKY-E631 if a later holder has committed to one.
@@ -53,7 +53,7 @@ def raise_fences(root: Path) -> None:
                     break
 
 
-def _raised(root: Path, name: str) -> bool:
+def _raised(root: Location, name: str) -> bool:
     """Commit this process's epoch to the table; return False if another commit came first."""
     table = delta_read.open_table(root, name)
     mine = fence(root, table)

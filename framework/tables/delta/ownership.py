@@ -16,13 +16,13 @@ import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 from deltalake import DeltaTable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.storage import durable
 from skyband.framework.storage.locations import is_object, location
@@ -75,7 +75,7 @@ class Owner:
     ``generation``: (job, generation) of the job file; None: read it.
     """
 
-    def __init__(self, root: Path | str, generation: tuple[str, str] | None = None) -> None:
+    def __init__(self, root: Location | str, generation: tuple[str, str] | None = None) -> None:
         self.root = location(root)
         self._given = generation
         self.home = self.root / _HOME
@@ -259,7 +259,7 @@ class Owner:
         self._tables = tables
 
 
-def not_own(directory: Path, why: str) -> SkybandError:
+def not_own(directory: Location, why: str) -> SkybandError:
     """Return SKY-E205: the directory has the name of a table and is not proven to be the job's."""
     hint = (
         "use another directory in sink.path, rename the query, or move that directory away; "
@@ -273,12 +273,12 @@ def file_mark(owner: str) -> str:
     return owner[:16]
 
 
-def is_link(directory: Path) -> bool:
+def is_link(directory: Location) -> bool:
     """Return True if the directory of a table, or its log, is a link."""
     return directory.is_symlink() or (directory / "_delta_log").is_symlink()
 
 
-def _obstacle(directory: Path) -> str | None:
+def _obstacle(directory: Location) -> str | None:
     """Return what prevents a directory here, in words; None if nothing does. An object of that name is no obstacle."""
     if is_object(directory):
         return None
@@ -287,7 +287,7 @@ def _obstacle(directory: Path) -> str | None:
     return "is not a directory" if directory.exists() and not directory.is_dir() else None
 
 
-def _half_a_table(directory: Path) -> bool:
+def _half_a_table(directory: Location) -> bool:
     """Return True if the directory holds only what a killed run leaves of a table: data files and parts of a log."""
     for path in directory.rglob("*"):
         inside = path.relative_to(directory).parts[0] == "_delta_log"
@@ -296,7 +296,7 @@ def _half_a_table(directory: Path) -> bool:
     return True
 
 
-def _holds(directory: Path) -> bool:
+def _holds(directory: Location) -> bool:
     """Return True if the directory is not empty, or cannot be listed."""
     try:
         return next(directory.iterdir(), None) is not None
@@ -304,7 +304,7 @@ def _holds(directory: Path) -> bool:
         return True
 
 
-def _read(path: Path, model: type[Any]) -> Any:
+def _read(path: Location, model: type[Any]) -> Any:
     """Return the parsed file, None if it does not exist. Raises SkybandError SKY-E303 if it is not of this model."""
     try:
         text = read_regular_file(path)
@@ -320,6 +320,6 @@ def _read(path: Path, model: type[Any]) -> Any:
         raise _unreadable(path) from e
 
 
-def _unreadable(path: Path) -> SkybandError:
+def _unreadable(path: Location) -> SkybandError:
     hint = "restore the whole sink from one backup, or give the job a new sink path"
     return SkybandError("SKY-E303", f"{path}, which lists the tables of the job, cannot be read", hint=hint)

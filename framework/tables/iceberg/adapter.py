@@ -6,12 +6,12 @@ import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from skyband.framework.base.extras import extra
+from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
 from skyband.framework.storage.records import read_regular_file
 from skyband.framework.tables.iceberg.exported import uri
@@ -58,7 +58,7 @@ class UnsupportedType(ValueError):
 class _Output(OutputFile):
     """A file that appears once it is complete."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         super().__init__(uri(path))
         self._path = path
         self._size = 0
@@ -92,7 +92,7 @@ class _Buffer(io.BytesIO):
 
 
 class _Input(InputFile):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         super().__init__(uri(path))
         self._path = path
 
@@ -109,7 +109,7 @@ class _Input(InputFile):
 class _Files(FileIO):
     """Reads the files of one directory, by the paths that metadata has of them; whoever can write to the sink may have named others."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Location) -> None:
         super().__init__()
         self._directory = directory
 
@@ -202,7 +202,7 @@ class Manifests:
     ``directory`` has them, ``data`` the files of the table; ``name``: a function from a part of a name to the name of a new Avro file.
     """
 
-    def __init__(self, shape: TableShape, directory: Path, data: Path, snapshot_id: int, name: Callable[[str], str]) -> None:
+    def __init__(self, shape: TableShape, directory: Location, data: Location, snapshot_id: int, name: Callable[[str], str]) -> None:
         self._shape, self._directory, self._data, self._snapshot_id, self._name = shape, directory, data, snapshot_id, name
         self._files = _Files(directory)
         self.kept: list[ManifestFile] = []
@@ -237,7 +237,7 @@ class Manifests:
         if files:
             self.kept += self._written([self._entry(f) for f in files], "added")
 
-    def write_list(self, sequence_number: int) -> Path:
+    def write_list(self, sequence_number: int) -> Location:
         """Write the manifest list; return its path."""
         path = self._directory / self._name("list")
         with write_manifest_list(_VERSION, _Output(path), self._snapshot_id, None, sequence_number, "deflate") as out:
@@ -301,7 +301,7 @@ class Manifests:
 
 
 def metadata(
-    shape: TableShape, home: Path, table_id: uuid.UUID, snapshot_id: int, number: int, at_millis: int, manifest_list: Path,
+    shape: TableShape, home: Location, table_id: uuid.UUID, snapshot_id: int, number: int, at_millis: int, manifest_list: Location,
     appended: bool, summary: Mapping[str, str], own: Mapping[str, str],
 ) -> bytes:  # fmt: skip
     """Return the content of a metadata file with one snapshot. ``own``: further properties of the table; ``home``: its location."""

@@ -8,7 +8,6 @@ import time as clock
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
 from skyband.framework.storage.epochs import lease_lost
 from skyband.framework.storage.locations import is_object
@@ -37,7 +37,7 @@ _TABLES: Final = uuid.UUID("6b1f7a52-6d3a-4f0e-9d6c-0d6a3f0c8a11")
 class TableExport:
     """The export of the table ``name`` below ``root`` at a Delta version, None: the newest. ``owner`` is the id of the job."""
 
-    root: Path
+    root: Location
     name: str
     version: int | None
     job: str
@@ -63,7 +63,7 @@ class TableExport:
         return DeltaTable(path, version=version, storage_options=store_options(path))
 
     @property
-    def _home(self) -> Path:
+    def _home(self) -> Location:
         return directory(self.root, self.name).parent
 
     def _same_place(self, before: Export, delta_id: str) -> bool:
@@ -89,7 +89,7 @@ class TableExport:
         exports.point_to(number)
         Exports(self.root, self.name, self.owner).clean(shown)
 
-    def _content(self, table: DeltaTable, delta_id: str, number: int, where: Path, before: Export | None) -> bytes:
+    def _content(self, table: DeltaTable, delta_id: str, number: int, where: Location, before: Export | None) -> bytes:
         """Write the manifests of export ``number``, with those of ``before`` that still hold; return the content of its metadata file."""
         version, attempt = table.version(), os.urandom(4).hex()
         partition_by = table.metadata().partition_columns

@@ -11,15 +11,16 @@ other file is removed.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time as clock
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import loads, mapping, number
 from skyband.framework.storage import durable
 from skyband.framework.storage.locations import is_object
@@ -64,12 +65,12 @@ class Export:
     content: dict[str, Any]
 
 
-def directory(root: Path, table: str) -> Path:
+def directory(root: Location, table: str) -> Location:
     """Return the directory of a table's metadata files."""
     return root / HOME / table / "metadata"
 
 
-def uri(path: Path) -> str:
+def uri(path: Location) -> str:
     """Return a path as Iceberg metadata names it: with a scheme, not percent-encoded."""
     return str(path) if is_object(path) else f"file://{path}"
 
@@ -100,7 +101,7 @@ class Exports:
     Raises SkybandError SKY-E518 for a link below the directory.
     """
 
-    def __init__(self, root: Path, table: str, owner: str | None) -> None:
+    def __init__(self, root: Location, table: str, owner: str | None) -> None:
         self.root, self.table, self.owner = root, table, owner
         self.directory = directory(root, table)
         for above in (root / HOME, root / HOME / table):
@@ -166,7 +167,7 @@ class Exports:
         if not is_object(self.root):
             for path in (self.directory, self.directory.parent, self.root / HOME):
                 with suppress(OSError):
-                    path.rmdir()
+                    os.rmdir(str(path))
 
     def _own(self, name: str) -> bool:
         if (leftover := _LEFTOVER.fullmatch(name)) is not None:
@@ -206,27 +207,27 @@ class Exports:
         return Export(export, edition, delta_id, version, location, frozenset(files), content)
 
 
-def exported_versions(root: Path, table: str, delta_id: str, owner: str | None) -> list[int]:
+def exported_versions(root: Location, table: str, delta_id: str, owner: str | None) -> list[int]:
     """Return the Delta versions of a table whose files Iceberg readers may be reading (``Exports.in_use``)."""
     if not directory(root, table).is_dir():
         return []
     return sorted({e.version for e in Exports(root, table, owner).in_use() if e.delta_id == delta_id})
 
 
-def exported_tables(root: Path) -> list[str]:
+def exported_tables(root: Location) -> list[str]:
     """Return the names of the tables below ``root`` with a directory of Iceberg metadata."""
     home = root / HOME
     return sorted(_names(home)) if home.is_dir() else []
 
 
-def remove_exports(root: Path, tables: list[str] | None = None) -> None:
+def remove_exports(root: Location, tables: list[str] | None = None) -> None:
     """Remove the Iceberg metadata of ``tables``, by default of all; only what is proven to be the job's. O(its files)."""
     owner = Owner(root).id
     for table in exported_tables(root) if tables is None else tables:
         Exports(root, table, owner).remove()
 
 
-def _names(directory: Path) -> set[str]:
+def _names(directory: Location) -> set[str]:
     try:
         return {path.name for path in directory.iterdir()}
     except (FileNotFoundError, NotADirectoryError):

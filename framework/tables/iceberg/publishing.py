@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
@@ -42,7 +42,7 @@ def export_published(plan: Plan, lines: Lines) -> None:
         lines.tell("warning", "warning", f"WARNING: {text}")
 
 
-def _exported(plan: Plan, root: Path) -> list[tuple[str, BaseException]]:
+def _exported(plan: Plan, root: Location) -> list[tuple[str, BaseException]]:
     """Export all tables; return those that could not be, with the error."""
     # Needs an optional library.
     from skyband.framework.tables.iceberg.export import TableExport
@@ -62,7 +62,7 @@ def _exported(plan: Plan, root: Path) -> list[tuple[str, BaseException]]:
     return failures + _removed(root, others, lambda name: _is_stale(root, name, owner))
 
 
-def _removed(root: Path, names: Iterable[str], wanted: Callable[[str], bool] = lambda _: True) -> list[tuple[str, BaseException]]:
+def _removed(root: Location, names: Iterable[str], wanted: Callable[[str], bool] = lambda _: True) -> list[tuple[str, BaseException]]:
     """Remove the exports of the tables ``names`` that are ``wanted``; return those that could not be, with the error."""
     failures: list[tuple[str, BaseException]] = []
     for name in names:
@@ -74,7 +74,7 @@ def _removed(root: Path, names: Iterable[str], wanted: Callable[[str], bool] = l
     return failures
 
 
-def _is_stale(root: Path, name: str, owner: str) -> bool:
+def _is_stale(root: Location, name: str, owner: str) -> bool:
     """Return True if the exported table is gone: the plan has it no more, or it was made again, so that its files are elsewhere."""
     newest = Exports(root, name, owner).newest()
     if not newest or not delta_read.exists(root, name):
@@ -82,7 +82,7 @@ def _is_stale(root: Path, name: str, owner: str) -> bool:
     return str(delta_read.open_table(root, name).metadata().id) != newest[0].delta_id
 
 
-def _targets(plan: Plan, root: Path) -> Iterator[tuple[str, int | None]]:
+def _targets(plan: Plan, root: Location) -> Iterator[tuple[str, int | None]]:
     """Yield the tables to export, with the published version, or None for the newest one of tables of which none is published."""
     rows = delta_read.read(delta_read.open_table(root, PUBLISHED), ["table_name", "version"]).to_pylist()
     versions = {r["table_name"]: int(r["version"]) for r in rows}

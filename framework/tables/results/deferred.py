@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow.compute as pc
 
+from skyband.framework.base.location import Location
 from skyband.framework.base.messages import behind
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import fixed_schema
 
 
-def batches_behind(root: str | Path) -> int:
+def batches_behind(root: str | Location) -> int:
     """Return the batches by which ``heads`` and skybands below ``root`` are behind ``runs``; 0 before the first. O(rows of ``runs``).
 
     A run that has ended leaves none behind. Until then, state that depends on these tables cannot be changed.

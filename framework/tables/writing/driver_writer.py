@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import NOT_WRITABLE_HINT, SYSTEM_FAILURE_HINT, one_line, system_failure
 from skyband.framework.storage.epochs import lease_lost
 from skyband.framework.storage.settings import reached_by_tasks, store_options
@@ -35,7 +35,7 @@ _MISSING_FILE_HINT = "run the job again; sink.path must be on a file system that
 class DriverWriter:
     """Writes the tables below ``root``. It keeps tables open between commits, since it is the only writer."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Location) -> None:
         self.root = root
         self._open: dict[str, DeltaTable] = {}
         self._versions: dict[tuple[str, str], int | None] = {}
@@ -236,7 +236,7 @@ def _without_comments(data: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def _reported_errors(root: Path, table: str, code: str = "SKY-E401", verb: str = "written") -> Iterator[None]:
+def _reported_errors(root: Location, table: str, code: str = "SKY-E401", verb: str = "written") -> Iterator[None]:
     """Raise errors of delta-rs as SkybandError: SKY-E306 for a system failure, SKY-E631 if another run has taken over the sink."""
     try:
         yield

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.locations import missing_files
 from skyband.framework.storage.settings import store_options
@@ -52,7 +52,7 @@ def withdraw(writer: Writer, tables: Collection[str], app_id: str, number: int) 
         writer.overwrite(PUBLISHED, kept.select(fixed_schema(PUBLISHED).names).cast(fixed_schema(PUBLISHED)), app_id, number)
 
 
-def readable_versions(root: Path, table: str) -> list[int]:
+def readable_versions(root: Location, table: str) -> list[int]:
     """Return the versions of ``table`` that must stay readable: the published one, and the one that was published ``GRACE`` ago.
 
     Versions published in between stay readable anyway: their files were replaced later, so they have not been removed yet.
@@ -71,7 +71,7 @@ def readable_versions(root: Path, table: str) -> list[int]:
     return sorted(v for v in found if unreadable(root, table, v) is None)
 
 
-def broken_versions(root: Path) -> Iterator[str]:
+def broken_versions(root: Location) -> Iterator[str]:
     """Yield what is wrong with the published versions, in words. Raises SkybandError SKY-E400 if the table itself is unreadable."""
     for name, version in _versions(delta_read.open_table(root, PUBLISHED)):
         why = unreadable(root, name, version)
@@ -79,7 +79,7 @@ def broken_versions(root: Path) -> Iterator[str]:
             yield f"names version {version} of {name!r}, which {why}"
 
 
-def unreadable(root: Path, table: str, version: int) -> str | None:
+def unreadable(root: Location, table: str, version: int) -> str | None:
     """Return why a version of a table cannot be read, None if it can. O(its files)."""
     try:
         path = str(root / table)

@@ -30,6 +30,7 @@ from deltalake import CommitProperties, DeltaTable
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.commits import MARK, named
@@ -63,7 +64,7 @@ class Upkeep:
         self._cleaned: dict[str, float] = {}
 
     def maintain(
-        self, table: DeltaTable, spec: TableSpec, root: Path, gone: Sequence[tuple[int, int]] = (), owner: str | None = None
+        self, table: DeltaTable, spec: TableSpec, root: Location, gone: Sequence[tuple[int, int]] = (), owner: str | None = None
     ) -> bool:
         """Merge small files, drop the rows of the batches ``gone`` (first, last), remove files and log that no reader needs.
 
@@ -88,7 +89,7 @@ class Upkeep:
         return done
 
 
-def tidy(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None = None) -> None:
+def tidy(table: DeltaTable, spec: TableSpec, root: Location, owner: str | None = None) -> None:
     """Do all upkeep at once: merge every small file, write a checkpoint of the log, clean.
 
     It removes only what ``Upkeep`` may remove. O(bytes of small files + files of the directory).
@@ -112,14 +113,14 @@ class Size:
     log_files: int
 
 
-def size(table: DeltaTable, root: Path) -> Size:
+def size(table: DeltaTable, root: Location) -> Size:
     """Return the size of a table. O(files of the directory)."""
     live = pa.table(table.get_add_actions())["size_bytes"].to_pylist()
     on_disk = [f.stat().st_size for f in _files(root)]
     return Size(len(live), sum(live), len(on_disk), sum(on_disk), len(_names(root / "_delta_log")))
 
 
-def _clean(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None) -> None:
+def _clean(table: DeltaTable, spec: TableSpec, root: Location, owner: str | None) -> None:
     """Remove replaced files and old log. Only this function decides what may be removed.
 
     A data file is removed if the log once named it, or if its name has the job's mark (``ownership.file_mark``: it is of a failed attempt).
@@ -141,7 +142,7 @@ def _clean(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None) ->
     _clean_log(root / "_delta_log", before, kept)
 
 
-def _remove(spec: TableSpec, root: Path, gone: set[str], before: float, owner: str | None) -> None:
+def _remove(spec: TableSpec, root: Location, gone: set[str], before: float, owner: str | None) -> None:
     """Remove replaced files.
 
     On object storage another run may take over the sink while this one is paused. So the newest version is read after the files are listed:
@@ -156,7 +157,7 @@ def _remove(spec: TableSpec, root: Path, gone: set[str], before: float, owner: s
     for name in gone - needed:
         path = root / name
         # A link in the directory may lead anywhere.
-        if path.parent.resolve().is_relative_to(inside) and (not is_object(root) or _written(path) < before):
+        if inside in (path.parent.resolve(), *path.parent.resolve().parents) and (not is_object(root) or _written(path) < before):
             path.unlink(missing_ok=True)
 
 
@@ -169,7 +170,7 @@ def _merge(table: DeltaTable) -> bool:
     return True
 
 
-def _clean_log(log: Path, before: float, kept: Sequence[int]) -> None:
+def _clean_log(log: Location, before: float, kept: Sequence[int]) -> None:
     """Remove the log before the checkpoint that the oldest readable version needs: the version at ``before``, or one of ``kept``.
 
     The cleaning of other engines does not know ``kept``. O(files of the log).
@@ -184,22 +185,22 @@ def _clean_log(log: Path, before: float, kept: Sequence[int]) -> None:
             (log / name).unlink(missing_ok=True)
 
 
-def _written(path: Path) -> float:
+def _written(path: Location) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
         return clock.time()
 
 
-def _names(directory: Path) -> list[str]:
+def _names(directory: Location) -> list[str]:
     return [p.name for p in directory.iterdir()]
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _files(root: Location) -> Iterator[Location]:
     """Yield the data files in a table's directory, also those that are no longer part of the table."""
     if is_object(root):
         yield from (f for f in root.rglob("*.parquet") if f.relative_to(root).parts[0] != "_delta_log")
         return
-    for directory, directories, names in os.walk(root):
+    for directory, directories, names in os.walk(str(root)):
         directories[:] = [f for f in directories if f != "_delta_log"]
         yield from (Path(directory, n) for n in names if n.endswith(".parquet"))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.plan.fingerprint import concealed, fingerprint
+from skyband.framework.streaming.job import generations
+from skyband.framework.streaming.job.layout import JobFile, Layout, reshaped
 from skyband.jobs import cli
+from skyband.jobs.spec import load_plan
 from tests.spark.jobs import write_spec
 
 
@@ -37,3 +43,23 @@ def test_a_spec_cannot_have_the_credentials(spec: str, capsys: pytest.CaptureFix
     path.write_text(path.read_text().replace("s3://bucket/", "s3://other/${AWS_SECRET_ACCESS_KEY}/"))
     assert cli.main(["validate", spec]) == 2
     assert "SKY-E119" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", ["buckets", "shards"])
+def test_a_state_cannot_be_divided_there(spec: str, more: str) -> None:
+    plan = load_plan(spec)
+    layout = Layout(plan.sink)
+    job = JobFile(plan.job, "g", concealed(fingerprint(plan), plan, "s"), 2, None, salt="s")
+    assert reshaped(plan, job, layout) == []
+    with pytest.raises(SkybandError, match=rf"a change of run\.{more} does not work on object storage") as found:
+        reshaped(replace(plan, **{more: 4 * getattr(plan, more)}), job, layout)
+    assert found.value.code == "SKY-E632"
+
+
+def test_generations_are_not_moved_there(spec: str) -> None:
+    layout = Layout(load_plan(spec).sink)
+    for move in (generations.swap, generations.undo, lambda at: generations.swap_in(at, [], []), lambda at: generations.clear(at, [])):
+        (layout.home / "old" / "_skyband" / "job.json").write_text('{"generation": "g"}')
+        with pytest.raises(SkybandError) as found:
+            move(layout)
+        assert found.value.code == "SKY-E632"

@@ -18,11 +18,12 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict, TypeAdapter
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import number
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.plan.live import MOST, MOST_TEXT, LiveQuery, Start, need_name, need_size
 from skyband.framework.storage import durable
-from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.locations import is_object, require_local
 from skyband.framework.storage.records import STRICT, InvalidRecord, Text, read_record
 from skyband.framework.streaming.job.layout import Layout
 
@@ -70,18 +71,18 @@ def now() -> str:
 def put(layout: Layout, requests: list[Request], taken: int) -> list[int]:
     """Write requests, durably and in their order; return their numbers. ``taken``: see ``Live``. O(requests that wait)."""
     with raising_system_failures(layout.requests):
-        layout.requests.mkdir(exist_ok=True)
+        _directory(layout).mkdir(exist_ok=True)
         numbers = []
         for request in requests:
             numbers.append(_put(layout, request, taken))
-        durable.sync_directory(layout.requests)
+        durable.sync_directory(_directory(layout))
     return numbers
 
 
 def _put(layout: Layout, request: Request, taken: int) -> int:
     for _ in range(_TRIES):
         mine = max([taken, *(n for n, _ in _files(layout))]) + 1
-        path = layout.requests / f"{mine}.json"
+        path = _directory(layout) / f"{mine}.json"
         made, handle = durable.create_temporary(path)
         try:
             with open(handle, "wb") as out:
@@ -143,7 +144,7 @@ def withdraw(layout: Layout, request: Request) -> None:
         (layout.requests / f"{request.number}{end}").unlink(missing_ok=True)
 
 
-def _files(layout: Layout) -> Iterator[tuple[int, Path]]:
+def _files(layout: Layout) -> Iterator[tuple[int, Location]]:
     """Yield (number, path) of all requests, refused or not, by number."""
     named = ((number(n.removesuffix(".json").removesuffix(".refused")), n) for n in _names(layout) if n.endswith(".json"))
     yield from sorted((n, layout.requests / name) for n, name in named if n is not None)
@@ -153,10 +154,14 @@ def _names(layout: Layout) -> list[str]:
     """Return the names of the files of requests. None on object storage, where queries are neither added nor removed while a job runs."""
     if is_object(layout.requests) or not layout.requests.is_dir() or layout.requests.is_symlink():
         return []
-    return os.listdir(layout.requests)
+    return [path.name for path in layout.requests.iterdir()]
 
 
-def _read(path: Path, set_aside: bool = True) -> Request | None:
+def _directory(layout: Layout) -> Path:
+    return require_local(layout.requests, "adding a query to a job")
+
+
+def _read(path: Location, set_aside: bool = True) -> Request | None:
     """Return a request; one that is none is removed if ``set_aside``, as nothing could ever be done about it."""
     try:
         found = read_record(path, _MODEL)

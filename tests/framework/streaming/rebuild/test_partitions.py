@@ -81,7 +81,7 @@ def test_a_state_is_moved_once(ran: Path, tmp_path: Path, monkeypatch: pytest.Mo
     job = Job(ran, tmp_path)
     for same in ("", "2"):
         monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", same)
-        assert job.move().partitions == 2 and job.asked == [] and reshaped(job.plan, job.layout.known()) == []
+        assert job.move().partitions == 2 and job.asked == [] and reshaped(job.plan, job.layout.known(), job.layout) == []
     monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", "7")
     job.fails = True
     with pytest.raises(SkybandError, match=r"cannot be moved to 7 tasks: \[STATE_REPARTITION\] it cannot be done\n") as found:
@@ -91,7 +91,7 @@ def test_a_state_is_moved_once(ran: Path, tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         job.move()
     monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", "9")
-    assert reshaped(job.plan, job.layout.known()) == ["the state is moved from 2 tasks to 7 first"]
+    assert reshaped(job.plan, job.layout.known(), job.layout) == ["the state is moved from 2 tasks to 7 first"]
     assert check(job.plan, job.layout, job.layout.known()).losses == [], "it has no row of runs yet"
     job.dies = False
     job.move()
