@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.streaming.job.idle import at_rest, waiting
     from skyband.framework.streaming.job.layout import fitting_job, reshaped
-    from skyband.framework.streaming.job.live.requests import any_waiting
+    from skyband.framework.streaming.job.live.requests import waiting as waiting_requests
     from skyband.framework.streaming.job.locks import one_run
     from skyband.framework.streaming.job.sent import all_sent
     from skyband.jobs.running.recorded import recorded
@@ -125,7 +125,8 @@ def run(args: argparse.Namespace) -> int:
         try:
             unread = waiting(plan.source, layout) if once else None
             changes = reshaped(plan, job, layout) if job is not None else []
-            idle = unread == [] and not (changes or args.rebuild_results or any_waiting(layout))
+            requests = job is not None and waiting_requests(layout, job.live.taken)
+            idle = unread == [] and not (changes or args.rebuild_results or requests)
             by_spark = catalog is not None and catalog.needs_spark(plan)
             idle = idle and not by_spark and job is not None and at_rest(layout, job, args.finish) and all_sent(plan, layout, job)
             if job is not None and idle and not alerting.needs_spark(plan, layout, job):

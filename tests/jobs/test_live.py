@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from skyband.framework.plan.live import NO_LIVE, Live, LiveQuery
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, fitting_job
-from skyband.framework.streaming.job.live.requests import Request, any_waiting, now, peek, put, waiting
+from skyband.framework.streaming.job.live.requests import AHEAD, Request, any_waiting, now, peek, put, waiting
 from skyband.framework.streaming.rebuild import add_queries
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.streaming.run.live_queries import LiveQueries
@@ -194,7 +195,7 @@ def test_requests_that_no_longer_fit_are_refused_alone(made: Made, capsys: pytes
     assert plan.live.names == ("far1",) and plan.live.taken == 3 and len(made.warned) == 2
     listed = made.listed(capsys)
     assert listed["far1"]["state"] == "running" and "already" in listed["far5"]["reason"]
-    assert [r.number for r in peek(made.layout, 3)] == [1, 2] and not (made.layout.requests / "9.json").exists()
+    assert [r.number for r in peek(made.layout, 3)] == [1, 2] and (made.layout.requests / "9.json").exists()
 
 
 def test_a_name_that_is_removed_comes_again_at_the_boundary_after(made: Made) -> None:
@@ -245,6 +246,57 @@ def test_a_job_file_with_other_sections_is_not_used(made: Made, capsys: pytest.C
     made.layout.file.write_text(json.dumps(job))
     assert cli.main(["status", str(made.spec)]) != 0
     assert "SKY-E303" in capsys.readouterr().err
+
+
+GOOD = json.dumps(asdict(Request("remove", "near", "2026-01-01T00:00:00.000000Z")))
+REFUSED = json.dumps(asdict(Request("remove", "gone", "2026-01-01T00:00:00.000000Z", refused="SKY-E591 it is gone")))
+PLANTED = {
+    "999999999999999999.refused.json": REFUSED, "9999999999999999999.refused.json": REFUSED, "999999999999999999.json": GOOD,
+    "4611686018427387905.json": GOOD, "3000000.json": GOOD, "999999999999999999.refused.refused.json": "", f"{10**100}.json": GOOD,
+    "0.json": GOOD, "01.json": GOOD, "1\u00b2.json": GOOD, "\u0661.json": GOOD, "-1.json": GOOD, "1.json.json": GOOD,
+    "1.refused.json": "{}", "1.json": None, "2.json": "{", "3.json": REFUSED, "1.refused.json ": "", "2.refused.json": None,
+    "4.refused.json": GOOD, "999999.json": "[]",
+}  # fmt: skip
+"""Name -> content (None: a directory)."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_no_request_is_left_alone_and_decides_nothing(made: Made, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = made.layout.requests / name
+    path.parent.mkdir()
+    text = PLANTED[name]
+    path.mkdir() if text is None else path.write_text(text)
+    assert waiting(made.layout, 0) == []
+    assert made.add(BEST, "--from-now") == 0
+    assert made.listed(capsys)["best"]["state"] == "waiting to be added"
+    plan = made.boundary()
+    assert [q.name for q in plan.queries] == ["far5", "near", "best"] and 0 < plan.live.taken < 10
+    assert made.listed(capsys)["best"]["state"] == "running" and waiting(made.layout, plan.live.taken) == []
+    assert path.is_dir() if text is None else path.read_text() == text
+    assert cli.main(["queries", "remove", str(made.spec), "best"]) == 0
+    assert [q.name for q in made.boundary().queries] == ["far5", "near"]
+
+
+def test_a_request_far_above_the_others_uses_up_no_numbers(made: Made) -> None:
+    made.layout.requests.mkdir()
+    (made.layout.requests / f"{AHEAD}.json").write_text(GOOD)
+    with pytest.raises(SkybandError, match=rf"SKY-E591 .* has request {AHEAD}, and the last that the job has taken is 0"):
+        put(made.layout, [Request("remove", "far5", now())], 0)
+    assert made.boundary().live.taken == AHEAD
+    assert put(made.layout, [Request("remove", "far5", now())], AHEAD) == [AHEAD + 1]
+
+
+@pytest.mark.parametrize("planted", ["a file in the place of the directory", "a directory in the place of a note"])
+def test_what_is_in_the_way_of_requests_is_named(made: Made, planted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    at = made.layout.requests
+    if planted.startswith("a file"):
+        at.write_text("")
+        assert made.add() == 2 and f"SKY-E203 {at} cannot be written" in capsys.readouterr().err
+    else:
+        put(made.layout, [Request("remove", "gone", now())], 0)
+        (at / "1.refused.json").mkdir()
+        with pytest.raises(SkybandError, match=r"SKY-E203 .*1\.refused\.json cannot be written"):
+            made.boundary()
 
 
 def test_a_sink_on_object_storage_has_no_requests() -> None:

@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from skyband.framework.base.plain_json import number
+
 _PREFIX: Final = "skyband-engine-"
 _made: dict[int, Path] = {}
 """Directory by process id: a forked process has its own."""
@@ -46,8 +48,8 @@ def remove_leftovers() -> list[Path]:
     """Remove the directories of this user's ended processes that are empty or unchanged for an hour; return them."""
     removed = []
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{os.getuid()}-*"):
-        process = directory.name.removeprefix(f"{_PREFIX}{os.getuid()}-").partition("-")[0]
-        if directory.is_symlink() or not process.isdigit() or alive(int(process)):
+        process = number(directory.name.removeprefix(f"{_PREFIX}{os.getuid()}-").partition("-")[0])
+        if directory.is_symlink() or process is None or alive(process):
             continue
         try:
             if directory.stat().st_uid == os.getuid() and (
@@ -64,7 +66,7 @@ def alive(process: int) -> bool:
     """Return True if a process with this id runs on this machine."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True

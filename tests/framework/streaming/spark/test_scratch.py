@@ -47,6 +47,15 @@ def test_directories_of_processes_that_are_gone_are_removed(temp: Path, ended: i
     assert mine.exists() and not theirs.exists()
 
 
+@pytest.mark.parametrize("process", ["\u00b2", "9" * 15, "9" * 40, "1x", "-1"])
+def test_a_name_without_a_process_is_no_directory_of_this_user(temp: Path, process: str) -> None:
+    named = scratch_directory()
+    odd = named.parent / named.name.replace(str(os.getpid()), process)
+    odd.mkdir()
+    (odd / "x").write_text("")
+    assert remove_leftovers() == [] and odd.is_dir()
+
+
 def test_an_empty_one_goes_at_once(temp: Path, ended: int) -> None:
     theirs = scratch_directory(ended)
     assert remove_leftovers() == [theirs]
