@@ -86,6 +86,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E205": "the sink, or a table directory in it, belongs to something else than the job",
     "SKY-E206": "the source does not exist, or its files lack the spec's columns",
     "SKY-E207": "the source table was rewritten, recreated or truncated, so the job cannot continue",
+    "SKY-E208": "the log of a Delta table names files outside of the table",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",

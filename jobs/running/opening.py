@@ -87,13 +87,18 @@ class CheckSource:
     lines: Lines | None = None
 
     def run(self) -> None:
-        """Raise SkybandError or SpecErrors if the source does not fit the spec."""
+        """Raise SkybandError or SpecErrors if the source does not fit the spec, or names files elsewhere (``delta_logs``)."""
         from skyband.framework.sources.files import preflight
         from skyband.framework.sources.files.listing import not_read
+        from skyband.framework.sources.registry import source_format
+        from skyband.framework.storage.delta_logs import require_inside
 
         gone = preflight.missing(self.source)
         if gone is not None:
             raise gone if self.first else SkybandError("SKY-E301", gone.message, gone.hint)
+        for _, part in self.source.each:
+            if part.path is not None and source_format(part.format).of_table:
+                require_inside(part.path)
         mistakes = preflight.columns(self.source) if self.first and self.source.on_bad_file == "stop" else []
         if mistakes:
             raise SpecErrors(mistakes)

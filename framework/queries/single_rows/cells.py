@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -145,14 +144,12 @@ def _parquet(path: str) -> Cells:
 
 
 def _delta(path: str) -> Cells:
-    from deltalake import DeltaTable
+    from skyband.framework.storage.delta_logs import open_table
 
-    delta = DeltaTable(path)
-    inside = os.path.realpath(path) + os.sep
-    # A table's log may name files anywhere.
-    if any(not os.path.realpath(without_scheme(uri)).startswith(inside) for uri in delta.file_uris()):
-        raise _Unusable("its log names files outside its directory")
-    return _arrow(delta.to_pyarrow_dataset())
+    try:
+        return _arrow(open_table(path).to_pyarrow_dataset())
+    except SkybandError as e:
+        raise _Unusable(e.message) from e
 
 
 def _arrow(data: Any) -> Cells:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.protocol import Columns
 
 
@@ -33,12 +34,13 @@ def orc_columns(path: str) -> Columns | None:
 def delta_columns(path: str) -> Columns | None:
     """Return the columns of a local Delta table; None if it cannot be read."""
     import pyarrow as pa
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
+    from skyband.framework.storage.delta_logs import open_table
+
     try:
-        return _columns(pa.schema(DeltaTable(path).schema().to_arrow()))
-    except (DeltaError, OSError, pa.ArrowException):
+        return _columns(pa.schema(open_table(path).schema().to_arrow()))
+    except (DeltaError, OSError, pa.ArrowException, SkybandError):
         return None
 
 

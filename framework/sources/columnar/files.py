@@ -11,6 +11,7 @@ import pyarrow as pa
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.columnar import column_types
 from skyband.framework.sources.nested import path_of
+from skyband.framework.storage.delta_logs import open_table
 
 READ_ERRORS = (OSError, pa.ArrowException, ValueError)
 """Errors of files that cannot be read."""
@@ -51,7 +52,10 @@ class TypedFile:
 
 
 def opened(format_: str, path: str) -> TypedFile:
-    """Open the file or table at ``path``. Raises OSError, ArrowException or ValueError if it cannot be read."""
+    """Open the file or table at ``path``.
+
+    Raises OSError, ArrowException or ValueError if it cannot be read, SkybandError SKY-E208 (see ``delta_logs``).
+    """
     if format_ == "delta":
         return TypedFile(format_, path, pa.schema(_table(path).schema().to_arrow()))
     if format_ == "orc":
@@ -84,11 +88,10 @@ def _batches(format_: str, path: str, most: int) -> Iterator[pa.RecordBatch]:
 
 
 def _table(path: str) -> Any:
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        return DeltaTable(path)
+        return open_table(path)
     except DeltaError as e:
         raise OSError(str(e).splitlines()[0]) from e
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import delta_columns
 from skyband.framework.sources.delta import failures
@@ -18,10 +19,44 @@ from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.options import DELTA, unsafe
 from skyband.framework.sources.protocol import Columns, Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.storage.delta_logs import DeltaLog, require_inside
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame, SparkSession
+
+
+class LogWatch:
+    """A ``Watch`` over the log of a Delta table, which has no files of its own to set aside."""
+
+    def __init__(self, log: DeltaLog) -> None:
+        self._log = log
+
+    def at_start(self, committed: bool) -> list[str]:
+        """See ``Watch.at_start``. Raises SkybandError SKY-E208."""
+        self._log.require_inside()
+        return []
+
+    def before_commit(self, batch: int) -> list[str]:
+        """See ``Watch.before_commit``. Raises SkybandError SKY-E208."""
+        self._log.require_inside()
+        return []
+
+    def files(self, batch: int) -> list[str]:
+        """See ``Watch.files``."""
+        return []
+
+    def left_out(self) -> list[str]:
+        """See ``Watch.left_out``."""
+        return []
+
+    def rejected(self, batch: int) -> list[tuple[str, str]]:
+        """See ``Watch.rejected``."""
+        return []
+
+    def set_aside(self, spark: SparkSession, said: str, batch: int) -> list[str]:
+        """See ``Watch.set_aside``."""
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +142,14 @@ class DeltaFormat(SourceFormat):
         """See ``SourceFormat.dataset``: the table as it is now."""
         from skyband.framework.tables.delta import delta_read
 
+        require_inside(str(source.path))
         path = Path(str(source.path).removeprefix("file://"))
         return delta_read.dataset(delta_read.open_table(path.parent, path.name))
+
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Location) -> LogWatch | None:
+        """See ``SourceFormat.watch``: what the commits of a batch name is checked before its rows get into a table."""
+        log = DeltaLog.of(str(source.path))
+        return None if log is None else LogWatch(log)
 
     def rows_gone(self, source: SourceNode) -> str | None:
         """See ``SourceFormat.rows_gone``."""

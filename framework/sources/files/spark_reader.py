@@ -33,6 +33,7 @@ from skyband.framework.sources.structs import struct
 from skyband.framework.sources.text.options import WIDE, codec_of, encoding_of, folded, skipped
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.spark_adapter.driver import type_of_ddl
+from skyband.framework.storage.delta_logs import require_inside
 
 _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
 """Characters of a pattern, which the name of a file may contain too."""
@@ -212,7 +213,11 @@ def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
-    """A Delta table as a stream; a row's origin is its path as the spec writes it. With ``changes``, an update is two rows."""
+    """A Delta table as a stream; a row's origin is its path as the spec writes it. With ``changes``, an update is two rows.
+
+    Raises SkybandError SKY-E208 for a log that names files outside of the table.
+    """
+    require_inside(str(source.path))
     options = dict(source.options) | batch_bound(source)
     changes = follows(options)
     options.pop("changes", None)

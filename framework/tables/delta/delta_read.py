@@ -17,6 +17,7 @@ from pyarrow import fs
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import one_line
+from skyband.framework.storage.delta_logs import outside
 from skyband.framework.storage.settings import store_options
 
 
@@ -108,7 +109,7 @@ def _dataset(table: DeltaTable) -> ds.FileSystemDataset:
     }
     fragments = []
     for i, path in enumerate(columns["path"]):
-        if ".." in unquote(path).split("/"):
+        if outside(path):
             raise ValueError(f"its log names a file outside of the table: {path[:200]}")
         known = ds.scalar(True)
         for name, column in partitions:
