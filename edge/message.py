@@ -69,8 +69,10 @@ class Message:
 def write_message(message: Message, path: str | os.PathLike[str]) -> None:
     """Replace the file at ``path`` by the message, atomically: an edge reads the old message or the new one."""
     target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    partial.write_text(text_of(message) + "\n", encoding="utf-8")
+    # Nobody can have put a link under this name.
+    partial = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
+    with partial.open("x", encoding="utf-8") as out:
+        out.write(text_of(message) + "\n")
     partial.replace(target)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from skyband.framework.base.errors import did_you_mean
+from skyband.framework.base.errors import did_you_mean, printable
 from skyband.jobs.answer import FORMATS
 
 EXIT_CODES: Final = (
@@ -38,12 +38,12 @@ def help_page(description: str, *examples: str, codes: str = EXIT_CODES) -> dict
 
 
 class UsageError(Exception):
-    """Arguments that ``parser`` does not accept."""
+    """Arguments that ``parser`` does not accept. ``message``: as it may be shown on a terminal."""
 
     def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
         super().__init__(message)
         self.parser = parser
-        self.message = message
+        self.message = printable(message)
 
 
 class Parser(argparse.ArgumentParser):

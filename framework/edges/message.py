@@ -7,12 +7,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from skyband.edge.message import Border, Message, Query
+from skyband.edge import EdgeError
+from skyband.edge.message import Border, Message, Query, parse_message
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Filter, Plan, QueryNode
 from skyband.framework.queries.loyalty_rows.model import LOYALTY
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def is_message(content: bytes) -> bool:
+    """Return True if a file's content is a message to edges."""
+    try:
+        parse_message(content.decode())
+    except (EdgeError, UnicodeDecodeError):
+        return False
+    return True
 
 
 def message_of(plan: Plan) -> Message:

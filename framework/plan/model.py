@@ -351,6 +351,11 @@ class Plan:
     feeds: tuple[str, ...] = ()
 
     @property
+    def places(self) -> tuple[str | None, ...]:
+        """Return the paths of all sources and look-ups, and of the sink: no output of a command may be at, in or above one."""
+        return (*(part.path for _, part in self.source.each), *(table.path for table in self.lookups), self.sink)
+
+    @property
     def plans(self) -> tuple[Plan, ...]:
         """Return the plan of the queries over the source's rows, then those of the queries over results."""
         return (self, *(s.plan for s in self.streams))

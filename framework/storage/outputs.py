@@ -86,6 +86,17 @@ def new_output(path: Path) -> Iterator[IO[str]]:
             os.unlink(temporary)
 
 
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet, in one step. Raises SkybandError SKY-E202 if there is one, SKY-E203 if it cannot be written."""
+    try:
+        with new_output(path) as out:
+            out.write(text)
+    except FileExistsError as e:
+        raise SkybandError("SKY-E202", f"{path} already exists", hint="use another file") from e
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from e
+
+
 def _need(path: Path, option: str, places: Sequence[str | None], spec: str | None) -> None:
     try:
         os.lstat(path)

@@ -64,7 +64,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Write the spec or the project. Existing files are never touched (SkybandError SKY-E202)."""
-    from skyband.framework.storage.outputs import require_outside_sinks
+    from skyband.framework.storage.outputs import new_file, write_new
 
     if args.plugin is not None:
         package = write_plugin(Path(args.plugin))
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> Answer:
     path = Path(args.path)
     if path.is_dir():
         path = path / DEFAULT_PATH
-    require_outside_sinks(path, "the spec")
+    new_file(path, "the spec")
     unsure: list[str] = []
     if args.data is None:
         text = TEMPLATE.read_text(encoding="utf-8").replace("job.yaml", path.name)
@@ -83,13 +83,7 @@ def run(args: argparse.Namespace) -> Answer:
         from skyband.framework.guess.draft import draft
 
         text, unsure = draft(Path(args.data), path)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(MODELINE + text)
-    except FileExistsError:
-        raise SkybandError("SKY-E202", f"{path} exists", "name another file: skyband init other.yaml") from None
-    except OSError as e:
-        raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from None
+    write_new(path, MODELINE + text)
     _put_schema(path.parent / SCHEMA)
     next_ = f"skyband {'run' if args.data else 'validate'} {path}"
     said = [*(f"look at {guess}" for guess in unsure), f"wrote {path}; now: {next_}"]
@@ -99,11 +93,11 @@ def run(args: argparse.Namespace) -> Answer:
 def _put_schema(path: Path) -> None:
     """Write the schema beside a spec, over an older one but over no other file. Errors are ignored: the schema is optional."""
     from skyband.framework.spec.schema.json_schema import is_schema, schema_text
-    from skyband.framework.storage.durable import replace
+    from skyband.framework.storage.outputs import output_file, replace_output
 
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if not path.exists() or (path.is_file() and is_schema(path.read_text(encoding="utf-8"))):
-            replace(path, schema_text())
+    with contextlib.suppress(SkybandError):
+        output_file(path, "the schema", own=lambda head: is_schema(head.decode(errors="replace")))
+        replace_output(path, "the schema", schema_text())
 
 
 def write_plugin(directory: Path) -> str:
@@ -112,7 +106,7 @@ def write_plugin(directory: Path) -> str:
     Raises SkybandError SKY-E201 if no package can have that name, SKY-E202 if the directory is not empty, SKY-E203 if it cannot be
     written.
     """
-    from skyband.framework.storage.outputs import output_directory
+    from skyband.framework.storage.outputs import output_directory, write_new
 
     package = _package_name(directory)
     output_directory(directory, "--plugin")
@@ -122,7 +116,7 @@ def write_plugin(directory: Path) -> str:
         for name, text in _files(package):
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_new(path, text)
     except OSError as e:
         raise SkybandError("SKY-E203", f"{directory} cannot be written: {(e.strerror or str(e)).lower()}") from None
     return package

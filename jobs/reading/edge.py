@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from skyband.jobs.answer import Answer
 from skyband.jobs.parser import help_page
@@ -21,30 +22,33 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--out", metavar="FILE", help="replace this file by the message, atomically (default: print it)")
+    p.add_argument(
+        "--out", metavar="FILE", help="write the message to this file, atomically; an existing message is replaced (default: print it)"
+    )
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Return the message. Raises SkybandError: SKY-E704 for a job that edges cannot filter for, SKY-E203 if the file cannot be written."""
-    from skyband.edge.message import text_of, write_message
+    """Return the message.
+
+    Raises SkybandError SKY-E704 for a job that edges cannot filter for; the errors of ``outputs.output_file``: only a message is replaced.
+    """
+    from skyband.edge.message import text_of
     from skyband.framework.base.counts import counted
-    from skyband.framework.base.errors import SkybandError
-    from skyband.framework.edges.message import message_of
+    from skyband.framework.edges.message import is_message, message_of
+    from skyband.framework.storage.outputs import output_file, replace_output
     from skyband.framework.storage.sinks import require_readable
     from skyband.framework.streaming.job.edited_spec import tables_of
     from skyband.jobs.spec import load_plan
 
     plan = load_plan(args.spec)
     require_readable(plan.sink)
+    out = None if args.out is None else output_file(Path(args.out), "--out", plan.places, args.spec, own=is_message)
     with tables_of(plan):
         message = message_of(plan)
     text = line = text_of(message)
-    if args.out is not None:
-        try:
-            write_message(message, args.out)
-        except OSError as e:
-            raise SkybandError("SKY-E203", f"--out {args.out}: {e.strerror}", hint="name a file in a directory that can be written") from e
+    if out is not None:
+        replace_output(out, "--out", f"{line}\n")
         borders = sum(len(q.borders) for q in message.queries)
-        text = f"{args.out}: {counted(len(message.queries), 'query', 'queries')}, {counted(borders, 'border')}"
+        text = f"{out}: {counted(len(message.queries), 'query', 'queries')}, {counted(borders, 'border')}"
     return Answer(json.loads(line), text, rows=True)

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> Answer:
 
     _, _, sink, last = last_run(plan)
     if args.docs is not None:
-        output_directory(Path(args.docs), "--docs", (plan.source.path, plan.sink))
+        output_directory(Path(args.docs), "--docs", plan.places)
     batch = int(last["batch_id"])
     span = unchecked(sink, batch)
     found = [*checks.evaluate(plan, sink.writer, span), *((o, None) for o in run_rules.evaluate(plan, sink.writer, span, None))]

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> Answer:
             hint = did_you_mean(args.reason, known) or f"reasons: {one_of(known)}"
             raise SkybandError("SKY-E201", f"no row was rejected for {args.reason!r}", hint=hint)
     if args.export is not None:
-        target = new_file(Path(args.export), "--export", (plan.source.path, plan.sink))
+        target = new_file(Path(args.export), "--export", plan.places)
         rows = export(plan, job.header, writer, args.reason, target)
         return Answer({"wrote": args.export, "rows": rows}, f"{counted(rows, 'row')} {agree(rows, 'is', 'are')} in {args.export}")
     again = {g.reason: explained(plan, job.header, g.reason, list(g.examples)) for g in found}

@@ -48,7 +48,7 @@ def write(plan: Plan, path: Path, spec: str | None = None) -> Path:
     from skyband.framework.storage.outputs import output_file, replace_output
     from skyband.framework.streaming.job.edited_spec import tables_of
 
-    output_file(path, "--out", (plan.source.path, plan.sink), spec, own=is_report)
+    output_file(path, "--out", plan.places, spec, own=is_report)
     with tables_of(plan):
         text = report(plan, datetime.now(UTC))
     replace_output(path, "--out", text)

@@ -45,8 +45,8 @@ def open_job(args: argparse.Namespace, rebuild: bool = False) -> tuple[Plan, Lay
     from skyband.framework.streaming.spark.log import own_log
 
     args.lines.job = plan.job
-    args.recorded.place((plan.source.path, plan.sink), args.spec)
-    own_log((plan.source.path, plan.sink))
+    args.recorded.place(plan.places, args.spec)
+    own_log(plan.places)
     plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)
     own_sink(plan, layout)

@@ -104,25 +104,24 @@ def install(directory: str, specs: str | None) -> str:
 
     Raises SkybandError SKY-E202 if another file has its name, SKY-E203 if the directory cannot be written.
     """
-    from skyband.framework.storage import durable
-    from skyband.framework.storage.outputs import output_directory, output_file, require_outside_sinks
+    from skyband.framework.storage.outputs import output_directory, output_file, replace_output, require_outside_sinks
 
     target = Path(directory).absolute()
     require_outside_sinks(target, "the directory of DAGs")
     output_directory(target / PACKAGE, "the directory of DAGs")
-    output_file(target / LOADER, "the directory of DAGs")
     loader = target / LOADER
     text = (_SOURCE / LOADER).read_text(encoding="utf-8")
+    output_file(loader, "the loader", own=lambda head: head.startswith(text.split("\n", 1)[0].encode()))
     try:
-        if loader.exists() and not loader.read_text(encoding="utf-8", errors="replace").startswith(text.split("\n", 1)[0]):
-            raise SkybandError("SKY-E202", f"{loader} exists and was not written by Skyband", "choose another directory")
         (target / PACKAGE).mkdir(parents=True, exist_ok=True)
         for source in sorted((_SOURCE / PACKAGE).glob("*.py")):
-            durable.replace(target / PACKAGE / source.name, source.read_text(encoding="utf-8"))
+            replace_output(
+                output_file(target / PACKAGE / source.name, "the loader's module"), "the loader's module", source.read_text("utf-8")
+            )
         # The package's files are no DAGs.
-        durable.replace(target / PACKAGE / ".airflowignore", "*\n")
+        replace_output(output_file(target / PACKAGE / ".airflowignore", "the list"), "the list", "*\n")
         named = os.pathsep.join(str(Path(f).absolute()) for f in (specs or "").split(os.pathsep) if f)
-        durable.replace(loader, _filled(text, named))
+        replace_output(loader, "the loader", _filled(text, named))
     except OSError as e:
         raise SkybandError("SKY-E203", f"{target} cannot be written: {(e.strerror or str(e)).lower()}") from None
     where = f"specs in {named}" if named else "specs in the directories that SKYBAND_SPECS names"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from skyband.framework.storage import durable
 from skyband.framework.storage.outputs import new_file, new_output, output_directory, output_file, replace_output
 from skyband.framework.streaming.spark.log import LOG_VARIABLE, own_log
 from skyband.jobs.cli import main
+from skyband.jobs.spec import load_plan
 from tests.spark.jobs import write_file, write_spec
 
 
@@ -55,6 +57,7 @@ COMMANDS: list[Callable[[str, str], list[str]]] = [
     lambda spec, out: ["run", spec, "--outcome", out],
     lambda spec, out: ["rebuild", spec, "--outcome", out],
     lambda spec, out: ["rejected", spec, "--reason", "parse", "--export", out],
+    lambda spec, out: ["edge", spec, "--out", out],
 ]
 
 
@@ -75,7 +78,7 @@ def test_the_rule_for_files(spec: Path, out: str, option: str, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("out", [f for f in BAD_FILES if f not in ("/", ".", "in", "out/")])
-@pytest.mark.parametrize("command", [0, 1, 2])
+@pytest.mark.parametrize("command", [0, 1, 2, 4])
 def test_no_command_writes_there(
     spec: Path, out: str, command: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,3 +193,86 @@ def test_a_name_that_no_file_can_have_is_an_error_of_ours(tmp_path: Path, name: 
         with pytest.raises(SkybandError) as e:
             check(tmp_path / name, "--out")
         assert e.value.code == "SKY-E203"
+
+
+def test_an_edge_message_replaces_only_edge_messages(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files(spec.parent)
+    assert main(["edge", str(spec), "--out", str(spec.parent / "plain.txt")]) == 2
+    assert "SKY-E202 --out" in (said := capsys.readouterr().err) and "was not written by this command" in said
+    assert files(spec.parent) == before
+
+
+SEVERAL = """\
+job: several
+source:
+  id: [id]
+  event_time: {{column: ts}}
+sources:
+  one: {{format: csv, path: {0}/one, schema: {{id: bigint, ts: timestamp, x: double}}}}
+  two: {{format: csv, path: {0}/two, schema: {{id: bigint, ts: timestamp, x: double}}}}
+lookups:
+  other: {{format: csv, path: {0}/table, schema: {{id: bigint, y: double}}, "on": {{id: id}}, take: {{worth: y}}}}
+window: {{count: 50}}
+scoring: {{high: {{expression: x, direction: max}}}}
+queries: {{top: {{type: topk, scoring: high, k: 3}}}}
+sink: {{path: {0}/out}}
+"""
+
+
+def test_all_sources_and_look_ups_of_a_job_are_kept(tmp_path: Path) -> None:
+    """Not those of a job with one source only."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SEVERAL.format(tmp_path))
+    assert set(load_plan(str(spec)).places) == {f"{tmp_path}/{name}" for name in ("one", "two", "table", "out")}
+    for name in ("one", "two", "table", "out"):
+        (tmp_path / name).mkdir()
+        for command in (0, 1, 4):
+            assert main(COMMANDS[command](str(spec), f"{tmp_path}/{name}/new.json")) == 2
+        assert os.listdir(tmp_path / name) == []
+
+
+WRITING = {"write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "rename", "rmtree", "copy", "copyfile", "move"}
+ALLOWED = {
+    "jobs/cli.py": "the null device, and its own standard error",
+    "jobs/authoring/demo_data.py": "a temporary directory beside that of the demo, which `output_directory` has checked",
+    "jobs/setup/warm.py": "a temporary directory, and the archive of classes in the cache",
+}
+
+
+def writes(call: ast.Call) -> bool:
+    """Return True if a call may write a file by something else than the functions of ``outputs``."""
+    name = ast.unparse(call.func)
+    last = name.rpartition(".")[2]
+    words = [a.value for a in [*call.args, *(k.value for k in call.keywords)] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    if last == "open":
+        return name == "os.open" or any(set(w) <= set("rwxabt+") and set(w) & set("wxa+") for w in words)
+    return last in WRITING or name in (
+        "durable.replace",
+        "durable.create_temporary",
+        "os.replace",
+        "os.link",
+        "os.symlink",
+        "write_message",
+    )
+
+
+def test_commands_write_files_by_the_one_rule() -> None:
+    root = Path(load_plan.__code__.co_filename).resolve().parents[1]
+    found = set()
+    for path in (p for p in (root / "jobs").rglob("*.py") if "plugin_template" not in p.parts):
+        if any(isinstance(node, ast.Call) and writes(node) for node in ast.walk(ast.parse(path.read_text()))):
+            found.add(path.relative_to(root).as_posix())
+    assert found == set(ALLOWED)
+
+
+def test_arguments_show_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["\x1b[2Jrun"],
+        ["run", "x.yaml", "--\x1b]0;x\x07"],
+        ["query", "x.yaml", "q", "--limit", "\x1b[2J\u202e"],
+        ["run", "a", "b\x9b2J\udc80"],
+    ):
+        with pytest.raises(SystemExit) as e:
+            raise SystemExit(main(words))
+        said = "".join(capsys.readouterr())
+        assert e.value.code == 2 and said and all(c.isprintable() or c == "\n" for c in said), ascii(said)
