@@ -6,11 +6,11 @@ Receivers of announcements ask for the batches since the last announcement that 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.compute as pc
 
+from skyband.framework.base.location import Location
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta.delta_read import batches, open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
@@ -40,7 +40,7 @@ class BatchFigures:
         }
 
 
-def newest_batch(root: Path) -> int | None:
+def newest_batch(root: Location) -> int | None:
     """Return the last complete batch, None before the first one. Raises SkybandError SKY-E400 if table ``runs`` cannot be read."""
     runs = open_table(root, "runs")
     need_columns(runs, "runs", fixed_schema("runs"), ["batch_id"])
@@ -48,7 +48,7 @@ def newest_batch(root: Path) -> int | None:
     return found
 
 
-def batch_figures(root: Path, plan: Plan, after: int, upto: int) -> BatchFigures:
+def batch_figures(root: Location, plan: Plan, after: int, upto: int) -> BatchFigures:
     """Count the rows of the batches after ``after`` up to ``upto``; ``BEGINNING``: from the first one on. O(rows of these batches).
 
     Batches whose rows of table ``runs`` have been removed (``run.keep``) are not in ``count``; their changes and rejected rows are counted.

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Whole, read_record
 
@@ -55,19 +55,19 @@ class _AnnouncedFile:
 _MODEL: Final = TypeAdapter(_AnnouncedFile)
 
 
-def announced_to(home: Path, receiver: str) -> Announced | None:
+def announced_to(home: Location, receiver: str) -> Announced | None:
     """Return what the last event that ``receiver`` has taken covered, None if none is known. Raises OSError."""
     return _read(home).get(receiver)
 
 
-def record_announced(home: Path, receiver: str, covered: Announced) -> None:
+def record_announced(home: Location, receiver: str, covered: Announced) -> None:
     """Record that ``receiver`` has taken an event; durable when this returns. Raises OSError."""
     known = {name: found for name, found in _read(home).items() if name != receiver}
     kept = dict([*known.items()][1 - MOST_RECEIVERS :])
     durable.replace(home / FILE, _MODEL.dump_json(_AnnouncedFile({**kept, receiver: covered}), indent=1))
 
 
-def _read(home: Path) -> dict[str, Announced]:
+def _read(home: Location) -> dict[str, Announced]:
     with suppress(InvalidRecord):
         found = read_record(home / FILE, _MODEL)
         return {} if found is None else found.receivers

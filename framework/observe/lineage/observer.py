@@ -8,10 +8,10 @@ import time as clock
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.extras import extra
+from skyband.framework.base.location import Location
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.console.receivers import NotDelivered
@@ -50,7 +50,7 @@ class Lineage(Observer):
         self._counts = Counts()
         self._reported: datetime | None = None
         self._receiver = receiver_id(client)
-        self._home: Path | None = None
+        self._home: Location | None = None
         self._waiting: queue.SimpleQueue[tuple[RunEvent, Announced | None] | None] = queue.SimpleQueue()
         self._sender = threading.Thread(target=self._send, name="lineage", daemon=True)
         self._queued = self._sent = 0
