@@ -37,6 +37,10 @@ class LogWatch:
         self._log.require_inside()
         return []
 
+    def before_batch(self, batch: int) -> None:
+        """See ``Watch.before_batch``. Raises SkybandError SKY-E208."""
+        self._log.require_inside()
+
     def before_commit(self, batch: int) -> list[str]:
         """See ``Watch.before_commit``. Raises SkybandError SKY-E208."""
         self._log.require_inside()
