@@ -23,9 +23,9 @@ from skyband.framework.alerts.template import cut, instant_text, render, value_t
 from skyband.framework.base.columns import BATCH
 from skyband.framework.base.counts import counted
 from skyband.framework.base.items import SCORE
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.storage.location import Location
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.key_numbers import key_numbers, last_of_each
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name

@@ -13,9 +13,9 @@ from typing import Annotated, ClassVar, Final
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Whole, read_record
 
 FILE: Final = "alerts.json"

@@ -8,11 +8,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.base.location import Location
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.catalogs.model import JOB, ColumnDefinition, Definition
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.location import Location
 from skyband.framework.tables.schemas import (
     changes_name,
     final_name,

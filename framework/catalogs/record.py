@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar, Final
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from skyband.framework.base.location import Location
 from skyband.framework.catalogs.names import InvalidName, schema_of
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.records import STRICT, InvalidRecord, read_record
 
 FILE: Final = "catalog.json"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.catalogs.definitions import definitions
 from skyband.framework.catalogs.hive import Hive
 from skyband.framework.catalogs.model import Catalog, Definition, Unavailable
@@ -22,6 +21,7 @@ from skyband.framework.catalogs.names import Schema, schema_of
 from skyband.framework.catalogs.record import Record
 from skyband.framework.catalogs.unity import TOKEN, URL, Unity
 from skyband.framework.settings.spark import IMPLEMENTATION, spark_settings
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import location
 from skyband.framework.tables.delta.ownership import Owner
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from skyband.framework.base.location import Location
+from skyband.framework.storage.location import Location
 from skyband.framework.tables.delta.delta_read import open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import fixed_schema

@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import loads, mapping, number, whole
+from skyband.framework.storage.location import Location
 
 FORGOTTEN: Final = "file:///_skyband/forgotten/"
 """Prefix of the path in the line that records how many lines were removed (``files.log_pruning``): it names no file."""

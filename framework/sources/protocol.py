@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.first_rows import FirstRows, Unparsed
 from skyband.framework.sources.position import PositionColumn
 from skyband.framework.sources.watermark_caps import Span, UnreadFile, WatermarkCaps
+from skyband.framework.storage.location import Location
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.sources.logs import AGAIN
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 
 DROP: Final = "drop.json"
 NEVER: Final = 1 << 62

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skyband.framework.base.location import Location
+from skyband.framework.storage.location import Location
 
 if TYPE_CHECKING:
     import pyarrow as pa

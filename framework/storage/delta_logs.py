@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import location
 from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.storage.settings import scheme_of

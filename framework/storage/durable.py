@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from skyband.framework.base.location import Location
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.settings import scheme_of
 
 

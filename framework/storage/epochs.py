@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.settings.spark import seconds
+from skyband.framework.storage.location import Location
 
 LEASE_VARIABLE: Final = "SKYBAND_LEASE"
 """Environment variable: seconds for which a lock on object storage stays valid after its last renewal."""

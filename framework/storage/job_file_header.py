@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict, TypeAdapter
 
-from skyband.framework.base.location import Location
 from skyband.framework.plan.live import NO_LIVE, Live
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.records import TOLERANT, InvalidRecord, Name, read_record
 
 

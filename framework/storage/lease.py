@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
-from skyband.framework.base.location import Location
 from skyband.framework.settings.spark import seconds
 from skyband.framework.storage.epochs import DEFAULT_LEASE, EPOCHS, LEASE_VARIABLE
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.paths import ObjectPath
 
 with extra("s3", "object storage"):

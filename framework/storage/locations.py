@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.storage.settings import SCHEMES, scheme_of
 

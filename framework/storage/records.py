@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 from typing_extensions import TypedDict
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.location import Location
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import unsupported_entry
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.settings.spark import spark_settings
+from skyband.framework.storage.location import Location
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.running.opening import warning
 

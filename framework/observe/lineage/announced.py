@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Whole, read_record
 
 FILE: Final = "announced.json"

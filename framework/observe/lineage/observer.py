@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.extras import extra
-from skyband.framework.base.location import Location
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.console.receivers import NotDelivered
@@ -19,6 +18,7 @@ from skyband.framework.observe.lineage.announced import Announced, announced_to,
 from skyband.framework.observe.lineage.client import reason, receiver_id
 from skyband.framework.observe.lineage.events import Counts, RunEvents
 from skyband.framework.observe.observers import Observer, StartedRun
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import location
 from skyband.framework.storage.sinks import HOME
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import delta_columns
 from skyband.framework.sources.delta import failures
@@ -20,6 +19,7 @@ from skyband.framework.sources.options import DELTA, unsafe
 from skyband.framework.sources.protocol import Columns, Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage.delta_logs import DeltaLog, require_inside
+from skyband.framework.storage.location import Location
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset

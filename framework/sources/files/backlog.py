@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.logs import last_batch, local_path, offset, taken
 from skyband.framework.sources.text.line_limit import too_large
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span, UnreadFile, fits
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.overlap import without_scheme
 
 if TYPE_CHECKING:

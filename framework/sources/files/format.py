@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, one_of
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.backlog import FileBacklog
 from skyband.framework.sources.files.bad_files import named_in, other_type, why
@@ -25,6 +24,7 @@ from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.position import OF_FILES, PositionColumn
 from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.storage.settings import SOURCE_SCHEMES
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.sources.logs import AGAIN
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 
 LEDGER: Final = "files.json"
 

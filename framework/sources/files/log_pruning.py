@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.base import plain_json
-from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import loads, mapping, whole
 from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset, unusable
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.overlap import without_scheme
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

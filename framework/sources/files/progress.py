@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.listing import listing
 from skyband.framework.sources.files.preflight import FORMATS
 from skyband.framework.sources.logs import local_path, taken
+from skyband.framework.storage.location import Location
 
 _MOST: Final = 100_000
 """Most files that are counted; no progress is shown for a larger directory."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.files.ledger import Ledger, SetAside
 from skyband.framework.sources.files.listing import PATTERN, listing, marked
 from skyband.framework.sources.logs import AGAIN, Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
 from skyband.framework.sources.text.line_limit import too_large
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.overlap import without_scheme
 
 if TYPE_CHECKING:

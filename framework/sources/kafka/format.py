@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.kafka.avro_schema import columns, rebuilt
 from skyband.framework.sources.kafka.client import AVRO, JAR, MECHANISMS, NO_PASSWORD, TEXTS, TOPIC, lacking, refused
@@ -16,6 +15,7 @@ from skyband.framework.sources.kafka.records import META, OF_KEY, taken
 from skyband.framework.sources.position import OF_RECORDS, PositionColumn
 from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

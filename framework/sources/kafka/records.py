@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.sources.logs import last_batch, unusable
+from skyband.framework.storage.location import Location
 
 META: Final[Mapping[str, str]] = {"$key": "string", "$topic": "string", "$partition": "int", "$offset": "bigint", "$timestamp": "timestamp"}
 """Metadata that ``from`` may name -> its type."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.rate.rows import instant, taken
 from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.logs import last_batch, offset
+from skyband.framework.storage.location import Location
 
 
 def taken(checkpoint: Location) -> int:

@@ -11,10 +11,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN, SourceFormat, Watch
 from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.streaming.rows import blocks
 
 FILLED: Final = "filled"

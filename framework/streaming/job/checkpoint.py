@@ -12,10 +12,10 @@ import zlib
 from collections.abc import Sequence
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import mapping, number
 from skyband.framework.base.plain_json import whole as whole_number
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, partitions_of, unusable
+from skyband.framework.storage.location import Location
 
 _LARGEST = 64 << 20
 """Bytes of the largest list of a snapshot's files."""

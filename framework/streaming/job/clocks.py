@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from pyarrow import feather
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.messages import MAX_AHEAD, PLANNED
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.base.reasons import TOO_FAR_AHEAD
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.sinks import HOME
 from skyband.framework.streaming.job.layout import NEXT, Layout
 from skyband.framework.streaming.rows.instants.ahead import RECORDED

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from skyband.framework.base.location import Location
 from skyband.framework.base.plain_json import number
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 
 BEFORE_ALL: Final = "1970-01-01T00:00:00.000+00:00"
 """An ``at`` that moves no watermark."""

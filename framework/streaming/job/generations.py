@@ -26,13 +26,13 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, every_table
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import AGAIN, local_path, source_numbers, taken
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object, require_local
 from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, Name, read_record
 from skyband.framework.storage.sinks import HOME, SWAP_JOURNAL, entries_below, half_swapped, reject_links

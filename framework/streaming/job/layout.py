@@ -12,7 +12,6 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint
@@ -26,6 +25,7 @@ from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
 from skyband.framework.sources.watermark_caps import DROP
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object, location, remove_tree, require_local
 from skyband.framework.storage.overlap import overlap
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, InvalidRecord, Name, Text, Whole, read_record

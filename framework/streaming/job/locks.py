@@ -18,10 +18,10 @@ from typing import IO, TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.settings.spark import seconds
 from skyband.framework.spark_adapter import jvm
 from skyband.framework.storage.epochs import lease_lost
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import reject_links
 from skyband.framework.streaming.job.generations import settle

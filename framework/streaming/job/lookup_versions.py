@@ -21,7 +21,6 @@ from pydantic import ConfigDict, StringConstraints, TypeAdapter
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.lookups.join import Tables
 from skyband.framework.lookups.table import nodes, schema
@@ -30,6 +29,7 @@ from skyband.framework.sources.logs import AGAIN, last_batch, offset, taken
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Whole, read_record, read_regular_file
 from skyband.framework.storage.sinks import unsupported_entry

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.reasons import REASONS
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.listing import not_read
@@ -23,6 +22,7 @@ from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.epochs import lock_holder
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.checkpoint import whole

@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.base.messages import Skyband, Tally, parse_kind
 from skyband.framework.base.reasons import LATE, REASON, RULE, TOO_FAR_AHEAD
 from skyband.framework.base.redaction import redact_values
@@ -30,6 +29,7 @@ from skyband.framework.base.table_names import every_table
 from skyband.framework.plan.growth import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import remove_tree
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.generations import swap_in

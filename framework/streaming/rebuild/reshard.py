@@ -14,11 +14,11 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.console.lines import Warn
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import remove_tree
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting

@@ -7,7 +7,7 @@ from itertools import groupby
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
+from skyband.framework.storage.location import Location
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.layout import JobFile, Layout
 

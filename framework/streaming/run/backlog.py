@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.base.messages import GREATEST, Tally
 from skyband.framework.base.reasons import REASON
 from skyband.framework.base.units import format_instant
@@ -30,6 +29,7 @@ from skyband.framework.sources.protocol import ORIGIN, Backlog
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.several.format import header_of, widened
 from skyband.framework.sources.watermark_caps import NO_ROWS, UNKNOWN, Span, UnreadFile, WatermarkCaps, caps, fits, least
+from skyband.framework.storage.location import Location
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.taken_rows import by_arrow
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes

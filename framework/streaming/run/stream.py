@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.location import Location
 from skyband.framework.streaming.job.checkpoint import failure as lost_part
 from skyband.framework.streaming.rows.arrow_intake import unsupported_file
 from skyband.framework.streaming.run.commit import CommitBatch

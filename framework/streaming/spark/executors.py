@@ -23,10 +23,10 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.settings.spark import seconds
 from skyband.framework.sources.logs import local_path
 from skyband.framework.spark_adapter.jvm import scala_context
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object, location
 from skyband.framework.storage.settings import reached_by_tasks
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import NO_MEMORY_HINT, SYSTEM_FAILURE_HINT, no_memory, system_failure, system_failure_of_jvm
 from skyband.framework.spark_adapter.driver import java_cause
+from skyband.framework.storage.location import Location
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.stop_signal import STOP
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import die_with
 from skyband.framework.base.java import find_java_home
-from skyband.framework.base.location import Location
 from skyband.framework.base.python_path import SAFE
 from skyband.framework.console.lines import warning_to_stderr
 from skyband.framework.settings.spark import DEFAULT_TASKS, SparkOptions, metastore_limits, requested_tasks, spark_settings
 from skyband.framework.sources.logs import local_path
 from skyband.framework.spark_adapter.driver import has_context, replace_worker_python
 from skyband.framework.spark_adapter.jvm import module_options
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.settings import EXCLUDED_JARS, SPARK_JARS, executors_env, spark_conf, workers_env
 from skyband.framework.streaming.spark import cluster, launch

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from skyband.framework.base.location import Location
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.spark_adapter.jvm import close_state
+from skyband.framework.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

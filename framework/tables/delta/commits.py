@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skyband.framework.base.location import Location
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 
 MARK: Final = "skyband"

@@ -15,9 +15,9 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.storage.delta_logs import outside
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.settings import store_options
 
 

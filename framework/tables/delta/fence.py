@@ -13,8 +13,8 @@ from typing import Final
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from skyband.framework.base.location import Location
 from skyband.framework.storage.epochs import epoch_of, lease_lost
+from skyband.framework.storage.location import Location
 from skyband.framework.tables.delta import delta_read
 
 FENCE: Final = "skyband/epoch"

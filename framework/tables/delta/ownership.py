@@ -22,9 +22,9 @@ from deltalake import DeltaTable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object, location
 from skyband.framework.storage.records import InvalidRecord, read_regular_file
 from skyband.framework.tables.delta import delta_read

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skyband.framework.base.extras import extra
-from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.records import read_regular_file
 from skyband.framework.tables.iceberg.exported import uri
 from skyband.framework.tables.iceberg.live_files import Bound, LiveFile

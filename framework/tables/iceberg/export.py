@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
 from skyband.framework.storage.epochs import lease_lost
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.settings import store_options
 from skyband.framework.tables.delta.fence import overtaken

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import location
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import Owner

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow.compute as pc
 
-from skyband.framework.base.location import Location
 from skyband.framework.base.messages import behind
+from skyband.framework.storage.location import Location
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import fixed_schema

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.location import Location
 from skyband.framework.storage import durable
+from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object, location, missing_files, remove_tree
 from skyband.framework.storage.settings import scheme_of, spark_conf, store_options
 
