@@ -87,7 +87,7 @@ def by_radius(question: Question, members: Found | None = None) -> Found | None:
     """Return the objects of the skyline (``members``) by their radius, of equal ones the newest first. None if that is too much work.
 
     The radius of an object is the band-th largest of the distances from the weights up to which another one scores at least as high.
-    The distance of two is the operator's, since the order of radii needs all its bits; tests compare it with exact arithmetic.
+    The distance of two, rounded, is the operator's; tests compare the order of radii with exact arithmetic.
     """
     from skyband.operators.skyline.kernels.sizing import Preference, radii
 

@@ -2,17 +2,23 @@
 
 A member r scores at least as high as s for all weights within a distance of the seed weights. The largest such distance is that from
 the seed to the weights for which both score alike (``crossing``). The inflection radius of s is the band-th largest of these distances.
+
+Distances are rounded to multiples of ``GRAIN``. Two that are equal in exact arithmetic may differ in the last bits of their doubles, by
+less than 1e-14, and then rounding would decide instead of the age of the members.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from skyband.operators.base import BOUNDARY, DISPLACED, PROMOTED, AnyArray
 from skyband.operators.jit import inner, jit
 from skyband.operators.skyline.kernels.ranking import AT, CAUSE, KEY, POS, QUERY, SEQ, SIGN, STEP, find_change, find_row, same_step
+
+GRAIN: Final = 2.0**-32
+"""Distances are multiples of this."""
 
 
 class Points(NamedTuple):
@@ -52,9 +58,10 @@ class Preference(NamedTuple):
 def crossing(better: AnyArray, worse: AnyArray, weights: AnyArray, delta: AnyArray) -> float:
     """Return the largest distance from ``weights`` up to which ``better`` scores at least as high as ``worse``; all arrays (d,) float64.
 
-    It is inf if that holds for all weights, and 0.0 if ``better`` scores no higher for ``weights`` or both are equal. Else it is the
-    distance to the nearest weights w >= 0 with the sum 1 and w . (better - worse) <= 0. These lie on a face of the simplex, in the plane
-    of equal scores; the nearest of every face is in closed form. ``delta``: space to work in. O(d 2^d).
+    It is rounded to a multiple of ``GRAIN``, halves up. It is inf if that holds for all weights, and 0.0 if ``better`` scores no higher for
+    ``weights`` or both are equal. Else it is the distance to the nearest weights w >= 0 with the sum 1 and w . (better - worse) <= 0. These
+    lie on a face of the simplex, in the plane of equal scores; the nearest of every face is in closed form.
+    ``delta``: space to work in. O(d 2^d).
     """
     d = len(weights)
     largest, higher, lower = 0.0, False, False
@@ -79,7 +86,7 @@ def crossing(better: AnyArray, worse: AnyArray, weights: AnyArray, delta: AnyArr
     least = np.inf
     for face in range(1, 1 << d):
         least = min(least, squared_distance(face, delta, weights))
-    return float(np.sqrt(least))
+    return float(np.floor(np.sqrt(least) / GRAIN + 0.5) * GRAIN)
 
 
 @inner
