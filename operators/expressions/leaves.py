@@ -80,17 +80,22 @@ def read_columns(node: Node) -> tuple[Column, ...]:
     return tuple(found.values())
 
 
-def needed_columns(node: Node) -> frozenset[str]:
-    """Return the names of the columns of which a null makes ``node`` null, whatever the others hold. O(size of the tree)."""
+def needed_columns(node: Node, side: str) -> frozenset[str]:
+    """Return the names of the columns of object ``side`` of which a null makes ``node`` null, whatever the others hold.
+
+    ``side``: "a" or "b" of a pair, "" in expressions over one object. O(size of the tree).
+    """
     read = leaf(node)
     if read is not None:
-        return frozenset({read.name})
+        return frozenset({read.name} if read.side == side else ())
     if isinstance(node, Call) and node.fn == "where":
-        branches = [needed_columns(x) for x in node.args[1:] if x.type != "null"]
+        branches = [needed_columns(x, side) for x in node.args[1:] if x.type != "null"]
         return frozenset.intersection(*branches) if branches else frozenset()
     if node.type == "bool":
         return frozenset()
-    return frozenset(x.name for x in compared(node) or ()).union(*map(needed_columns, () if compared(node) else children(node)))
+    if (texts := compared(node)) is not None:
+        return frozenset(x.name for x in texts if x.side == side)
+    return frozenset().union(*(needed_columns(x, side) for x in children(node)))
 
 
 def _column(read: Attr, node: Node) -> Column:

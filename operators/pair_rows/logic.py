@@ -139,7 +139,7 @@ class PairRowsLogic(ABC):
 
     @abstractmethod
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Return which arrivals (n,) no pair can use, whatever their side."""
+        """Return which arrivals (n,) no pair can use; with ``between``, those of neither side may be among them."""
 
     @abstractmethod
     def _external(self, score: F64) -> F64:

@@ -57,12 +57,21 @@ class ScoredPairs(PairsOfSides):
         return out
 
     def unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Return which arrivals (n,) have a null in an attribute without which the score is null."""
-        bad, needed = np.zeros(len(arrivals), bool), needed_columns(self.scoring)
+        """Return which arrivals (n,) no pair can use: in each role that they may have, they lack an attribute that the score needs."""
+        as_a, as_b = (self._lacking(arrivals, side) for side in ("a", "b"))
+        if self.between is None:
+            return as_a & as_b
+        side, (code_a, code_b) = arrivals.columns[self.between.column], self.side_codes()
+        found: AnyArray = (as_a & (side == code_a)) | (as_b & (side == code_b))
+        return found
+
+    def _lacking(self, arrivals: Arrivals, side: str) -> AnyArray:
+        """Return which arrivals (n,) have, as object ``side``, a null in an attribute without which the score is null."""
+        lacking, needed = np.zeros(len(arrivals), bool), needed_columns(self.scoring, side)
         for c in read_columns(self.scoring):
             if c.name in needed:
-                bad |= missing(arrivals, c)
-        return bad
+                lacking |= missing(arrivals, c)
+        return lacking
 
     @property
     def candidates(self) -> Node | None:

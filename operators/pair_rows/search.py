@@ -47,7 +47,7 @@ class SearchConfiguration(WindowsConfiguration, Protocol):
     """The part of an operator's configuration that a search reads."""
 
     def unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Return a mask (n,) of the arrivals that no pair can use, whatever their side."""
+        """Return a mask (n,) of the arrivals that no pair can use; with ``between``, those of neither side may be in it."""
         ...
 
 

@@ -417,7 +417,24 @@ def test_instants_and_times_together() -> None:
     ],
 )
 def test_columns_without_which_a_score_is_null(text, needed) -> None:
-    assert needed_columns(parse(text, SCHEMA, ONE)) == needed
+    assert needed_columns(parse(text, SCHEMA, ONE), "") == needed
+
+
+@pytest.mark.parametrize(
+    ("text", "of_a", "of_b"),
+    [
+        ("b.x * 2", set(), {"x"}),
+        ("abs(a.n) + 1", {"n"}, set()),
+        ("a.x - b.n", {"x"}, {"n"}),
+        ("abs(a.x - b.x)", {"x"}, {"x"}),
+        ("coalesce(a.x, b.x)", set(), set()),
+        ("where(a.ok, b.x, a.x + b.x)", set(), {"x"}),
+        ("haversine(a.x, 0, b.n, 0)", {"x"}, {"n"}),
+    ],
+)
+def test_columns_of_each_object_without_which_a_score_is_null(text: str, of_a: set[str], of_b: set[str]) -> None:
+    node = parse(text, SCHEMA, ("a", "b"))
+    assert (needed_columns(node, "a"), needed_columns(node, "b")) == (of_a, of_b)
 
 
 def test_the_table_of_the_docs_has_every_function() -> None:

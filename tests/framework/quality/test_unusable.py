@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -94,6 +95,51 @@ def test_each_query_counts_what_it_asks_for_and_cannot_use(plan: Plan, cuts: lis
     use = counted(plan, cuts)
     assert {q: use.of(q) for q in QUERIES} == EXPECTED
     assert (use.objects, use.sent, dict(use.nulls)) == (8, 8, {"score": 3, "body": 1})
+
+
+SIDED = spec_text(
+    "sided",
+    "{id: bigint, ts: timestamp, price: double, cost: double, name: string, side: string}",
+    path="/nowhere/in",
+    format="json",
+    sink="{path: /nowhere/out}",
+    window="{time: 1 hour}",
+    scoring={
+        "of_b": "{expression: b.price}", "of_a": "{expression: a.price}", "each": "{expression: b.price - a.cost}",
+        "either": '{expression: "coalesce(a.price, b.price)"}', "texts": '{expression: "length(b.name)"}',
+    },
+    queries={
+        f"{kind}_{score}{suffix}": f"{{type: {kind}, scoring: {score}, {more}{sides}}}"
+        for kind, more in (("topk_pairs", "k: 3"), ("threshold_pairs", "max_score: 1"), ("matches", "k: 1"))
+        for score in ("of_b", "of_a", "each", "either", "texts")
+        for suffix, sides in (("", ""), ("_sides", ", between: {column: side, a: x, b: y}"))
+    },
+)  # fmt: skip
+OF_SIDES = {"x": {"of_a": "price", "each": "cost"}, "y": {"of_b": "price", "each": "price", "texts": "name"}}
+"""The column that a row of each side needs, by score."""
+
+
+def test_rows_of_a_side_need_only_the_columns_that_the_score_reads_of_it() -> None:
+    rows = [
+        {"id": n, "ts": n * 1_000_000, "price": price, "cost": cost, "name": name, "side": side}
+        for n, (price, cost, name, side) in enumerate(
+            itertools.product((None, 1.0), (None, 2.0), (None, "n"), ("x", "y", "z")), 1
+        )
+    ]  # fmt: skip
+    plan = plan_of(SIDED)
+    job = Rehearsal(plan)
+    job.drop(rows)
+    job.finish()
+    use = job.counts.unusable()
+    for query in plan.queries:
+        score = query.name.removeprefix("topk_pairs_").removeprefix("threshold_pairs_").removeprefix("matches_").removesuffix("_sides")
+        if query.name.endswith("_sides"):
+            needs = [OF_SIDES.get(str(row["side"]), {}).get(score) for row in rows]
+            expected = sum(column is not None and row[column] is None for row, column in zip(rows, needs, strict=True))
+        else:
+            # A row may be the older or the newer one: it is of no use if it is of none as either.
+            expected = sum(row["price"] is None and row["cost"] is None for row in rows) if score == "each" else 0
+        assert use.get(query.name, 0) == expected, query.name
 
 
 def told(plan: Plan, use: Use, first: bool = False) -> tuple[int, list[str]]:
