@@ -66,6 +66,8 @@ CODES: Final[dict[str, str]] = {
     "SKY-E134": "SQL is not deterministic",
     "SKY-E135": "SQL that does not work row by row (aggregate, window, subquery)",
     "SKY-E136": "the type of a derived column is not known",
+    # Order of rows
+    "SKY-E139": "a warning: a change feed without columns that order changes of one instant",
     # Windows and queries
     "SKY-E140": "a query's window is larger than the job's",
     "SKY-E141": "a query's window is of a kind the job's window does not have",

@@ -63,6 +63,10 @@ def _check_operations(s: Scope, op: Operations) -> None:
     if not {"insert", "update"} & {*seen.values()}:
         hint = "insert: [c, r], or the values that your feed uses"
         s.doc.add("SKY-E111", "op lists no value of rows that bring objects", s.doc.where_key(_OP), hint)
+    if (op.update or op.delete) and not s.job.source.event_time.tie_break and not s.doc.bad_below(("source", "event_time")):
+        said = "without 'tie_break', changes of an id at one instant count in this order: insertions, updates, deletions"
+        hint = "event_time: {tie_break: [lsn]}, with the columns by which the feed orders its changes, such as a log sequence number"
+        s.doc.warn("SKY-E139", said, s.doc.where_key(("source", "event_time")), hint)
     if s.job.deletes is not None and not s.doc.bad(("deletes",)):
         s.doc.add("SKY-E117", "op and deletes cannot be used together", s.doc.where_key(("deletes",)), "list the values under op.delete")
 
