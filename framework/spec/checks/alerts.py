@@ -29,6 +29,8 @@ def _queries(s: Scope, alert: Alert, at: Path) -> None:
     doc = s.doc
     for i, name in enumerate(alert.queries):
         where = doc.where_value((*at, "queries", i))
+        if s.has_mistakes(name):
+            continue
         if name not in s.job.queries:
             doc.add("SKY-E128", f"there is no query '{name}'", where, did_you_mean(name, s.job.queries) or "list queries of this spec")
         elif name in alert.queries[:i]:
@@ -79,6 +81,8 @@ def _message(s: Scope, alert: Alert, at: Path) -> None:
 def _names(s: Scope, alert: Alert) -> set[str] | None:
     """Return the names that the message may use: the fixed ones, and columns that the changes of all its queries have. None: unknown."""
     common: set[str] | None = None
+    if not s.job.queries:
+        return None
     for name in alert.queries or tuple(s.job.queries):
         if name not in s.job.queries:
             return None

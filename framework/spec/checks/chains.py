@@ -20,6 +20,7 @@ from skyband.framework.spec.chains import (
     taken,
 )
 from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.parsing.document import Path
 
 _WORDS: Final = {"entries": "from", "members": "of"}
@@ -27,13 +28,17 @@ _WORDS: Final = {"entries": "from", "members": "of"}
 
 def check_chains(s: Scope) -> list[Scope]:
     """Report all errors of what queries take; return the scope of the source's rows, then those of the results that are taken."""
-    if all(taken(s.job, q) is None for q in s.job.queries.values()):
+    without = _without_input(s)
+    if not without and all(taken(s.job, q) is None for q in s.job.queries.values()):
         return [s]
     for name, query in s.job.queries.items():
         found = taken(s.job, query)
         if found is not None and not s.doc.bad(("queries", name)):
             _check(s, ("queries", name), query, *found)
-    division = divided(s.job, s.types)
+    for name in without:
+        # Its columns are not known: it is checked once the query whose result it takes has no mistakes.
+        s.of_stream(_only(s.job, {name}), {}, False, name)
+    division = divided(_only(s.job, set(s.job.queries) - without), s.types)
     scopes = [s.of_job(division.job)]
     for one in division.streams:
         known = not s.doc.bad_below(("queries", one.stream.of))
@@ -41,6 +46,25 @@ def check_chains(s: Scope) -> list[Scope]:
             _check_columns(s, one, division)
         scopes.append(s.of_stream(one.job, one.types, known, one.stream.of))
     return scopes
+
+
+def _without_input(s: Scope) -> set[str]:
+    """Return the queries that take the result of a query with mistakes, directly or through others. O(queries ** 2)."""
+    found: set[str] = set()
+    inputs = {name: getattr(query, "of", None) or query.source for name, query in s.job.queries.items()}
+    while True:
+        more = {n for n, of in inputs.items() if of is not None and of not in s.job.sources and (of in found or s.has_mistakes(str(of)))}
+        if more <= found:
+            return found
+        found |= more
+
+
+def _only(job: Job, names: set[str]) -> Job:
+    """Return the job with the queries ``names`` and the scoring functions that no other query uses alone."""
+    others = {s for n, q in job.queries.items() if n not in names and (s := getattr(q, "scoring", None)) is not None}
+    used = {s for n, q in job.queries.items() if n in names and (s := getattr(q, "scoring", None)) is not None}
+    scoring = {n: s for n, s in job.scoring.items() if n in used or n not in others}
+    return job.model_copy(update={"queries": {n: q for n, q in job.queries.items() if n in names}, "scoring": scoring})
 
 
 def _check_columns(s: Scope, one: StreamJob, division: Division) -> None:
@@ -70,6 +94,8 @@ def _check(s: Scope, path: Path, query: QueryModel, of: str, takes: Takes) -> No
     if doc.bad(at):
         return
     other = s.job.queries.get(of)
+    if s.has_mistakes(of):
+        return
     if other is None:
         hint = did_you_mean(of, [q for q in s.job.queries if q != name]) or f"queries: {one_of([q for q in s.job.queries if q != name])}"
         doc.add("SKY-E120", f"there is no query '{of}'", doc.where_value(at), hint)

@@ -199,6 +199,8 @@ def _table_checks(s: Scope) -> None:
                 said, hint = f"rows of '{c.table}' are updated in place, so a check cannot be limited to new ones", "scope: whole"
                 doc.add("SKY-E117", said, doc.where_value((*path, "scope")), hint)
             continue
+        if s.may_have_table(c.table):
+            continue
         hint = did_you_mean(c.table, tables) or f"tables: {one_of(sorted(tables), 20)}"
         if c.table in absent:
             hint = f"the only table of this query is {absent[c.table]}"

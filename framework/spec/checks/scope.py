@@ -180,6 +180,17 @@ class Scope:
         """Return True if an expression over single rows reads a statistic."""
         return not used_names(text, self.names(ROW_SIDES), want).isdisjoint(self.statistics.values())
 
+    def has_mistakes(self, query: str) -> bool:
+        """Return True if ``query`` may be a query of the spec that is left out of the job for its mistakes, which are reported."""
+        named = self.doc.data.get("queries")
+        return self.doc.bad(("queries",)) or (query not in self.job.queries and isinstance(named, dict) and query in named)
+
+    def may_have_table(self, table: str) -> bool:
+        """Return True if ``table`` may be one of a query that is left out of the job for its mistakes."""
+        named = self.doc.data.get("queries")
+        names = [str(n) for n in (named if isinstance(named, dict) else ())]
+        return self.doc.bad(("queries",)) or any(table == n or table.startswith(f"{n}_") for n in names if self.has_mistakes(n))
+
     def tables(self) -> set[str]:
         """Return the names of all tables of the job, as far as the queries are known."""
         named = self.doc.data.get("queries")

@@ -94,6 +94,8 @@ def _listed(s: Scope, at: Path, names: Sequence[str]) -> None:
     """Report the ``names`` at ``at`` that are no queries of the spec, or that are there twice."""
     for i, name in enumerate(names):
         where = s.doc.where_value((*at, i))
+        if s.has_mistakes(name):
+            continue
         if name not in s.job.queries:
             hint = did_you_mean(name, s.job.queries) or "list queries of this spec"
             s.doc.add("SKY-E128", f"there is no query '{name}'", where, hint)

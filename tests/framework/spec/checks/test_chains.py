@@ -224,3 +224,44 @@ def test_what_is_rendered_is_the_same_job(tmp_path: Path, capsys: pytest.Capture
     assert one is not None and two is not None and not none, [e.render() for e in errors]
     assert fingerprint(compile_job(one)) == fingerprint(compile_job(two))
     assert "object: [user]" in shown and "time: 1 day" in shown
+
+
+TYPO = "{type: topkk, scoring: x, k: 3}"
+
+
+def test_a_mistake_in_the_type_of_a_query_is_reported_once() -> None:
+    """What names the query, and what follows from its unknown columns, says nothing more."""
+    text = text_of(
+        {
+            "next": "{type: topk, from: best, scoring: again, k: 1, carry: [best_score]}",
+            "later": "{type: topk, from: next, scoring: further, k: 1, where: next_best_score > 1}",
+            "loyal": "{type: topk_loyalty, of: best, object: user, k: 1}",
+        },
+        AGAIN | {"further": "{expression: next_best_score}"},
+        best=TYPO,
+        sink="{path: out, change_data_feed: [best], kafka: {servers: 'k:9092', topic: '{query}', queries: [best, loyal]}}",
+        alerts="{hot: {channel: c, queries: [best], message: '{best_score}'}, low: {channel: c, queries: [next], message: '{next_user}'}}",
+        quality="{tables: [{table: best_trajectory, expectation: expect_column_values_to_not_be_null, column: score}]}",
+        tests="[{name: t, rows: [{id: 1, ts: '2020-01-01T00:00:00'}], expect: {best_changes: []}}]",
+    )
+    errors = errors_of(text)
+    assert [(e.code, told(e, text)[:5]) for e in errors] == [("SKY-E113", "topkk")], [e.render() for e in errors]
+
+
+def test_a_name_that_no_query_has_is_still_reported_beside_a_mistake() -> None:
+    text = text_of(
+        {"next": "{type: topk, from: bust, scoring: x, k: 1}", "loyal": "{type: topk_loyalty, of: bust, k: 1}"}, best=TYPO,
+        alerts="{hot: {channel: c, queries: [bust]}}", sink="{path: out, change_data_feed: [bust]}",
+    )  # fmt: skip
+    assert sorted(e.code for e in errors_of(text)) == ["SKY-E113", "SKY-E120", "SKY-E120", "SKY-E128", "SKY-E128"]
+    # A query without mistakes is checked as before, although one beside it takes a result that is not known.
+    more = text_of({"next": "{type: topk, from: best, scoring: again, k: 1}", "own": "{type: topk, scoring: y, k: 1}"}, AGAIN, best=TYPO)
+    assert [e.code for e in errors_of(more)] == ["SKY-E113", "SKY-E121"]
+
+
+def test_alerts_of_a_job_whose_only_query_has_a_mistake_say_nothing_more() -> None:
+    text = spec_text(
+        "alone", "{id: bigint, ts: timestamp, x: double}", window="{time: 1 day}", scoring={"x": "{expression: x}"},
+        queries={"best": TYPO}, alerts="{hot: {channel: c, message: '{score}'}}",
+    )  # fmt: skip
+    assert [e.code for e in errors_of(text)] == ["SKY-E113"]
