@@ -61,7 +61,8 @@ class Lines:
     def show(self, now: Callable[[], str]) -> None:
         """Report ``now()`` after some seconds without a line, at growing intervals, until ``close``.
 
-        Nothing is reported while it is "". Another thread calls it.
+        Nothing is reported while it is "". While it stays the same it is reported again only when twice the time has passed. Another
+        thread calls it.
         """
         self.close()
         self._beat = threading.Event()
@@ -69,11 +70,16 @@ class Lines:
 
     def _report_activity(self, now: Callable[[], str], over: threading.Event) -> None:
         began = monotonic()
+        reported, when = "", 0.0
         while not over.wait(SILENT / 4):
             at = monotonic()
             if at - max(self._last_line_at, began) < max(SILENT, min(_MOST_SILENT, (at - began) / 4)):
                 continue
-            if text := now():
+            text = now()
+            if text == reported and at - began < 2 * when:
+                continue
+            if text:
+                reported, when = text, at - began
                 self.tell("info", "working", f"{text} \u00b7 {at - began:.0f} s", seconds=round(at - began, 3))
             self._last_line_at = at
 

@@ -170,6 +170,30 @@ def test_what_takes_long_says_what_it_is_at(form: str, monkeypatch: pytest.Monke
     assert "never" not in err.getvalue()
 
 
+class Clock:
+    """A clock that goes on as somebody waits, for ``seconds`` altogether."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self.end = 0.0, seconds
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return self.now > self.end
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_same_activity_is_reported_again_only_after_twice_the_time(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyband.framework.console.lines.SILENT", 3.0)
+    clock, err = Clock(100.0), io.StringIO()
+    monkeypatch.setattr("skyband.framework.console.lines.monotonic", lambda: clock.now)
+    told = lines(form, err)
+    told._report_activity(lambda: "counting" if 30 <= clock.now < 60 else "reading", clock)  # type: ignore[arg-type]
+    found = [json.loads(line)["message"] if form == "json" else line for line in err.getvalue().splitlines()]
+    assert [t for t in found if t.startswith("reading")][:4] == [f"reading \u00b7 {n} s" for n in (3, 6, 12, 24)]
+    # A new activity is reported without delay, and in any case few lines tell of 100 seconds.
+    assert len([t for t in found if t.startswith("counting")]) == 1 and len(found) == 6
+
+
 @pytest.mark.parametrize(
     ("said", "seconds"), [(None, 3.0), ("10", 10.0), ("0.5", 0.5), ("soon", 3.0), ("0", 3.0), ("-1", 3.0), ("nan", 3.0)]
 )
