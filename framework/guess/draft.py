@@ -57,7 +57,7 @@ def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
         text = next((c.name for c in columns if c.type == "string"), None)
         roles.score = free("score_of_row")
         roles.derive.append((roles.score, f"length({quoted(text)})" if text is not None else f"unix_micros({quoted(roles.time)})"))
-        roles.note("scoring", "no column has numbers")
+        roles.note("scoring", "no column has numbers but such as name something")
     unsure = [*sample.notes, *left_out, *(f"{c.name}: {n}" for c in columns for n in c.notes)]
     unsure += [f"{about}: {n}" for about, notes in roles.notes.items() for n in notes]
     return _text(path, spec, sample, columns, roles), [printable(u) for u in unsure]

@@ -17,8 +17,19 @@ _OFTEN: Final = ("event_time", "ts", "timestamp", "time", "datetime", "date", "c
 _NUMBERS: Final = ("bigint", "int", "double", "float")
 MINUTE: Final = 60_000_000
 _DAY: Final = 1440 * MINUTE
-_ID: Final = re.compile(r"(?i:(^|_)(id|uuid|guid|key|number|no)$|^id(?![a-z]))|(?<=[a-z0-9])(ID|Id|Key|No|Nr|UUID|Uuid)$")
-"""Names of columns that identify something."""
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ID_WORDS: Final = frozenset(("id", "uuid", "guid", "key", "number", "no", "nr", "nummer", "numero", "identifier", "kennung"))
+_THINGS: Final = (
+    "account", "article", "artikel", "bestell", "client", "customer", "cust", "device", "employee", "invoice", "item", "konto", "kunde",
+    "kunden", "member", "merchant", "order", "patient", "person", "product", "rechnung", "rechnungs", "record", "row", "sensor", "session",
+    "shop", "station", "store", "supplier", "ticket", "transaction", "trip", "txn", "user", "vendor",
+)  # fmt: skip
+"""Words for things that are numbered. Their number tells them apart and is no quantity."""
+_JOINED: Final = re.compile(rf"({'|'.join(_THINGS)})(id|no|nr|num|number|nummer|key|code)|[a-z]{{3,}}nummer")
+_LABELS: Final = frozenset((*_THINGS, "code", "zip", "zipcode", "postcode", "postal", "plz", "phone", "isbn", "ean", "sku", "iban", "vin"))
+"""Words for numbers that name something, even where they do not tell rows apart."""
+_DIGITS: Final = 5
+"""Whole numbers of this many digits or more, all of one length, look like numbers of things."""
 _WAITS: Final = (MINUTE, 10 * MINUTE, 60 * MINUTE, 360 * MINUTE, 1440 * MINUTE, 7 * 1440 * MINUTE, 30 * 1440 * MINUTE)
 _SPANS: Final = (*_WAITS, 365 * 1440 * MINUTE)
 _HELD: Final = 1000
@@ -126,7 +137,7 @@ def _identify(made: Roles, rest: Sequence[Guess], positions: bool) -> None:
     """Set the fewest columns that identify every row: by name first, then any, then with the event time; else its position."""
     rows = len(made.micros)
     can = [c for c in rest if c.type in ("string", "bigint", "int", "date", "boolean") and not c.nulls]
-    named = [c for c in can if _ID.search(c.source)]
+    named = [c for c in can if identifies(c.source)]
     first = [c for c in can[:1] if c.type in ("bigint", "int")]
     for c in [*named, *first, *(c for c in can if c not in named)]:
         if c.distinct == rows and (c in (*named, *first) or c.type == "string"):
@@ -150,12 +161,40 @@ def _identify(made: Roles, rest: Sequence[Guess], positions: bool) -> None:
     made.note("id", said)
 
 
+def _words(name: str) -> list[str]:
+    return [w.lower() for w in _WORD.findall(name)]
+
+
+def identifies(name: str) -> bool:
+    """Return True if a column's name says that it identifies something: ``id``, ``Customer ID``, ``order_no``, ``custid``."""
+    words = _words(name)
+    if not words:
+        return False
+    return words[-1] in _ID_WORDS or words[0] == "id" or any(_JOINED.fullmatch("".join(words[-n:])) for n in (1, 2))
+
+
+def _labels(c: Guess) -> bool:
+    """Return True if whole numbers name something, by the column's name: ``customer``, ``zip_code``, but not ``cost_per_order``."""
+    words = _words(c.source)
+    return bool(words) and words[-1] in _LABELS and "per" not in words and all(v is None or v == v // 1 for v in c.values)
+
+
+def _numbered(c: Guess) -> bool:
+    """Return True if the values look like numbers of things: whole, positive, of five digits or more and all of one length."""
+    there = [v for v in c.values if v is not None]
+    if not there or not all(v >= 10 ** (_DIGITS - 1) and v == v // 1 for v in there):
+        return False
+    return len({len(str(int(v))) for v in there}) == 1
+
+
 def _score(made: Roles, rest: Sequence[Guess]) -> str | None:
     can = [c for c in rest if c.type in _NUMBERS and c.name not in made.id and c.micros is None and c.source.lower() not in _PARTS]
-    can = [c for c in can if not _ID.search(c.source)]
-    best = max(can, key=lambda c: (c.distinct > 1, c.type in ("double", "float"), c.distinct), default=None)
+    can = [c for c in can if not (identifies(c.source) or _labels(c))]
+    best = max(can, key=lambda c: (c.distinct > 1, not _numbered(c), c.type in ("double", "float"), c.distinct), default=None)
     if best is None:
         return None
+    if _numbered(best):
+        made.note("scoring", f"the values of {best.name} may be numbers of things: then score by something else")
     others = [c.name for c in can if c is not best]
     if others:
         made.note("scoring", f"any number is a score, and so is what you make of them: {', '.join(others[:5])}")

@@ -202,6 +202,36 @@ def test_the_finest_instants_win_and_names_of_ids_are_no_scores(tmp_path: Path) 
     assert job["source"]["event_time"]["column"] == "seen" and job["scoring"]["highest"]["expression"] == "items"
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["Customer ID", "customer id", "CustomerNumber", "customer-no", "customer.id", "CUSTID", "custno", "Kundennummer", "customer", "user",
+     "zip code", "id customer", "invoice num", "Order Nr."],
+)  # fmt: skip
+@pytest.mark.parametrize("fraction", ["", ".0"])
+def test_the_number_of_a_customer_is_no_score(tmp_path: Path, name: str, fraction: str) -> None:
+    rows = [
+        ["" if i % 9 == 8 else f"{12_346 + i * 7 % 50}{fraction}", str(i % 4), (T0 + timedelta(minutes=i)).isoformat()] for i in range(90)
+    ]
+    path = write_csv(tmp_path / "a.csv", [name, "items", "seen"], rows)
+    assert made(path)[0]["scoring"]["highest"]["expression"] == "items"
+    job, text, _ = made(write_csv(path, [name, "seen"], [[r[0], r[2]] for r in rows]))
+    assert job["scoring"]["highest"]["expression"] == "score_of_row" and "no column has numbers but such as name something" in text
+
+
+def test_numbers_that_look_like_those_of_things_are_the_last_choice(tmp_path: Path) -> None:
+    rows = [[f"{12_346 + i * 7 % 50}.0", str(i % 4), (T0 + timedelta(minutes=i)).isoformat()] for i in range(90)]
+    path = write_csv(tmp_path / "a.csv", ["debitor", "items", "seen"], rows)
+    assert made(path)[0]["scoring"]["highest"]["expression"] == "items"
+    job, text, _ = made(write_csv(path, ["debitor", "seen"], [[r[0], r[2]] for r in rows]))
+    assert job["scoring"]["highest"]["expression"] == "debitor" and "may be numbers of things" in text
+
+
+@pytest.mark.parametrize("name", ["paid", "bid", "humid", "grid", "number_of_items", "user_score", "cost_per_order", "children_num"])
+def test_names_that_only_end_like_ids_are_scores(tmp_path: Path, name: str) -> None:
+    rows = [[str(i % 40), str(i % 4), (T0 + timedelta(minutes=i)).isoformat()] for i in range(90)]
+    assert made(write_csv(tmp_path / "a.csv", [name, "n", "seen"], rows))[0]["scoring"]["highest"]["expression"] == name
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_numbers_of_20_digits_are_texts(tmp_path: Path, form: str) -> None:
     ids = [3 * 10**19 + i for i in range(50)]
