@@ -141,7 +141,8 @@ def entries(plan: Plan, node: StreamNode, out: dict[str, list[Row]], until: int)
     events = [(micros(r["changed_at"]), 0, r["step"], r["pos"], r) for r in out[f"changes:{of}"]]
     if f"{of}_score" in columns.values():
         events += [(micros(r["valid_from"]), 1, 0, 0, r) for r in out[f"trajectory:{of}"]]
-    varying = [f"{of}_score", *(columns[c.name] for c in item.carried_by_points)]
+    carried = item.carried if item.time_varying is not None else ()
+    varying = [f"{of}_score", *(columns[c.name] for c in carried)]
     alive: dict[Any, tuple[int, int, Row]] = {}
     made = 0
 
