@@ -127,7 +127,7 @@ class Translation:
         """Return a constant of the spec, as a parameter."""
         name = f"p{len(self.parameters)}"
         numbers = digits_of(type_)
-        self.parameters[name] = int(value.scaleb(numbers[1])) if numbers else value
+        self.parameters[name] = rules.unscaled(value, numbers[1]) if numbers else value
         return Typed(type_, f"${name}::{'decimal(38,0)' if numbers else _IN_DUCKDB[type_]}", value)
 
     def made(self, type_: str, function: Callable[..., Any] | None, *given: Typed) -> Typed:

@@ -381,6 +381,12 @@ def test_what_is_not_alike_is_refused_by_its_name(sql: str) -> None:
     assert e.value.message.startswith("derived column v uses ") and REFUSED[sql].lower() in e.value.message.lower()
 
 
+def test_a_constant_keeps_all_of_its_digits() -> None:
+    written = "0.12345678901234567890123456789012345678"
+    assert Expression(written, {}).values([{}]) == [Decimal(written)]
+    assert Expression(f"{written} = 0.1234567890123456789012345679", {}).values([{}]) == [False]
+
+
 def test_letters_outside_of_ascii_are_refused_when_they_come() -> None:
     value = Expression("lower(s)", TYPES)
     assert value.values([{"s": "AB"}, {"s": None}]) == ["ab", None]
