@@ -108,7 +108,9 @@ def begin_at(known: Position | None, alert: AlertNode, generation: str, last: in
     if known is None or _ahead(known, generation, last):
         return Position(generation, last, shape)
     if known.generation != generation:
-        return Position(generation, FILLED_BATCH - 1, shape, since=known.history if known.frontier is None else known.frontier)
+        found = Position(generation, FILLED_BATCH - 1, shape, since=known.history if known.frontier is None else known.frontier)
+        # The source still has history that the job's first run has not read.
+        return replace(found, history=known.history) if _in_first_run(known) else found
     if known.shape != shape:
         # Other messages now: those of a batch of which only some were sent are sent from the first one on.
         return replace(known, shape=shape, messages=0, sending=None)

@@ -156,13 +156,20 @@ class _File:
             return form, {"routing_key": self._secret(table["routing_key"], (*at, "routing_key")), "severity": severity}
         if form == "mail":
             to = table["to"] if isinstance(table["to"], list) else [table["to"]]
-            addresses = {"from": self._body(table["from"], (*at, "from")), "to": [self._body(one, (*at, "to")) for one in to]}
+            if not to:
+                raise self._wrong("to is empty", (*at, "to"), "write at least one address")
+            addresses = {"from": self._address(table["from"], (*at, "from")), "to": [self._address(one, (*at, "to")) for one in to]}
             return form, {"body": {**addresses, **MAIL}}
         if "body" not in table:
             return form, {}
         if not isinstance(table["body"], dict):
             raise self._wrong("body is a table: the JSON object of a request", (*at, "body"))
         return form, {"body": self._body(table["body"], (*at, "body"))}
+
+    def _address(self, value: Any, at: tuple[str, ...]) -> Any:
+        if not isinstance(value, str) or not value:
+            raise self._wrong(f"{at[-1]} is an address, which is a text", at)
+        return self._body(value, at)
 
     def _body(self, value: Any, at: tuple[str, ...]) -> Any:
         """Return a part of a body; its texts may have ``{name}`` of a message, and ``${NAME}`` of the environment, which is no template."""

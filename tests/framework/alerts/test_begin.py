@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from skyband.framework.alerts import alerts as alerts_module
 from skyband.framework.alerts import messages
 from skyband.framework.alerts.alerts import waiting
 from skyband.framework.alerts.channels import Channel
@@ -84,6 +85,25 @@ def test_a_new_alert_then_a_rebuild_sends_no_history(hook: Receiver, tmp_path: P
     begun = frontier_of(old, old.last)
     sent = defined.told(hook.messages)
     assert sent == {told: n for told, n in new.expected().items() if told[4] >= begun} and sum(sent.values()) > 20
+
+
+def test_a_rebuild_after_an_interrupted_first_run_sends_no_history(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, channel = rows_of(5, 80), Channel("c", webhook=hook.url)
+    plan = plan_of(ALERTS, tmp_path / "job")
+    old = Job(tmp_path / "job", tables=tables_of(plan, rows, 10), history=False)
+    times = sorted(defined.micros(t) for t in old.tables["best_changes"]["changed_at"].to_pylist())
+    began = times[2 * len(times) // 3]
+    monkeypatch.setattr(alerts_module, "now_micros", lambda: began)
+    # The first run reads half of the backlog only: the rest of the history is still in the source.
+    assert send(old, channel, old.last // 2) == [] and frontier_of(old, old.last // 2) < began
+    assert all(told[4] >= began for told in defined.told(hook.messages))
+    new = Job(tmp_path / "new", generation="gen2", tables=old.tables, history=False)
+    new.commit(new.last)
+    job_of(new.root)
+    file_of(old).rename(file_of(new))
+    assert new.run(channel) == []
+    sent = defined.told(hook.messages)
+    assert sent == {told: n for told, n in new.expected().items() if told[4] >= began} and sum(sent.values()) > 20
 
 
 def test_an_alert_that_was_removed_is_new_when_it_returns(tables: dict[str, pa.Table], tmp_path: Path) -> None:
