@@ -58,7 +58,8 @@ def first_rows(source: SourceNode, path: str, most: int, found: FirstRows) -> No
             found.unparsed(shown, unparsed(source, header, shown))
             continue
         if texts is not None:
-            texts |= {f.name: plain_digits(texts[f.name], options) for f in fields if _numeric(f.type, options)}
+            numbers = [f for f in fields if _numeric(f.type, options) and not _empty(texts[f.name], options)]
+            texts |= {f.name: plain_digits(texts[f.name], options) for f in numbers}
         if texts is None or not all(_empty(texts[f.name], options) or fits_text(f.type, texts[f.name]) for f in fields):
             shown = with_bytes(line)
             found.unparsed(shown, unparsed(source, header, shown))

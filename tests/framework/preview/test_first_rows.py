@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +161,17 @@ def test_options_of_cells_count(tmp_path: Path) -> None:
     write(tmp_path, "a.csv", csv_of([[*GOOD[:2], "NULL", "NULL", *GOOD[4:]]], header=False).replace(",", "|"))
     found = first_rows(plan_of(tmp_path, "csv", '{header: false, sep: "|", nullValue: "NULL"}').source, 10)
     assert [(r["s"], r["big"], r["x"]) for r in found.rows] == [(None, None, 1.5)] and found.reasons == [None]
+
+
+def test_cells_without_a_number_are_null_beside_numbers_with_marks(tmp_path: Path) -> None:
+    cells = ["1.234,50", "", "NA", "99,95", "1.5"]
+    text = "".join(f"{i};2020-01-01 00:00:00;a;5;{x};1;true;2020-01-01;{x}\n" for i, x in enumerate(cells))
+    write(tmp_path, "a.csv", ";".join(NAMES) + "\n" + text)
+    options = '{header: true, sep: ";", decimal: ",", thousands: ".", nullValue: NA}'
+    found = first_rows(plan_of(tmp_path, "csv", options).source, 10)
+    assert [row.get("x") for row in found.rows] == [1234.5, None, None, 99.95, None]
+    assert [row.get("dec") for row in found.rows] == [Decimal("1234.50"), None, None, Decimal("99.95"), None]
+    assert found.reasons == [None, None, None, None, "parse"]
 
 
 def test_rows_with_quotes_in_quotes_are_left_out_and_counted(tmp_path: Path) -> None:
