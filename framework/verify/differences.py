@@ -27,8 +27,7 @@ class Difference:
     """One difference: ``where`` (table or query, key, instant, step) and ``what`` is wrong there.
 
     ``expected`` and ``found`` are the rows of both sides, None if the difference is not about rows. ``at``: the instant in microseconds,
-    if there is one. ``beside``: the label of the rows of ``expected``. ``sort``: what
-    tells its kind, if not all of ``what`` without figures.
+    if there is one. ``beside``: the label of the rows of ``expected``. ``sort``: the text that tells its kind, ``what`` by default.
     """
 
     where: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from skyband.framework.console.lines import FORMATS, Lines
 from skyband.framework.spec.parsing.settings import Setting
 from skyband.framework.storage.outputs import output_file, replace_output
 from skyband.framework.verify.budget import KEYS, SECONDS, Sample
-from skyband.jobs.answer import Answer
+from skyband.jobs.answer import Answer, document
 from skyband.jobs.options import add_spark_options, choose_spark
 from skyband.jobs.parser import help_page
 from skyband.jobs.spec import SpecText, load_plan
@@ -76,10 +77,13 @@ def run(args: argparse.Namespace) -> Answer:
     kept: list[Difference] = []
     found = verify(plan, sample, lines, kept=kept)
     if file is not None:
-        head = json.dumps({_HEAD: plan.job, "differences": len(kept)})
-        texts = (json.dumps(d.plain(), default=str, ensure_ascii=False) for d in kept)
-        replace_output(file, OPTION, "".join(f"{line}\n" for line in (head, *texts)))
+        replace_output(file, OPTION, lines_of(plan.job, kept))
     return Answer({**asdict(found), "ok": found.ok}, None, 0 if found.ok else 1)
+
+
+def lines_of(job: str, differences: Sequence[Difference]) -> str:
+    """Return the content of a file with ``differences``: lines of JSON, of which the first has the job and their number."""
+    return "".join(f"{document(x)}\n" for x in ({_HEAD: job, "differences": len(differences)}, *(d.plain() for d in differences)))
 
 
 def _plan_of_copy(spec: str, sink: str) -> Plan:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import shutil
 from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,14 @@ from skyband.framework.verify import verification
 from skyband.framework.verify.brute_force.objects import MAX_PAIRS, Work
 from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
+from skyband.framework.verify.differences import Difference
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.shares import Share, summary, total_by_kind
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.cli import main
+from skyband.jobs.reading.verify import lines_of
 from tests.framework.verify import small
 from tests.framework.verify.test_corruptions import SOURCE, make
 
@@ -231,6 +236,30 @@ def test_nothing_is_a_proof_where_something_differs(keyed: Plan, tmp_path: Path)
     assert out.getvalue().splitlines()[0] == "DIFFERENT" and "a value is missing: step" in out.getvalue()
     assert out.getvalue().splitlines()[-1] == f"DIFFERENT: {found.differences} difference found"
     assert [(k["count"], k["kind"]) for k in found.kinds] == [(1, "table best_changes: a value is missing: step")]
+
+
+@pytest.mark.usefixtures("without_job_file")
+def test_nothing_is_verified_if_the_time_is_over_before_anything_is_compared(keyed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replay of a first key is needed for a verdict without the source."""
+    monkeypatch.setattr(verification, "compare", lambda *_: Compared(missing="the time was over", out_of_time=True))
+    none = verification.verify(keyed, Sample(seconds=1), Lines(io.StringIO(), io.StringIO()), Hands(100.0))
+    assert not none.ok and none.unproved == "the time was over before anything was compared"
+    assert all(s["proven"] == 0 for s in none.shares if s["kind"] == "changes")
+    some = verification.verify(keyed, Sample(seconds=1000), Lines(io.StringIO(), io.StringIO()), Hands(0.01))
+    assert some.ok and some.unproved is None
+
+
+def test_a_file_of_differences_has_lines_of_json() -> None:
+    def refused(text: str) -> None:
+        raise AssertionError(text)
+
+    at = datetime(2026, 1, 5, 10, tzinfo=UTC)
+    row = {"valid_from": at, "day": date(2026, 1, 5), "amount": Decimal("1.50"), "score": math.nan}
+    text = lines_of("flights", [Difference("table best", "its score differs", [row], [{**row, "score": math.inf}], 0)])
+    head, line = (json.loads(x, parse_constant=refused) for x in text.splitlines())
+    assert head == {"verified": "flights", "differences": 1} and line["at"] == "1970-01-01 00:00:00 UTC"
+    assert line["expected"] == [{"valid_from": "2026-01-05T10:00:00.000000Z", "day": "2026-01-05", "amount": "1.50", "score": "nan"}]
+    assert line["found"][0]["score"] == "inf"
 
 
 @pytest.mark.usefixtures("without_job_file")
