@@ -1,4 +1,4 @@
-"""Report what ``verify`` is doing: on a terminal in a line that updates in place, elsewhere one line for each stage that takes long.
+"""Report what ``verify`` or ``whatif`` is doing: on a terminal in a line that updates in place, elsewhere one line for each long stage.
 
 A stage that knows how much it has to do shows its share and a forecast.
 """
@@ -35,14 +35,15 @@ class _Stage(NamedTuple):
 
 
 class Progress:
-    """A context manager that reports the stage that ``doing`` began last. ``wait`` and ``clock`` are for tests."""
+    """A context manager that reports the stage that ``doing`` began last, of ``command``. ``wait`` and ``clock`` are for tests."""
 
-    def __init__(self, lines: Lines, wait: Wait | None = None, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, lines: Lines, wait: Wait | None = None, clock: Callable[[], float] = monotonic, command: str = "verify") -> None:
         self._lines = lines
+        self._command = command
         self._closed = threading.Event()
         self._wait = wait or self._closed.wait
         self._clock = clock
-        self._stage = _Stage("verifying", None, clock(), None)
+        self._stage = _Stage("starting", None, clock(), None)
         self._reported: _Stage | None = None
         self._thread = threading.Thread(target=self.report, name="progress", daemon=True)
 
@@ -54,7 +55,7 @@ class Progress:
     def now(self) -> str:
         """Return the stage, with its share and a forecast if both are known."""
         stage, at = self._stage, self._clock()
-        text = f"verify: {stage.text}"
+        text = f"{self._command}: {stage.text}"
         if stage.done is None:
             return text
         done, every = stage.done()

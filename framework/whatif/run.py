@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.sources.protocol import ORIGIN
+from skyband.framework.verify.progress import Done
 from skyband.framework.whatif.rows import LATER, JudgedRows, Reasons
 
 _ROWS: Final = 200_000
@@ -29,8 +30,10 @@ class Ran:
     fates: Reasons
 
 
-def run_rows(judged: JudgedRows, end: int) -> Ran:
+def run_rows(judged: JudgedRows, end: int, began: Callable[[Done], None] = lambda _: None) -> Ran:
     """Process the rows before ``end`` (microseconds) in the order of their times, and all that is due before ``end``.
+
+    ``began``: takes, before the first row, a function that returns how many of how many rows are done.
 
     The state in memory is that of one bucket. O(rows log rows) for the order, and the cost of the operators.
     """
@@ -45,6 +48,7 @@ def run_rows(judged: JudgedRows, end: int) -> Ran:
     rows, times = rows.take(pa.array(order)), times[order]
     job = Rehearsal(judged.plan)
     start = 0
+    began(lambda: (start, len(times)))
     while start < len(times):
         stop = min(start + _ROWS, len(times))
         # Rows of one instant stay together.

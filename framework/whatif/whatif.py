@@ -21,6 +21,7 @@ from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
 from skyband.framework.verify.differences import instant
+from skyband.framework.verify.progress import Done, Progress
 from skyband.framework.verify.stored import Key, Stored, exact, key_of, keys_of, micros
 from skyband.framework.whatif.causes import Because, Causes
 from skyband.framework.whatif.change import Change, check_reasons
@@ -74,13 +75,14 @@ class Supposed:
 
 def what_if(
     plan: Plan, edited: Plan, change: Change, begin: int | None = None, end: int | None = None, query: str | None = None,
-    read: Callable[[], SourceRows | None] | None = None,
+    read: Callable[[], SourceRows | None] | None = None, progress: Progress | None = None,
 ) -> Supposed:  # fmt: skip
     """Compare the results of the job with those that it would have with ``change``, at the instants from ``begin`` to ``end``.
 
-    ``edited``: the plan of the edited spec (else ``plan``); ``query``: only this one. ``read``: reads the source without Spark. Nothing is
-    written. Raises SkybandError SKY-E402 before the first run or for an ``end`` that is not complete yet, SKY-E301 if the source cannot
-    be read again, SKY-E201 for a query, row or reason that does not exist; SpecErrors of SKY-E150 if the spec is not that of the last run.
+    ``edited``: the plan of the edited spec (else ``plan``); ``query``: only this one. ``read``: reads the source without Spark.
+    ``progress``: reports the stages. Nothing is written. Raises SkybandError SKY-E402 before the first run or for an ``end`` that is not
+    complete yet, SKY-E301 if the source cannot be read again, SKY-E201 for a query, row or reason that does not exist; SpecErrors of
+    SKY-E150 if the spec is not that of the last run.
 
     O(rows of the source) in memory, two runs of the operators in time.
     """
@@ -97,9 +99,16 @@ def what_if(
     until = _Until(stored, end)
     if begin is not None and begin > until.last:
         raise SkybandError("SKY-E201", f"--from {instant(begin)} is after the end of the range, {instant(until.last)}")
+
+    def doing(text: str, done: Done | None = None) -> None:
+        if progress is not None:
+            progress.doing(text, done)
+
+    doing("reading the source")
     judged = _judged(plan, edited, change, stored, layout, job, read or (lambda: read_rows(plan, layout)))
-    was = run_rows(judged.as_is, until.last + 1)
-    now = run_rows(judged.changed, until.last + 1)
+    was = run_rows(judged.as_is, until.last + 1, lambda done: doing("running the job as it is", done))
+    now = run_rows(judged.changed, until.last + 1, lambda done: doing("running the job with the change", done))
+    doing("comparing the results")
     fates = Fates(was.fates, now.fates)
     causes = Causes(plan, judged, fates)
     found = [_of_query(plan, edited, q, stored, was, now, until, causes, begin) for q in chosen]

@@ -16,6 +16,7 @@ from skyband.jobs.spec import load_edited
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
+    from skyband.framework.verify.progress import Progress
     from skyband.framework.whatif.whatif import Supposed
 
 
@@ -55,9 +56,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """Return the differences, with code 1 if some cannot be known. Raises SkybandError and SpecErrors."""
     choose_spark(args)
-    if hasattr(args, "lines"):
-        args.lines.doing = "reading the source's rows, and running the job twice in memory"
-    found = ask(args.spec, args.with_, args.without, args.settings, args.begin, args.end, args.query)
+    from skyband.framework.verify.progress import Progress
+
+    with Progress(args.lines, command="whatif") as progress:
+        found = ask(args.spec, args.with_, args.without, args.settings, args.begin, args.end, args.query, progress=progress)
     from skyband.framework.whatif.wording import document, lines
 
     return Answer(document(found), "\n".join(lines(found, args.limit)), 0 if found.known else 1)
@@ -66,8 +68,12 @@ def run(args: argparse.Namespace) -> Answer:
 def ask(
     path: str, with_: Sequence[str], without: Sequence[str], settings: Sequence[str], begin: datetime | str | None,
     end: datetime | str | None, query: str | None, env: Mapping[str, str] | None = None, loaded: Plan | None = None,
+    progress: Progress | None = None,
 ) -> Supposed:  # fmt: skip
-    """Return the differences. ``loaded``: the plan that the spec at ``path`` must still have. Raises SkybandError and SpecErrors."""
+    """Return the differences. ``loaded``: the plan that the spec at ``path`` must still have. ``progress``: reports the stages.
+
+    Raises SkybandError and SpecErrors.
+    """
     from skyband.framework.spec.parsing.settings import setting_of
 
     first, last = (None if t is None else _micros(name, t) for name, t in (("--from", begin), ("--to", end)))
@@ -83,7 +89,7 @@ def ask(
 
     change = change_of(plan, with_, without, [s.said for s in made])
     with tables_of(plan):
-        return what_if(plan, edited, change, first, last, query)
+        return what_if(plan, edited, change, first, last, query, progress=progress)
 
 
 def _micros(name: str, at: datetime | str) -> int:

@@ -217,6 +217,28 @@ def no_filter(case: Case) -> tuple[dict[str, Any], Oracle]:
     return {"settings": ("transform.1.where=y < 100",)}, Oracle(as_is(case) + more)
 
 
+class Stages:
+    """Stands for what reports the stages, and keeps them."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, Callable[[], tuple[int, int]] | None]] = []
+
+    def doing(self, text: str, done: Callable[[], tuple[int, int]] | None = None) -> None:
+        if done is not None:
+            assert done()[0] == 0 < done()[1]
+        self.begun.append((text, done))
+
+
+def test_the_stages_that_take_long_say_how_far_they_are(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyband.framework.whatif.run._ROWS", 3)
+    plain, stages = case.ask(("rejected",)), Stages()
+    assert case.ask(("rejected",), progress=stages) == plain
+    texts = ["reading the source", "running the job as it is", "running the job with the change", "comparing the results"]
+    assert [text for text, _ in stages.begun] == texts
+    was, now = (done() for _, done in stages.begun if done is not None)
+    assert was[0] == was[1] and now[0] == now[1] and was[1] <= now[1]
+
+
 CHANGES: dict[str, Callable[[Case], tuple[dict[str, Any], Oracle]]] = {
     "all rejected rows": lambda c: ({"with_": ("rejected",)}, Oracle(passing(c.rows, rules=False))),
     "late rows": late_rows,
