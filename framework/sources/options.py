@@ -93,7 +93,11 @@ _SWITCHES: Final = frozenset({
 _LIMITS: Final = frozenset({"maxcolumns", "maxnestingdepth", "maxnumlen", "maxstringlen"})
 """Options that take a whole number from 1, in lower case."""
 _OFFSET: Final = re.compile(r"(UTC|GMT|UT)?([+-](0?[0-9]|1[0-8])(:?[0-5][0-9])?)?|Z")
-"""Names of time zones that Spark takes beside those of the IANA database."""
+"""Offsets, which Spark takes as time zones, too."""
+_SHORT_ZONES: Final = frozenset(
+    "ACT AET AGT ART AST BET BST CAT CNT CST CTT EAT ECT EST HST IET IST JST MIT MST NET NST PLT PNT PRT PST SST VST".split()
+)
+"""Java's names of three letters (``ZoneId.SHORT_IDS``), which Spark takes, too."""
 
 
 def _unusable_value(name: str, value: str) -> tuple[str, str] | None:
@@ -103,7 +107,7 @@ def _unusable_value(name: str, value: str) -> tuple[str, str] | None:
         return "true or false", "write true or false"
     if folded in _LIMITS and not (value.isascii() and value.isdigit() and 0 < int(value[:12]) < 2**31):
         return "a whole number from 1", "write digits only, such as 100000"
-    if folded == "timezone" and not (value and (_OFFSET.fullmatch(value) or is_zone(value))):
+    if folded == "timezone" and not (value and (_OFFSET.fullmatch(value) or value in _SHORT_ZONES or is_zone(value))):
         return "the name of a time zone", zone_hint(value)
     return None
 

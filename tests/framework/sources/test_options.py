@@ -78,7 +78,7 @@ def test_a_value_that_an_option_does_not_take_is_named(format_: str, option: str
     assert (code, message) == ("SKY-E113", f"the option '{option.partition(':')[0]}' takes {takes}") and hint
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Z", "+01:00", "GMT+1", "UTC-08:30", "EST5EDT"])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Z", "+01:00", "GMT+1", "UTC-08:30", "EST5EDT", "PST"])
 def test_time_zones_that_spark_takes_are_taken(zone: str) -> None:
     assert found("csv", f"{{header: true, timeZone: '{zone}'}}") == []
 
