@@ -1,13 +1,15 @@
-"""Durations (``10 minutes``), sizes (``256m``) and names, as pydantic types that turn text into plain values."""
+"""Durations (``10 minutes``), sizes (``256m``), numbers and names, as pydantic types that turn text into plain values."""
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from skyband.operators.base import Window
@@ -22,6 +24,7 @@ _PART: Final = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z]+)")
 _MAX_MICROS: Final = 2**62
 _PERCENT: Final = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%\s*")
 _BATCHES: Final = re.compile(r"\s*([0-9]{1,9})\s*(batch|batches)\s*")
+_MOST_DIGITS: Final = 400
 _SIZE: Final = re.compile(r"\s*([0-9]{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 
 AHEAD: Final = 86_400_000_000
@@ -176,6 +179,56 @@ def _number(value: Any) -> Any:
     return value
 
 
+class WrittenFloat(float):
+    """A number that no double holds: the nearest double, whose ``repr`` is the number as a person wrote it.
+
+    It compares and calculates as the double. What compares exactly, such as a bound of decimals, reads the ``repr``.
+    """
+
+    __slots__ = ("_text",)
+
+    def __new__(cls, text: str) -> WrittenFloat:
+        """Return the number that ``text`` spells. Raises ValueError for other text."""
+        made = super().__new__(cls, text)
+        made._text = text
+        return made
+
+    _text: str
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __reduce__(self) -> tuple[type[WrittenFloat], tuple[str]]:
+        return WrittenFloat, (self._text,)
+
+
+def written_float(text: str) -> float:
+    """Return the number that ``text`` spells: a ``WrittenFloat`` if its digits are more than those of the nearest double, else a float.
+
+    Text of more than ``_MOST_DIGITS`` characters or digits after the point is the double alone. Raises ValueError for other text.
+    """
+    near = float(text)
+    if not math.isfinite(near) or len(text) > _MOST_DIGITS:
+        return near
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:  # an exponent of too many digits
+        return near
+    places = exact.as_tuple().exponent
+    if not isinstance(places, int) or places < -_MOST_DIGITS or exact == Decimal(repr(near)):
+        return near
+    plain = f"{exact:f}"
+    return WrittenFloat(plain.rstrip("0").rstrip(".") if "." in plain else plain)
+
+
+def _as_written(value: Any, read: ValidatorFunctionWrapHandler) -> float:
+    """Return a number with the digits that a person wrote."""
+    near: float = read(value)
+    if isinstance(value, WrittenFloat):
+        return value
+    return written_float(str(value)) if isinstance(value, (str, int)) else near
+
+
 def _option(value: Any) -> Any:
     """Option values become strings, as Spark wants them."""
     if isinstance(value, bool):
@@ -231,6 +284,9 @@ Batches = Annotated[int, BeforeValidator(_batches), WithJsonSchema(_BATCHES_SCHE
 WHOLE: Final = BeforeValidator(_integer)
 NUMBER: Final = BeforeValidator(_number)
 Number = Annotated[float, Field(allow_inf_nan=False), NUMBER]
+ExactNumber = Annotated[float, Field(allow_inf_nan=False), NUMBER, WrapValidator(_as_written)]
+"""A number that keeps the digits that a person wrote: see ``WrittenFloat``."""
+
 Option = Annotated[str, BeforeValidator(_option), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
 """A name usable as a column or table name without quotes."""

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.units import format_duration
+from skyband.framework.base.units import WrittenFloat, format_duration
 from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode, StreamNode
 from skyband.framework.plan.source_nodes import SourceClock
@@ -309,6 +309,8 @@ def _plain(value: Any) -> Any:
         return sorted(str(v) for v in value)
     if value is None or isinstance(value, (str, int, bool)):
         return value
+    if isinstance(value, WrittenFloat):  # its nearest double would be equal to other bounds
+        return repr(value)
     return value if isinstance(value, float) and math.isfinite(value) else str(value)
 
 

@@ -178,9 +178,8 @@ class GroupsConfiguration:
 
     @property
     def units(self) -> int | None:
-        """Digits after the point of a score that is a decimal, and ranks as the whole number of its smallest units; None for others."""
-        first = self.score.aggregates[0] if isinstance(self.score.node, Attr) else None
-        return first.scale if first is not None and is_decimal(first) else None
+        """Digits after the point of a score that is a decimal, see ``units_of``."""
+        return units_of(self.score)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "kernels"}
@@ -209,6 +208,12 @@ def is_whole(x: Node) -> bool:
 def is_text(aggregate: Aggregate) -> bool:
     """Return True if the argument of an aggregate is a text column."""
     return isinstance(aggregate.argument, Attr) and aggregate.argument.type == "text"
+
+
+def units_of(score: AggregateExpression) -> int | None:
+    """Return the digits after the point of a score that is a decimal, and ranks as a whole number of smallest units; None for others."""
+    first = score.aggregates[0] if isinstance(score.node, Attr) else None
+    return first.scale if first is not None and is_decimal(first) else None
 
 
 def is_decimal(aggregate: Aggregate) -> bool:

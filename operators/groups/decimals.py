@@ -54,7 +54,10 @@ def codes(value: F64) -> I64:
 
 
 def bound(number: float, scale: int, up: bool) -> float:
-    """Return the ``ranked`` number of a bound as a person wrote it: of the units at or below it, or at or above it if ``up``."""
+    """Return the ``ranked`` number of a bound as a person wrote it: of the units at or below it, or at or above it if ``up``.
+
+    The written number is the ``repr``, which may have more digits than the double.
+    """
     if math.isinf(number):
         return number
     exact = Fraction(repr(number)) * 10**scale

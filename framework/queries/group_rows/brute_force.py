@@ -356,7 +356,7 @@ def _members(question: Question, at: int, end: int) -> frozenset[Group] | None:
 
 
 def bound(number: float, decimals: int | None) -> Fraction | float:
-    """Return a bound of scores: of decimals the number that a person wrote, such as a tenth for 0.1."""
+    """Return a bound of scores: of decimals the number that a person wrote, such as a tenth for 0.1, which is its ``repr``."""
     return number if decimals is None else Fraction(repr(number))
 
 

@@ -58,10 +58,21 @@ def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
     where = predicate(context, first.where)
 
     def build(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.groups import Groups, GroupsQuery
+        from skyband.operators.groups import Groups, GroupsQuery, decimals
+        from skyband.operators.groups.configuration import units_of
+
+        units = units_of(score)
+
+        def bound(m: QueryEntry, name: str) -> float | None:
+            """Return a bound with more digits than those of a double only where they decide, so that other jobs keep their fingerprint."""
+            written: float | None = getattr(m.query, name, None)
+            if written is None or units is None:
+                return None if written is None else float(written)
+            up, near = name == "below", float(written)
+            return near if decimals.bound(written, units, up) == decimals.bound(near, units, up) else written
 
         def asked(m: QueryEntry) -> GroupsQuery:
-            k, above, below = (getattr(m.query, name, None) for name in ("k", "above", "below"))
+            k, above, below = getattr(m.query, "k", None), bound(m, "above"), bound(m, "below")
             traces = tuple(c.name for text in m.query.carry if (c := carried(text)) is not None)
             return GroupsQuery(k, above, below, m.query.every, getattr(m.query, "ties", "name") == "include", tuple(dict.fromkeys(traces)))
 

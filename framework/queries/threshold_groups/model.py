@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from skyband.framework.base.units import Number
+from skyband.framework.base.units import ExactNumber
 from skyband.framework.queries.group_rows.model import GroupRows
 
 
@@ -14,7 +14,7 @@ class ThresholdGroups(GroupRows):
     """All groups with a score above a bound."""
 
     type: Literal["threshold_groups"]
-    above: Number = Field(description="A group enters when its score is above this.")
-    below: Number | None = Field(
+    above: ExactNumber = Field(description="A group enters when its score is above this.")
+    below: ExactNumber | None = Field(
         default=None, description="A group that is in leaves when its score is below this. Default: as soon as it is not above 'above'."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path as FilePath
 
 from skyband.framework.base.counts import number_text
@@ -23,7 +24,7 @@ class ThresholdGroupsType(GroupsType):
         """Check what all groups have, and that ``below`` is not greater than ``above``."""
         super().check(scope, path, query)
         at = (*path, "below")
-        if query.below is not None and query.below > query.above and not scope.doc.bad(at):
+        if query.below is not None and Fraction(repr(query.below)) > Fraction(repr(query.above)) and not scope.doc.bad(at):
             message = "'below' is greater than 'above': a group would leave where it enters"
             scope.doc.add("SKY-E117", message, scope.doc.where_value(at), f"at most {number_text(query.above)}")
 

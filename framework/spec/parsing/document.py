@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from skyband.framework.base.errors import SkybandError, Where, did_you_mean
+from skyband.framework.base.units import written_float
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES, Work
 from skyband.framework.spec.parsing.positions import LIVE, Key, Place, SourceText, is_secret
 from skyband.framework.spec.parsing.variables import Problem, resolve
@@ -267,8 +268,8 @@ class Builder:
         elif node.style is None and tag == "int" and _INT.fullmatch(text) and len(text) < 300:
             value = int(text.replace("_", ""))
         elif node.style is None and tag == "float" and _FLOAT.fullmatch(text):
-            value = float(text.replace("_", "").replace(".inf", "inf").replace(".Inf", "inf").replace(".INF", "inf").replace(".nan", "nan")
-                          .replace(".NaN", "nan").replace(".NAN", "nan"))  # fmt: skip
+            plain = text.replace("_", "").replace(".inf", "inf").replace(".Inf", "inf").replace(".INF", "inf")
+            value = written_float(plain.replace(".nan", "nan").replace(".NaN", "nan").replace(".NAN", "nan"))
         elif tag not in {"str", "int", "float", "timestamp", "bool", "null", "value", "merge"}:
             self.doc.add("SKY-E101", f"the tag {node.tag.replace(_TAG, '!!')} is not allowed in a spec", self.where(node), "remove the tag")
             self.doc.poisoned.add(path)

@@ -50,6 +50,11 @@ TOP, ABOVE = "type: topk_groups, k: 3, ", "type: threshold_groups, above: 3, "
         (TOP + "group: host, score: count(), having: max(large) > 1", "SKY-E126", "max takes decimals of at most 18 digits"),
         (TOP + "group: host, score: count(), where: sum(x) > 1", "SKY-E130", "aggregates over many rows"),
         (ABOVE + "group: host, score: count(), below: 4", "SKY-E117", "'below' is greater than 'above'"),
+        (
+            "type: threshold_groups, above: 1000000000000000.01, below: 1000000000000000.02, group: host, score: sum(price)",
+            "SKY-E117",
+            "'below' is greater than 'above'",
+        ),
     ],
 )
 def test_mistakes(entry: str, code: str, said: str) -> None:
@@ -67,6 +72,7 @@ def test_mistakes(entry: str, code: str, said: str) -> None:
         TOP + "group: host, score: sum(price), ties: include, carry: [count(price), distinct(price), count(large)]",
         ABOVE + "group: host, score: mean(x), below: -1",
         ABOVE + "group: host, score: sum(price)",
+        "type: threshold_groups, above: 1000000000000000.02, below: 1000000000000000.01, group: host, score: sum(price)",
         TOP + "group: host, score: count(), ties: include, carry: [last(host), first(ts), count(), count(price), Max(x), distinct(id)]",
     ],
 )
