@@ -275,7 +275,7 @@ class _Result:
         return self._sign * self._scores[group], self._names[group], group
 
     def _result(self, touched: set[Group] | None = None) -> dict[Group, float]:
-        """Return the members, of a threshold those among the groups ``touched``, with their scores as the tables show them."""
+        """Return the members and their scores as the tables show them; with bounds, only members among the groups ``touched``."""
         if self._above is not None:
             among = self._members if touched is None else self._members & touched
             return {g: definition.nearest_double(self._scores[g]) for g in among}

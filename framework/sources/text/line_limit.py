@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Final
 
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.bad_files import opened
 from skyband.framework.sources.text.options import WIDE, codec_of, encoding_of, folded
@@ -153,4 +154,4 @@ def _said(what: str) -> str:
 
 
 def _bytes(size: int) -> str:
-    return f"{size >> 20:,} MB" if size >= 1 << 20 else f"{size:,} bytes"
+    return f"{size >> 20:,} MB" if size >= 1 << 20 else counted(size, "byte")

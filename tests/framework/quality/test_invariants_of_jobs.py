@@ -78,7 +78,7 @@ CHAINS = """\
   c0: {type: topk, scoring: x, k: K, carry: [g, y] EVERY}
   c1: {type: skyline, from: c0, dimensions: {c0_score: max, y: min}}
   c2: {type: threshold_groups, from: c0, group: g, score: last(c0_score), above: HIGH, below: LOW EVERY}
-  c3: {type: topk_loyalty, of: c0, object: g, k: K EVERY}
+  c3: {type: topk_loyalty, of: c0, object: g, k: K, window: {time: 10 minutes} EVERY}
   c4: {type: threshold_groups, group: g, score: last(x), above: HIGH, below: LOW, carry: [count()] EVERY}
   c5: {type: topk_groups, from: c4, group: g, score: max(c4_score) + max(count), k: K EVERY}
 """
