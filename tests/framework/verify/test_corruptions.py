@@ -255,4 +255,4 @@ def test_a_difference_is_told_in_words_and_instants_with_its_rows(plan: Plan) ->
     assert re.fullmatch(r"    table best_now, grp '[pqr]': differs from the changes: (id, seq, time, .*|rank)", lines[0])
     row = r"grp '.', rank \d, id \d+, seq \d+, time 2020-01-01 \d\d:\d\d:00 UTC, x [\d.]+, y [\d.]+, score [\d.]+, as_of 2020-.* UTC"
     assert re.fullmatch("      expected  " + row, lines[1]) and re.fullmatch("      found  " + row, lines[2])
-    assert lines[3:] == ["    and 2 more differences"]
+    assert lines[3:] == ["    and 2 more differences of this kind"]
