@@ -176,6 +176,12 @@ def begin_record() -> None:
     os.environ[RUN_VARIABLE] = run()
 
 
+def stop_recording() -> None:
+    """Undo ``begin_record`` for this process and those that it starts from now on."""
+    if os.environ.get(RUN_VARIABLE) == str(os.getpid()):
+        del os.environ[RUN_VARIABLE]
+
+
 def end_record(directory: Path) -> None:
     """Remove the record of this run in ``directory``."""
     with suppress(OSError):

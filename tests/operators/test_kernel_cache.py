@@ -77,6 +77,12 @@ def run(
     return answer(start(directory, cache or directory / "cache"))
 
 
+@pytest.fixture(autouse=True)
+def in_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that another test of this process has begun records nothing here."""
+    monkeypatch.delenv(kernel_files.RUN_VARIABLE, raising=False)
+
+
 @needs_numba
 def test_a_change_in_a_called_kernel_of_another_file_is_seen(tmp_path: Path) -> None:
     (tmp_path / "caller.py").write_text(CALLER)

@@ -56,9 +56,10 @@ def _made_up(config: HostConfig) -> pa.Table:
 
 
 def end_record() -> None:
-    """Remove the record of what this process and its workers compiled."""
+    """End recording what this process compiles, and remove the record of it and of its workers."""
     for directory in kernels_directory().glob("*"):
         kernel_files.end_record(directory)
+    kernel_files.stop_recording()
 
 
 class Compilations(NamedTuple):

@@ -218,6 +218,17 @@ def test_only_kernels_of_this_process_and_its_workers_are_counted(tmp_path: Path
     assert kernels.compiled_since(began).finished == 2
     (files.directory / f"compiled-{os.getpid()}").write_bytes(b"x y z\n1 2\n1 9e9 1\n")
     assert kernels.compiled_since(began).finished == 0
+    kernels.end_record()
+    assert not (files.directory / f"compiled-{os.getpid()}").exists()
+
+
+def test_a_run_records_what_is_compiled_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    shown = Progress(Lines(io.StringIO()))
+    shown.show()
+    assert os.environ[RUN_VARIABLE] == str(os.getpid())
+    shown.close()
+    assert RUN_VARIABLE not in os.environ
 
 
 def test_what_is_compiled_is_reported_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
