@@ -13,12 +13,12 @@ from typing import Any, Final, TypeGuard
 BEGINNING: Final = None
 """The position before all batches."""
 Figures = Mapping[str, Any]
-"""What batches have written: ``batches``, ``changes`` by query, ``rejected`` by reason."""
+"""Figures of batches: ``batches``, ``changes`` by query, ``rejected`` by reason."""
 
 
 @dataclass(frozen=True)
 class Announced:
-    """What the last event of a table covers: the table's id in Delta, its version, and the job's last batch."""
+    """The end of the last event of a table: the table's id in Delta, its version, and the job's last batch."""
 
     table_id: str
     version: int
@@ -42,7 +42,7 @@ def last_announced(extras: Iterable[Any]) -> Announced | None:
 
 @dataclass(frozen=True)
 class Announcement:
-    """What the next event of a table covers: what came after version ``from_version`` (None: all of it) and after batch ``after``."""
+    """The range of the next event of a table: after version ``from_version`` (None: all versions) and after batch ``after``."""
 
     from_version: int | None
     to_version: int

@@ -20,7 +20,7 @@ MOST_MESSAGES: Final = {"slack": 15, "teams": 10, "pagerduty": 20}
 """The most messages of a request, by format: Slack takes 40,000 characters, Teams 28 KB; PagerDuty gets a request for each."""
 SEVERITIES: Final = ("critical", "error", "warning", "info")
 NAMES: Final = ("text", "subject", "job", "alert", "count", "id", "messages")
-"""What a body of the operator's may insert."""
+"""Names that the operator's body of a message may insert."""
 MESSAGES: Final = "{messages}"
 """A text of a body that becomes the list of messages."""
 MAIL: Final = {"subject": "{subject}", "text": "{text}"}

@@ -137,7 +137,7 @@ def _arrays(lists: pa.Array, element: int, form: int, zone: ZoneInfo | None) -> 
 
 
 def _quoted_element(text: bytes) -> bytes:
-    """Return the text of an element as it stands in an array's text."""
+    """Return an element, quoted where needed, for the text form of an array."""
     if text and text.upper() != b"NULL" and not _SPECIAL.search(text):
         return text
     return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'

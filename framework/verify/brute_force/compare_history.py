@@ -69,7 +69,7 @@ def compare_moving_values(
 ) -> tuple[int, int, list[Difference]]:
     """Compare the values of all changes of a stream (``rows``), and all points of its trajectories, with the definition.
 
-    The last point of a member is compared at the question's instant, too, as it tells what the member has then. Return how many changes and
+    The last point of a member is compared at the question's instant, too, for the member's values then. Return how many changes and
     points have been compared, and what differs.
     """
     query, varying, until = question.query, lines.varying, question.at

@@ -210,7 +210,7 @@ def test_an_event_covers_what_runs_left_that_failed_or_were_killed(tmp_path: Pat
         assert found["outputStatistics"]["rowCount"] == rows and found["version"]["datasetVersion"] == str(state["near_changes"][0])
         assert found["lifecycleStateChange"]["lifecycleStateChange"] == "CREATE"
         assert ran(got, 0, [], state)["outputs"] == []
-        # A receiver that does not take it is told again; another one has heard nothing yet.
+        # A receiver that refused an event gets it again; another receiver has had none yet.
         with receiver() as other:
             assert of(ran(other, 0, [], state))["outputStatistics"]["rowCount"] == rows
         assert ran(got, 0, [], state)["outputs"] == []
