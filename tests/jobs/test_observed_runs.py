@@ -163,7 +163,8 @@ def test_several_runs_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 PROGRAM = """
-import sys, time
+import faulthandler, sys, time
+faulthandler.dump_traceback_later(50, file=sys.__stderr__)
 from skyband.framework.observe.observers import Observer, Observers
 from skyband.jobs import cli
 from skyband.jobs.running import opening, streaming
@@ -177,7 +178,9 @@ class Stuck(Observer):
 def run(self):
     if {code} == None:
         print("streams", flush=True)
-        time.sleep(600)
+        # In slices, as runs wait: Python handles a signal that arrives just before it sleeps only after the sleep.
+        for _ in range(6000):
+            time.sleep(0.1)
     return {code}
 
 opening.chosen = lambda *_: Observers([Stuck()], patience={patience})

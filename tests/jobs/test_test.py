@@ -164,7 +164,7 @@ def test_decimals_of_a_test_are_exact(tmp_path: Path, capsys: pytest.CaptureFixt
     assert test_command(str(path)) == 0, capsys.readouterr().out
     path.write_text(text.replace('"9999999999999999.98"', "9999999999999999.98"))
     assert test_command(str(path)) == 2
-    assert "SKY-E530 'x' takes a decimal(18,2)" in capsys.readouterr().err
+    assert "SKY-E530 'x' takes a number of so many digits in quotes" in capsys.readouterr().err
 
 
 GROUPS = "best: {type: topk_groups, group: id, score: sum(x), k: 1, ties: include}"
