@@ -70,7 +70,7 @@ def test_every_receiver_gets_what_failed_and_killed_runs_have_committed(tmp_path
         assert done.returncode == -signal.SIGKILL and rows(sink, "far5") == exported, done.stderr
         catalog.fail = None
         done = run_apart(spec, **env)
-        assert done.returncode == 0 and "done: 0 rows in" in done.stderr, done.stderr
+        assert done.returncode == 0 and "done: 0 rows, 0 rejected" in done.stderr, done.stderr
         assert rows(sink, "far5") == delta_rows(sink, "far5")
         assert lineage.kinds()[-1] == "COMPLETE"
         (changes,) = [d for d in lineage.events[-1]["outputs"] if d["name"].endswith("/far5_changes")]
