@@ -300,8 +300,7 @@ def _kafka(job: Job) -> KafkaNode | None:
     if kafka is None:
         return None
     given = {name: getattr(kafka, name) for name in ("servers", "user", "password", "mechanism")} | {"tls": str(kafka.tls).lower()}
-    shown = ("sink", "kafka", "topic") not in dict(job.variables)
-    return KafkaNode(tuple(topics(kafka, job.job, job.queries)), tuple((n, v) for n, v in given.items() if v is not None), shown)
+    return KafkaNode(tuple(topics(kafka, job.job, job.queries)), tuple((n, v) for n, v in given.items() if v is not None))
 
 
 def alerts_of(job: Job) -> tuple[AlertNode, ...]:

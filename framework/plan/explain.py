@@ -279,7 +279,7 @@ def _sink(plan: Plan) -> list[str]:
     lines += [f"    {t}" for t in tables_of(plan)]
     if plan.kafka is not None:
         lines.append("  changes are sent to Kafka besides, each at least once, in topics")
-        lines += [f"    {topic if plan.kafka.shown else '(name not shown)'}" for topic in dict.fromkeys(t for _, t in plan.kafka.topics)]
+        lines += [f"    {topic}" for topic in dict.fromkeys(t for _, t in plan.kafka.topics)]
     if plan.catalog is not None:
         lines.append(f"  the tables are registered in {plan.catalog}")
     lines += [_alert(alert) for alert in plan.alerts]

@@ -32,12 +32,10 @@ class RunRule:
 
 @dataclass(frozen=True, slots=True)
 class KafkaNode:
-    """Topics for changes: (query, topic). ``options`` are brokers and login (``kafka_client``): never print their values; ``shown``:
-    whether the topics' names may be shown: nothing of them came from the environment."""
+    """Topics for changes: (query, topic). ``options`` are brokers and login (``kafka_client``): never print their values."""
 
     topics: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, str], ...] = field(repr=False)
-    shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,10 @@ def _kafka(s: Scope, kafka: KafkaSink) -> None:
     for name in lacking({n for n in ("user", "password", "mechanism") if getattr(kafka, n) is not None}):
         doc.add("SKY-E111", f"sink.kafka needs '{name}' as well", doc.where_key(at), "a login needs user, password and mechanism")
     _listed(s, (*at, "queries"), kafka.queries)
-    if not doc.bad((*at, "topic")) and any(re.fullmatch(TOPIC, topic) is None for _, topic in topics(kafka, s.job.job, s.job.queries)):
+    if (*at, "topic") in doc.variables():
+        said = "the name of a topic is stored and shown, so it cannot come from the environment"
+        doc.add("SKY-E119", said, doc.where_value((*at, "topic")), "write the name itself, or give it by a profile or a parameter")
+    elif not doc.bad((*at, "topic")) and any(re.fullmatch(TOPIC, topic) is None for _, topic in topics(kafka, s.job.job, s.job.queries)):
         hint = "use letters, digits, '.', '_' and '-', at most 249 characters; {job} and {query} insert names"
         doc.add("SKY-E114", "'topic' is not a valid topic name", doc.where_value((*at, "topic")), hint)
 
