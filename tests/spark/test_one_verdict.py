@@ -1,4 +1,4 @@
-"""Every row of a source has one verdict, however it is read: at once, after it has waited, over restarts, in the tools.
+"""Every row of a source has one verdict, however it is read: at once, after it has waited, over restarts, by a rebuild, in the tools.
 
 A matrix of formats, types and odd values. Each row is in exactly one of accepted, filtered and rejected in the end, and ``runs`` adds up.
 """
@@ -181,6 +181,11 @@ def test_a_row_has_one_verdict_however_it_is_read(spark: SparkSession, tmp_path:
     assert verdicts(waits, form) == (found, sums | {"pending_change": 0})
     assert str(values(waits)) == str(values(once))
     assert verified(later)
+    # A rebuild reads the files anew, in other batches.
+    assert cli.main(["rebuild", str(later), "--finish"]) == 0
+    again, recounted = verdicts(waits, form)
+    assert again == found and recounted["rows_in"] == many and recounted["pending_change"] == 0
+    assert str(values(waits)) == str(values(once))
 
     # The tools read without Spark what is certain, and say of that what the run said.
     looked = judged(load_plan(str(spec)), results=False)
