@@ -162,7 +162,9 @@ def _looked_at(path: Path, sample: Sample) -> str:
 
 
 def _column(c: Guess) -> str:
-    said = c.type if c.source == c.name else f"{{type: {c.type}, from: {_quoted(c.source)}}}"
+    # Inside braces a comma ends a value: decimal(10,2) is quoted there.
+    within = _quoted(c.type) if "," in c.type else c.type
+    said = c.type if c.source == c.name else f"{{type: {within}, from: {_quoted(c.source)}}}"
     notes = "; ".join(c.notes)
     return f"    {_plain(c.name)}: {said}" + (f"   # {_comment(notes)}" if notes else "")
 

@@ -55,7 +55,7 @@ def declare(kind: pa.DataType, physical: str = "") -> str | None:
         return f"decimal({kind.precision},{kind.scale})" if kind.precision <= 38 and 0 <= kind.scale <= kind.precision else None
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         inner = declare(kind.value_type)
-        return f"array<{inner}>" if inner in ("int", "bigint", "string") else None
+        return f"array<{inner}>" if inner in ("int", "bigint", "string", "float", "double") else None
     if kind == pa.uint64():
         return "decimal(20,0)"
     found = {"float": "float", "double": "double"}.get(str(kind), (*_READS.get(str(kind), ()), None)[0])

@@ -307,6 +307,23 @@ def test_typed_files(tmp_path: Path, form: str) -> None:
     assert job["source"]["event_time"]["column"] == "When" and job["source"]["id"] == ["id"]
 
 
+@pytest.mark.parametrize("name", ["x", "Unit Price", "batch_id", "a,b", "no", "{x}"])
+@pytest.mark.parametrize(
+    ("kind", "value", "type_"),
+    [(pa.decimal128(9, 2), Decimal("1.25"), "decimal(9,2)"), (pa.uint64(), 2**63, "decimal(20,0)"), (pa.float32(), 1.5, "float"),
+     (pa.bool_(), True, "boolean"), (pa.date32(), date(2024, 1, 1), "date"), (pa.list_(pa.string()), ["a"], "array<string>"),
+     (pa.list_(pa.float64()), [0.5], "array<double>"), (pa.list_(pa.float32()), [0.5], "array<float>")],
+    ids=str,
+)  # fmt: skip
+def test_a_column_of_every_type_under_every_name_makes_a_good_spec(
+    tmp_path: Path, name: str, kind: pa.DataType, value: Any, type_: str
+) -> None:
+    seen = pa.array([T0 + timedelta(minutes=i) for i in range(3)], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({name: pa.array([value] * 3, kind), "seen": seen}), tmp_path / "a.parquet")
+    column = next(iter(made(tmp_path / "a.parquet")[0]["source"]["schema"].values()))
+    assert column == (type_ if name in ("x", "no") else {"type": type_, "from": name})
+
+
 def test_nested_and_mixed_json(tmp_path: Path) -> None:
     rows = [
         {

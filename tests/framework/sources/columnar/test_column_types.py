@@ -31,12 +31,13 @@ KINDS: dict[str, Any] = {
     "ts_berlin": pa.array(MICROS, pa.timestamp("us", "Europe/Berlin")),
     "ns_utc": pa.array([m * 1000 + 7 for m in MICROS], pa.timestamp("ns", "UTC")), "time": pa.array([1, 2, 3], pa.time64("us")),
     "ints": pa.array([[1, 2], [3], None], pa.list_(pa.int32())), "bigints": pa.array([[1, 2], [3], None], pa.list_(pa.int64())),
+    "floats": pa.array([[1.5], [2, 3], None], pa.list_(pa.float32())), "doubles": pa.array([[1.5], [2, 3], None], pa.list_(pa.float64())),
     "texts": pa.array([["a"], ["b"], None]), "null": pa.nulls(3), "int96": pa.array([m * 1000 for m in MICROS], pa.timestamp("ns")),
     "struct": pa.array([{"a": 1}, None, {"a": 2}]), "float16": pa.array([1.5, 2, 3]).cast(pa.float16()),
 }  # fmt: skip
 DECLARED = (
     "int", "bigint", "float", "double", "string", "boolean", "timestamp", "date", "decimal(9,2)", "decimal(18,4)", "decimal(20,0)",
-    "decimal(38,10)", "array<int>", "array<bigint>", "array<string>",
+    "decimal(38,10)", "array<int>", "array<bigint>", "array<string>", "array<float>", "array<double>",
 )  # fmt: skip
 
 
