@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.base.counts import counted
+from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import FILTERED, REASON
 from skyband.framework.lookups.in_memory import read_tables
@@ -46,9 +46,14 @@ class Judged:
     tables: Mapping[str, pa.Table]
 
     @property
+    def looked_at(self) -> int:
+        """Return the number of rows that were read, those left out because Spark may read them differently included."""
+        return int(self.rows.num_rows) + self.first.doubtful
+
+    @property
     def percent(self) -> float:
-        """Return the percentage of rejected rows, as ``quality.max_rejected`` counts it."""
-        return float(100 * sum(self.rejected.values()) / max(1, self.rows.num_rows))
+        """Return the percentage of rejected rows of those read, as ``quality.max_rejected`` counts it."""
+        return float(100 * sum(self.rejected.values()) / max(1, self.looked_at))
 
 
 def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | None = None) -> Judged:
@@ -111,7 +116,7 @@ def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
         return [e], ""
     if found.first.absent and found.rows.num_rows:
         return [_absent(plan, found.first)], ""
-    many, rejected = found.rows.num_rows, sum(found.rejected.values())
+    many, rejected = found.looked_at, sum(found.rejected.values())
     if not many:
         return [], "; its source has no rows yet, so none was judged"
     said = f"of the first {counted(many, 'row')} {rejected:,} would be rejected"
@@ -120,8 +125,14 @@ def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
         said += f" ({found.percent:.1f} %: {kinds})"
     if plan.max_rejected < 100 and found.percent > plan.max_rejected:
         hint = next((f"the first kind that does not parse: {text}" for text in texts_of(found.first)), "skyband preview shows them")
-        return [SkybandError("SKY-E532", f"{said}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)], ""
-    return [], f"; {said}"
+        return [SkybandError("SKY-E532", f"{said}{_left_out(found)}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)], ""
+    return [], f"; {said}{_left_out(found)}"
+
+
+def _left_out(found: Judged) -> str:
+    """Return how many rows were read and not judged, as a part of a sentence; an empty text if there are none."""
+    n = found.first.doubtful
+    return f"; {counted(n, 'row')} {agree(n, 'was', 'were')} not judged: Spark may read {agree(n, 'it', 'them')} differently" if n else ""
 
 
 def _absent(plan: Plan, first: FirstRows) -> SkybandError:

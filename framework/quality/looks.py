@@ -114,10 +114,15 @@ def _exists(year: int, month: int, day: int) -> bool:
     return True
 
 
+def stands_for_null(text: str) -> bool:
+    """Return True for NA, null, - and other marks for a value that is not there."""
+    return text.strip().lower() in _NOTHING
+
+
 def looks_of(type_: str, column: str, text: str, quoted: bool = False) -> Looks | None:
     """Describe a text that does not fit ``type_``; None if it is unknown. ``quoted``: it is a string in JSON."""
     bare = text.strip()
-    if bare.lower() in _NOTHING and not quoted:
+    if stands_for_null(bare) and not quoted:
         return Looks("a mark for 'nothing'", f'options: {{nullValue: "{text}"}}')
     if type_ in ("timestamp", "date"):
         return _instant(type_, column, bare)
@@ -147,17 +152,20 @@ def _instant(type_: str, column: str, text: str) -> Looks | None:
         return None
     year_first = len(m[1]) == 4
     first, second, last = int(m[1]), int(m[3]), int(m[4])
+    # One letter reads one digit or two, two letters read two.
+    short = len(m[3]) == 1 or len(m[4] if year_first else m[1]) == 1
+    month, day = ("M", "d") if short else ("MM", "dd")
     if year_first:
         if not _exists(first, second, last):
             return Looks("a date that does not exist", "fix it in the source")
-        said, order = "a date with other marks than '-'", ["yyyy", "MM", "dd"]
+        said, order = "a date with other marks than '-'", ["yyyy", month, day]
     else:
         year = "yyyy" if len(m[4]) == 4 else "yy"
-        order = ["MM", "dd", year] if second > 12 else ["dd", "MM", year]
+        order = [month, day, year] if second > 12 else [day, month, year]
         said = f"a date with the {'month' if second > 12 else 'day'} first"
         if first <= 12 and second <= 12:
-            said = "a date with the day first (or the month: then MM stands before dd)"
-    clock = f" HH:mm{':ss' if m[7] else ''}" if m[5] and type_ == "timestamp" else ""
+            said = f"a date with the day first (or the month: then {month} stands before {day})"
+    clock = f" {'H' if m[5] and len(m[5]) == 1 else 'HH'}:mm{':ss' if m[7] else ''}" if m[5] and type_ == "timestamp" else ""
     return Looks(said, f'options: {{{_format_option(type_)}: "{m[2].join(order)}{clock}"}}')
 
 

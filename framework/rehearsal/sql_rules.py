@@ -447,8 +447,9 @@ def _offset(at: datetime) -> int:
 
 
 _READ: Final = {"yyyy": r"(?P<y>\d{4})", "yy": r"(?P<yy>\d{2})"} | {
-    letters: rf"(?P<{letters[0]}>\d{{2}})" for letters in ("MM", "dd", "HH", "mm", "ss")
+    letters: rf"(?P<{letters[0]}>\d{{{2 if letters[1:] else '1,19'}}})" for letters in ("MM", "M", "dd", "d", "HH", "H", "mm", "ss")
 }
+"""Letters of a format -> a pattern. One letter takes any number of digits, as Java does where no digit follows."""
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
@@ -498,13 +499,15 @@ def writer(form: str) -> Callable[[int], str]:
 @lru_cache(maxsize=64)
 def reader(form: str) -> Callable[[str], int | None]:
     """Return ``try_to_timestamp`` with a format of digits: null for a text that does not match."""
-    made, seen = "", set[str]()
+    made, seen, after = "", set[str](), False
     for letters, text in _parts(form):
-        if letters and (text not in _READ or text in seen):
+        # Java divides digits that belong to two parts; here a part of one letter has signs at both sides.
+        beside = letters and after and (len(text) == 1 or made.endswith("19})"))
+        if letters and (text not in _READ or text[0] in seen or beside):
             raise Unclear(f"the format {form[:40]!r}")
-        seen |= {text} if letters else set()
-        made += _READ[text] if letters else re.escape(text)
-    if not {"MM", "dd"} <= seen or len(seen & {"yyyy", "yy"}) != 1 or (seen & {"mm", "ss"} and "HH" not in seen):
+        seen |= {text[0]} if letters else set()
+        made, after = made + (_READ[text] if letters else re.escape(text)), letters
+    if not {"y", "M", "d"} <= seen or (seen & {"m", "s"} and "H" not in seen):
         raise Unclear(f"the format {form[:40]!r}")
     regex = re.compile(made, re.ASCII)
 

@@ -17,6 +17,8 @@ from skyband.framework.spec.parsing.cells import cell
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 """Instants and dates that have one reading."""
+_OFFSET: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?[+-](0\d|1[0-7]):[0-5]\d")
+"""Instants with an offset. Their date is that of the text, not that in UTC."""
 
 
 class Doubtful(Exception):
@@ -52,7 +54,7 @@ def value_of_text(text: str, f: Field) -> Any:
         if number is None:
             raise Doubtful
         return number
-    if _INSTANT.fullmatch(text) is None:
+    if _INSTANT.fullmatch(text) is None and (f.type == "date" or _OFFSET.fullmatch(text) is None):
         raise Doubtful
     return in_spark(cell(text, "time"), f.type)
 

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> Answer:
     results = dict(results_of(plan, found))
     data = {
         "files": found.first.files, "rows": readable(_columns(plan, found, args.n)).to_pylist(),
-        "looked_at": found.rows.num_rows, "filtered": found.filtered, "rejected": dict(found.rejected), "left_out": found.first.doubtful,
+        "looked_at": found.looked_at, "filtered": found.filtered, "rejected": dict(found.rejected), "left_out": found.first.doubtful,
         "results": {query: rows.to_pylist() for query, rows in results.items()},
     }  # fmt: skip
     return Answer(data, "\n".join([*_rows(plan, found, args.n), *_rejected(found), *_results(results)]))
@@ -96,7 +96,7 @@ def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
     first = found.first
     more = f" and {len(first.files) - 1} more" if len(first.files) > 1 else ""
     there = f" ({counted(first.many, 'file')} there)" if first.many else ""
-    yield f"{plan.job}: the first {counted(found.rows.num_rows, 'row')}, of {first.files[0]}{more}{there}"
+    yield f"{plan.job}: the first {counted(found.looked_at, 'row')}, of {first.files[0]}{more}{there}"
     unread = not_read(plan.source)
     if unread is not None:
         yield unread
@@ -108,9 +108,9 @@ def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
 def _rejected(found: Judged) -> Iterator[str]:
     from skyband.framework.preview.first_rows import texts_of
 
-    many = found.rows.num_rows
+    many = found.looked_at
     rejected = sum(found.rejected.values())
-    accepted = many - found.filtered - rejected
+    accepted = found.rows.num_rows - found.filtered - rejected
     said = f"{accepted:,} would be accepted, {found.filtered:,} filtered, {rejected:,} rejected ({found.percent:.1f} %)"
     yield f"\nof {counted(many, 'row')} {said}"
     for reason, n in sorted(found.rejected.items(), key=lambda r: (-r[1], r[0])):
@@ -121,7 +121,7 @@ def _rejected(found: Judged) -> Iterator[str]:
         yield f"  parse: {text}"
     if found.first.doubtful:
         why = "quotes within quotes, or values that Spark may read in another way"
-        yield f"{counted(found.first.doubtful, 'more row')} left out: {why}"
+        yield f"{counted(found.first.doubtful, 'row')} left out: {why}"
 
 
 def _results(results: Mapping[str, pa.Table]) -> Iterator[str]:

@@ -49,13 +49,14 @@ OTHERS: dict[str, list[str]] = {
     "id": ["", "x", "1.0", "99999999999", "-7", "+8", " 9"],
     "ts": ["", "2020-01-01", "2020-01-01T10:00:00Z", "2020-01-01 10:00:00.123456", "2020-01-01 10:00+02:00", "2020-13-01", "1577836800",
            "01/02/2020", "2020-1-1", "2020-01-01 10:00:00 Europe/Berlin", "2020-01-01 10:00:00 XYZ",
-           "2020-01-01 24:00:00", "1960-01-01 00:00"],
+           "2020-01-01 24:00:00", "1960-01-01 00:00", "2020-01-01T10:00:00+00:00", "2020-01-01 01:00:00.5-17:59",
+           "2020-01-01 10:00:00+18:00", "2020-01-01 10:00:00+05:60"],
     "s": ["", " blank ", "ä€😀", "dropped", "'quoted'"],
     "big": ["", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e3"],
     "x": ["", "1e3", "-.5", "NaN", "Infinity", "-Inf", "-INF", "1,5", "1.5d", " 2", "0x10", "nan", "200"],
     "f": ["", "0.30000001", "1e40", "abc"],
     "b": ["", "TRUE", "False", "1", "yes"],
-    "day": ["", "2020-02-30", "0001-01-01", "2020-01-01 10:00", "20200101"],
+    "day": ["", "2020-02-30", "0001-01-01", "2020-01-01 10:00", "20200101", "2020-01-01 23:00:00-01:00"],
     "dec": ["", "1.2", "-3", "1.255", "123456.78", "1e2", "abc"],
 }  # fmt: skip
 
@@ -295,6 +296,26 @@ def test_validate_says_how_many_of_the_first_rows_would_be_rejected(tmp_path: Pa
     assert command(tmp_path, "validate", "--data") == 2
     told = capsys.readouterr().err
     assert "SKY-E532 of the first 3 rows 2 would be rejected" in told and "allows 1 %" in told and "holds '1,5'" in told
+
+
+def test_rows_that_spark_alone_reads_count_in_the_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    doubtful, wrong = "2024-02-03T10:02:00+0100", ["2", "", *GOOD[2:]]
+    write(tmp_path, "a.csv", csv_of([*([str(i), doubtful, *GOOD[2:]] for i in range(198)), GOOD, wrong]))
+    assert command(tmp_path, "validate", "--data") == 0
+    told = capsys.readouterr().out
+    assert "good (1 query); of the first 200 rows 1 would be rejected (0.5 %: 1 null_time); " in told
+    assert "198 rows were not judged: Spark may read them differently" in told
+    assert command(tmp_path, "validate", "--data", limit="0.4%") == 2
+    told = capsys.readouterr().err
+    assert "1 would be rejected (0.5 %: 1 null_time); 198 rows were not judged: Spark may read them differently; quality.max_rej" in told
+    assert command(tmp_path, "preview") == 0
+    told = capsys.readouterr().out
+    assert "the first 200 rows" in told and "of 200 rows 1 would be accepted, 0 filtered, 1 rejected (0.5 %)" in told
+    assert "198 rows left out" in told
+    write(tmp_path, "a.csv", csv_of([["1", doubtful, *GOOD[2:]]]))
+    assert command(tmp_path, "validate", "--data") == 0
+    told = capsys.readouterr().out
+    assert "of the first 1 row 0 would be rejected; 1 row was not judged: Spark may read it differently" in told
 
 
 def test_validate_does_not_approve_of_a_source_without_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
