@@ -4,24 +4,56 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.guess.csv_forms import GROUPS, few
 from skyband.framework.guess.sample import Column
-from skyband.framework.quality.looks import fits_json, fits_text, looks_of
+from skyband.framework.quality.looks import fits_json, fits_text, looks_of, stands_for_null
+from skyband.framework.rehearsal.sql_rules import Unclear, of_text, reader
 from skyband.framework.sources.columnar.column_types import declare
+from skyband.framework.sources.text.options import number_form
 
 _TIMELY: Final = re.compile(r"time|date|stamp|epoch|(^|_)(ts|at|when|day|created|updated)($|_)|(ed|ing)_?at$", re.IGNORECASE)
 _FORMAT: Final = re.compile(r'Format: "([^"]+)"')
 _EPOCHS: Final = ((10, 1_000_000, "timestamp_seconds"), (13, 1000, "timestamp_millis"), (16, 1, "timestamp_micros"))
 """Digits of today since 1970, microseconds of a unit, Spark's function."""
-_READ: Final[dict[str, Callable[[str], Any]]] = {
-    "boolean": lambda v: v.lower() == "true",
-    "bigint": int,
-    "double": lambda v: float(v.strip().rstrip("dDfF")),
-}
+_COMPACT: Final = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+"""A date without dashes, in a column whose name says so: 20240131."""
+_READ: Final[dict[str, Callable[[str], Any]]] = {"boolean": lambda v: v.lower() == "true", "bigint": int}
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_MONEY: Final = frozenset((
+    "price", "preis", "amount", "betrag", "cost", "kosten", "fee", "revenue", "umsatz", "salary", "wage", "charge", "fare", "tip", "toll",
+    "payment", "rent", "turnover", "refund", "usd", "eur", "gbp", "chf", "jpy", "dollar", "euro",
+))  # fmt: skip
+"""Words for money, without the s of the plural."""
+_SUMS: Final = frozenset((
+    "total", "subtotal", "sum", "summe", "net", "netto", "gross", "brutto", "balance", "saldo", "value", "wert", "paid", "due", "sale",
+    "income", "spend", "discount", "rabatt", "tax", "vat", "credit", "debit",
+))  # fmt: skip
+"""Words for money where all values have exactly two digits after the point."""
+_PRICED: Final = re.compile(r"[a-z]+(price|preis|amount|betrag|cost|kosten|umsatz|summe)s?")
+"""Words for money that are one with another: ``unitprice``, ``Gesamtbetrag``."""
+_RATIOS: Final = frozenset((
+    "rate", "ratio", "pct", "percent", "percentage", "share", "change", "index", "log", "score", "count", "mean", "avg", "average", "std",
+    "stddev", "factor",
+))  # fmt: skip
+"""Words for what is computed from money and has no smallest unit."""
+_CENTS: Final = re.compile(r"[+-]?\d{1,12}(\.\d{1,4})?")
+"""An amount of money. Prices of a litre or a share have up to four digits after the point."""
+_WHOLE_CENTS: Final = re.compile(r"[+-]?\d{1,12}(\.\d{1,2})?")
+_AMOUNT: Final = 18
+"""Digits of a decimal for money. Groups and statistics add up to 18 digits exactly."""
+_SIGNED: Final = re.compile(r"([+-]?)([^\d+-]{0,5}?)([+-]?[\d.][\d.,' _\u2019\u00a0\u202f]*?)([^\d+-]{0,5})")
+"""A number and what stands around it: the sign, what comes before, the number, what comes after."""
+_CURRENCIES: Final = frozenset(("$", "\u20ac", "\u00a3", "\u00a5", "\u20b9", "USD", "EUR", "GBP", "CHF", "JPY", "INR", "US$"))
+_MARKS: Final = ((".", None), (".", ","), (",", None), *((",", g) for g in GROUPS))
+"""Decimal and thousands marks in the order in which they are tried."""
+_SWAP: Final = str.maketrans("dM", "Md")
 _LONG: Final = re.compile(r"[+-]?\d{19,}")
 """A whole number that neither bigint nor double may hold."""
 _RECENT: Final = (631_152_000_000_000, 4_102_444_800_000_000)
@@ -33,7 +65,8 @@ class Guess:
     """A column of the spec: ``source`` is its name in the source, ``name`` in the spec.
 
     ``micros``: its instants, if it has any. ``derive``: the expression that makes ``name``_time of it, where Spark does not read it as
-    a timestamp. ``notes``: what one should know, or is not sure of.
+    a timestamp, or the numbers. ``amount``: the numbers in texts such as ``12,50 EUR``, as a column that its ``derive`` makes.
+    ``notes``: what one should know, or is not sure of.
     """
 
     source: str
@@ -42,6 +75,7 @@ class Guess:
     values: Sequence[Any]
     micros: list[int | None] | None = None
     derive: str | None = None
+    amount: Guess | None = None
     nothing: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -57,8 +91,13 @@ class Guess:
 
     @property
     def nulls(self) -> int:
-        """Return the number of nulls."""
+        """Return the number of nulls. Values that the type does not take are among them, as their rows are rejected."""
         return sum(v is None for v in self.values)
+
+    @property
+    def missing(self) -> int:
+        """Return the number of rows that have no instant, of a column of instants."""
+        return self.nulls if self.derive is None else sum(m is None for m in self.micros or ())
 
 
 def guess_column(column: Column, name: str, mark: str | None = None) -> Guess | None:
@@ -81,60 +120,174 @@ def _of_texts(column: Column, name: str, cells: bool, only: str | None = None) -
     if not there:
         made.notes.append("no value in the rows looked at")
         return made
-    marks = Counter(v for v in there if looks_of("double", column.name, v) and "nothing" in looks_of("double", column.name, v).like)  # type: ignore[union-attr]
+    marks = Counter(v for v in there if stands_for_null(v))
     if cells and len(marks) == 1 and (mark := next(iter(marks))) and marks[mark] < len(there) and only in (None, mark):
         without = [None if v == mark else v for v in values]
         if _typed_texts(made, without):
             made.nothing = mark
             return made
-    if not _typed_texts(made, values, numbers=not column.json) and cells:
-        hint = looks_of("double", column.name, there[0])
-        if hint is not None and hint.like in ("a number with commas between thousands", "a number with a decimal comma"):
-            made.notes.append(f"{hint.like}: {hint.hint}")
+    _typed_texts(made, values, quoted=column.json)
     return made
 
 
-def _typed_texts(made: Guess, values: Sequence[str | None], numbers: bool = True) -> bool:
-    """Gives ``made`` the type that all texts fit, and these values; False if that is none but string. ``numbers``: they may be."""
+def _typed_texts(made: Guess, values: Sequence[str | None], quoted: bool = False) -> bool:
+    """Give ``made`` the type that all texts fit but a few, and these values; return False if that is none but string.
+
+    ``quoted``: the texts are strings of JSON, which Spark takes for numbers only as decimals.
+    """
     there = [v for v in values if v is not None]
-    padded = any(re.fullmatch(r"[+-]?0\d+", v) for v in there)
-    kind = next((t for t in _READ if numbers and not padded and all(fits_text(t, v) for v in there)), None)
-    if kind == "double" and any(_LONG.fullmatch(v.strip()) for v in there):
-        made.notes.append("numbers of more than 18 digits, which a double does not tell apart: read as text")
+    compact = made.timely and sum(_COMPACT.fullmatch(v) is not None for v in there) >= len(there) - few(there)
+    if not compact and not any(re.fullmatch(r"[+-]?0\d+", v) for v in there) and _numbers(made, values, there, quoted):
         return True
+    dashed = {v for v in there if fits_text("timestamp", v) and "-" in v.strip()[4:]}
+    if dashed and sum(v not in dashed for v in there) <= few(there):
+        made.micros = [_instant(v) if v in dashed else None for v in values]
+        made.type = "date" if all(len(v.strip()) <= 10 for v in dashed) else "timestamp"
+        _keep(made, values, dashed, "a date" if made.type == "date" else "an instant")
+        return True
+    return _formatted(made, values, there) or _amounts(made, values, there)
+
+
+def _numbers(made: Guess, values: Sequence[str | None], there: Sequence[str], quoted: bool) -> bool:
+    """Make ``made`` a column of numbers or truth values if all texts are. Of numbers with fractions, a few texts may be none."""
+    kind = next((t for t in _READ if not quoted and all(fits_text(t, v) for v in there)), None)
     if kind is not None:
         made.type, made.values = kind, [None if v is None else _READ[kind](v) for v in values]
         _epoch(made)
         return True
-    if all(fits_text("timestamp", v) and "-" in v.strip()[4:] for v in there):
-        made.micros = [_instant(v) for v in values]
-        made.type = "date" if all(len(v.strip()) <= 10 for v in there) else "timestamp"
+    good = {v for v in there if fits_text("double", v)}
+    bad = sum(v not in good for v in there)
+    if not good or (bad and (bad > few(there) or 2 * sum("." in v for v in there if v in good) < len(there))):
+        return False
+    if any(_LONG.fullmatch(v.strip()) for v in good):
+        if not quoted:
+            made.notes.append("numbers of more than 18 digits, which a double does not tell apart: read as text")
         return True
-    form = _format(made.source, there)
-    if form is not None:
-        made.micros = [None if v is None else _formatted(v, form) for v in values]
-        if any(m is None and v is not None for m, v in zip(made.micros, values, strict=True)):
-            made.micros = None
-            return False
-        made.derive = f"try_to_timestamp({quoted(made.name)}, '{form}')"
-        made.notes.append(f"read as {form}")
-        return True
-    return False
+    if not _money(made, good) and quoted:
+        return False
+    _keep(made, values, good, "a number")
+    if made.type == "string":
+        made.type = "double"
+        made.values = [None if v is None else float(v) for v in made.values]
+        _epoch(made)
+    else:
+        made.values = [None if v is None else Decimal(v.strip()) for v in made.values]
+    return True
 
 
-def _format(name: str, texts: Sequence[str]) -> str | None:
-    """The one pattern that all ``texts`` are dates of; of day and month the order that only one of the two allows, else the day first."""
-    found = Counter(_pattern(name, v) for v in texts)
-    if None in found or len(found) > 2:
+def _keep(made: Guess, values: Sequence[str | None], good: set[str], what: str) -> None:
+    """Set the values of ``made``, null for those that are not ``good``, and note how many these are."""
+    made.values = [v if v in good else None for v in values]
+    _tell_bad(made, values, good, what, rejected=True)
+
+
+def _tell_bad(made: Guess, values: Sequence[str | None], good: set[str], what: str, rejected: bool = False) -> None:
+    """Note how many values are not ``good``, and what becomes of them: their rows are rejected, or the derived column is null."""
+    bad = [v for v in values if v is not None and v not in good]
+    if bad:
+        shown = ", ".join(repr(v[:20]) for v in list(dict.fromkeys(bad))[:5])
+        outcome = f"{agree(len(bad), 'its row is', 'their rows are')} rejected" if rejected else "null"
+        of = f"{len(bad):,} of {counted(len(values), 'value')} {agree(len(bad), 'is', 'are')}"
+        made.notes.append(f"{of} not read as {what} ({shown}): {outcome}")
+
+
+def words(name: str) -> list[str]:
+    """Return the words of a column's name in lower case: ``unitPrice``, ``Unit Price`` and ``unit_price`` have two."""
+    return [w.lower() for w in _WORD.findall(name)]
+
+
+def _money(made: Guess, texts: Collection[str]) -> bool:
+    """Make ``made`` a decimal column if its name says money and all ``texts`` are amounts, some with a fraction. Else return False."""
+    there = [v.strip() for v in texts]
+    if not all(_CENTS.fullmatch(v) for v in there):
+        return False
+    places = {len(v.partition(".")[2]) for v in there}
+    named = {form for w in words(made.source) for form in (w, w.removesuffix("s"))}
+    said = named & _MONEY or any(_PRICED.fullmatch(w) for w in named) or (named & _SUMS and places == {2})
+    if not said or named & _RATIOS or not max(places, default=0):
+        return False
+    made.type = f"decimal({_AMOUNT},{max(2, *places)})"
+    made.notes.append(f"money, exact to {max(2, *places)} digits after the point: more are rounded")
+    return True
+
+
+def _amounts(made: Guess, values: Sequence[str | None], there: Sequence[str]) -> bool:
+    """Propose the numbers of texts with a currency, or with marks that options of the source do not read. ``made`` stays text."""
+    found = {v: m for v in set(there) if (m := _SIGNED.fullmatch(v.strip())) and not (m[1] and m[3][0] in "+-")}
+    around = {m[2] or m[4] for m in found.values()} - {""}
+    if sum(v not in found for v in there) > few(there) or len(around) > 1 or any(m[2] and m[4] for m in found.values()):
+        return False
+    mark = next(iter(around), "")
+    bare = {v: m[1] + m[3] for v, m in found.items()}
+    if mark and mark.strip() not in _CURRENCIES:
+        return False
+    for point, group in _MARKS:
+        form = re.compile(number_form(point, group))
+        good = {v for v, number in bare.items() if form.fullmatch(number)}
+        if good and sum(v not in good for v in there) <= few(there):
+            break
+    else:
+        return False
+    if not mark and (point, group) == (".", None):
+        return False
+    plain = {v: (bare[v].replace(group, "") if group else bare[v]).replace(point, ".") for v in good}
+    expression = quoted(made.name)
+    for old, new in ((mark, ""), (group, ""), (point, ".")):
+        if old and old != new:
+            expression = f"replace({expression}, '{_sql(old)}', '{new}')"
+    number = Guess(made.source, made.name, "string", [])
+    if not _money(number, plain.values()):
+        number.type = f"decimal({_AMOUNT},2)" if mark and all(_WHOLE_CENTS.fullmatch(p) for p in plain.values()) else "double"
+    read: Callable[[str], Any] = float if number.type == "double" else Decimal
+    number.values = [read(plain[v]) if v in good else None for v in values]
+    number.derive = f"cast({expression} as {number.type})"
+    made.amount = number
+    made.notes.append("numbers in a spelling of their own: derived below")
+    _tell_bad(made, values, good, "a number")
+    return True
+
+
+def _sql(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _formatted(made: Guess, values: Sequence[str | None], there: Sequence[str]) -> bool:
+    """Make ``made`` a column of texts with dates in one format if all but a few are. Else return False."""
+    found = _format(made.source, there)
+    if found is None:
+        return False
+    form, other = found
+    read = reader(form)
+    made.micros = [None if v is None else read(v) for v in values]
+    made.derive = f"try_to_timestamp({quoted(made.name)}, '{form}')"
+    made.notes.append(f"read as {form}{f', or {other}' if other else ''}")
+    _tell_bad(made, values, {v for v, m in zip(values, made.micros, strict=True) if v is not None and m is not None}, "a date")
+    return True
+
+
+def _format(name: str, texts: Sequence[str]) -> tuple[str, str | None] | None:
+    """Return (the pattern of which all ``texts`` are dates but a few, another one that reads them all).
+
+    None if there is none. Of day and month the order is that which fits more; if both fit all, the day is first. If each fails for some,
+    and neither for fewer, none is certain.
+    """
+    counts = Counter(texts)
+    found = Counter[str | None]()
+    for text, n in counts.items():
+        found[_pattern(name, text)] += n
+    if found.pop(None, 0) > few(texts) or not found:
         return None
-    forms = {str(f) for f in found}
-    if len(forms) == 1:
-        return forms.pop()
-    month_first = {f for f in forms if f.startswith("MM")}
-    swapped = {f.replace("MM", "?").replace("dd", "MM").replace("?", "dd") for f in month_first}
-    if forms - month_first != swapped or any(int(re.split(r"\D", v.strip(), maxsplit=1)[0]) > 12 for v in texts):
+    forms = [str(f) for f, _ in found.most_common(4)]
+    if any(re.search(r"(?<!d)d(?!d)", f) for f in map(str, found)):
+        forms = [f.replace("MM", "M").replace("dd", "d") for f in forms]
+    if any(re.search(r"(?<!H)H(?!H)", f) for f in map(str, found)):
+        forms = [f.replace("HH", "H") for f in forms]
+    swapped = [re.sub("M+|d+", lambda m: m[0].translate(_SWAP), f) for f in forms if f[0] != "y"]
+    unread = {f: sum(n for v, n in counts.items() if reader(f)(v) is None) for f in {*forms, *swapped}}
+    best, *others = sorted(unread, key=lambda f: (unread[f], f.startswith("M"), f))
+    if unread[best] > few(texts) or (unread[best] and any(unread[f] == unread[best] for f in others)):
         return None
-    return month_first.pop()
+    return best, next((f for f in others if not unread[f]), None)
 
 
 def _pattern(name: str, text: str) -> str | None:
@@ -143,23 +296,17 @@ def _pattern(name: str, text: str) -> str | None:
     return m[1] if m else None
 
 
-def _formatted(text: str, form: str) -> int | None:
-    python = form
-    for java, own in (("yyyy", "%Y"), ("yy", "%y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S")):
-        python = python.replace(java, own)
-    try:
-        return _micros(datetime.strptime(text.strip(), python).replace(tzinfo=UTC))
-    except ValueError:
-        return None
-
-
 def _instant(text: str | None) -> int | None:
     if text is None:
         return None
     try:
         at = datetime.fromisoformat(re.sub(r"\s*(UTC|GMT)$", "Z", text.strip()))
     except ValueError:
-        return None
+        try:
+            found: int | None = of_text("timestamp")(text)
+        except Unclear:
+            return None
+        return found
     return _micros(at if at.tzinfo is not None else at.replace(tzinfo=UTC))
 
 
@@ -183,7 +330,7 @@ def _epoch(made: Guess) -> None:
 
 def _of_json(column: Column, name: str) -> Guess | None:
     there = [v for v in column.values if v is not None]
-    order = ("boolean", "bigint", "double", "array<bigint>", "array<string>", "string")
+    order = ("boolean", "bigint", "double", "array<bigint>", "array<double>", "array<string>", "string")
     kind = next((t for t in order if all(fits_json(t, v) for v in there)), None)
     if kind is None or any(isinstance(v, dict) or (isinstance(v, list) and any(isinstance(x, (dict, list)) for x in v)) for v in there):
         return None
@@ -193,8 +340,16 @@ def _of_json(column: Column, name: str) -> Guess | None:
         note = "numbers of more than 18 digits, which a double does not tell apart: read as text"
         return Guess(column.name, name, "string", [None if v is None else str(v) for v in column.values], notes=[note])
     made = Guess(column.name, name, kind, column.values)
+    if kind == "double" and _money(made, {_shortest(v) for v in there}):
+        made.values = [None if v is None else Decimal(_shortest(v)) for v in column.values]
+        return made
     _epoch(made)
     return made
+
+
+def _shortest(value: float) -> str:
+    """Return the text of a number with two digits after the point, with more if it has more."""
+    return f"{value:.2f}" if float(f"{value:.2f}") == value else repr(value)
 
 
 def _of_arrow(column: Column, name: str) -> Guess | None:
@@ -212,9 +367,23 @@ def _of_arrow(column: Column, name: str) -> Guess | None:
             made.notes.append("nanoseconds since 1970: Spark reads them as whole numbers")
     elif pa.types.is_date(kind):
         made.micros = [None if v is None else _micros(datetime(v.year, v.month, v.day, tzinfo=UTC)) for v in column.values]
+    elif declared == "string":
+        _text_dates(made)
     else:
         _epoch(made)
     return made
+
+
+def _text_dates(made: Guess) -> None:
+    """Treat texts of a typed file as instants if all but a few are dates."""
+    there = [v for v in made.values if v is not None]
+    if not there or _formatted(made, made.values, there):
+        return
+    dashed = {v for v in there if fits_text("timestamp", v) and "-" in v.strip()[4:]}
+    if dashed and sum(v not in dashed for v in there) <= few(there):
+        made.micros = [_instant(v) if v in dashed else None for v in made.values]
+        made.derive = f"cast({quoted(made.name)} as timestamp)"
+        _tell_bad(made, made.values, dashed, "an instant")
 
 
 def quoted(name: str) -> str:

@@ -48,11 +48,18 @@ def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
         return name
 
     position = {c.name for c in source_format(sample.format).position}
-    roles = roles_of(columns, free, bool(position) and not position & names)
+    amounts = [c.amount for c in columns if c.amount is not None]
+    for amount in amounts:
+        amount.name = free(f"{amount.name}_number")
+    roles = roles_of([*columns, *amounts], free, bool(position) and not position & names)
     if roles is None:
         said = ", ".join(f"{c.name} ({c.type})" for c in columns)[:300]
         hint = "every row needs an instant: add a column with one, or write a spec that derives it (skyband init writes an example)"
         raise SkybandError("SKY-E201", printable(f"no column of {path} tells when a row happened: {said}"), hint=hint)
+    derived = {expression for _, expression in roles.derive}
+    roles.derive += [(a.name, str(a.derive)) for a in amounts]
+    days = [c for c in columns if c.type == "string" and c.derive is not None and c.derive not in derived]
+    roles.derive += [(free(f"{c.name}_time"), str(c.derive)) for c in days]
     if roles.score is None:
         text = next((c.name for c in columns if c.type == "string"), None)
         roles.score = free("score_of_row")

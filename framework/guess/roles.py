@@ -10,14 +10,14 @@ from itertools import combinations
 from typing import Any, Final
 
 from skyband.framework.base.counts import counted
-from skyband.framework.guess.columns import Guess, quoted
+from skyband.framework.guess.columns import Guess, quoted, words
 
 _PARTS: Final = ("year", "month", "day", "hour", "minute", "second")
 _OFTEN: Final = ("event_time", "ts", "timestamp", "time", "datetime", "date", "created_at", "updated_at")
-_NUMBERS: Final = ("bigint", "int", "double", "float")
+_WHOLE: Final = ("bigint", "int")
+_FRACTIONS: Final = ("double", "float", "decimal")
 MINUTE: Final = 60_000_000
 _DAY: Final = 1440 * MINUTE
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ID_WORDS: Final = frozenset(("id", "uuid", "guid", "key", "number", "no", "nr", "nummer", "numero", "identifier", "kennung"))
 _THINGS: Final = (
     "account", "article", "artikel", "bestell", "client", "customer", "cust", "device", "employee", "invoice", "item", "konto", "kunde",
@@ -91,7 +91,7 @@ def _time(columns: Sequence[Guess], free: Any) -> Roles | None:
     def rank(c: Guess) -> tuple[Any, ...]:
         often = _OFTEN.index(c.source.lower()) if c.source.lower() in _OFTEN else len(_OFTEN)
         days = all(m is None or m % _DAY == 0 for m in c.micros or ())
-        return c.nulls > 0, c.derive is not None and not c.timely, days, often, not c.timely, -c.distinct
+        return c.missing > 0, c.derive is not None and not c.timely, days, often, not c.timely, -c.distinct
 
     best = min(can, key=rank)
     derive: list[tuple[str, str]] = []
@@ -105,8 +105,8 @@ def _time(columns: Sequence[Guess], free: Any) -> Roles | None:
     others = [c.name for c in can if c is not best]
     if others:
         made.note("event_time", f"or {', '.join(others[:5])}")
-    if best.nulls:
-        made.note("event_time", f"{best.nulls:,} of {counted(len(best.values), 'row')} without one: to be rejected")
+    if best.missing:
+        made.note("event_time", f"{best.missing:,} of {counted(len(best.values), 'row')} without one: to be rejected")
     return made
 
 
@@ -136,6 +136,7 @@ def _whole(parts: Sequence[int]) -> int:
 def _identify(made: Roles, rest: Sequence[Guess], positions: bool) -> None:
     """Set the fewest columns that identify every row: by name first, then any, then with the event time; else its position."""
     rows = len(made.micros)
+    timed = [i for i, m in enumerate(made.micros) if m is not None]
     can = [c for c in rest if c.type in ("string", "bigint", "int", "date", "boolean") and not c.nulls]
     named = [c for c in can if identifies(c.source)]
     first = [c for c in can[:1] if c.type in ("bigint", "int")]
@@ -148,7 +149,7 @@ def _identify(made: Roles, rest: Sequence[Guess], positions: bool) -> None:
     ordered = sorted(can, key=lambda c: (c not in named, c.type != "string", c.distinct == 1, -c.distinct))[:_TRIED]
     for size in (0, 1, 2):
         for some in combinations([c for c in ordered if c.distinct > 1], size):
-            if len(set(zip(made.micros, *(c.values for c in some), strict=True))) == rows:
+            if len({(made.micros[i], *(c.values[i] for c in some)) for i in timed}) == len(timed):
                 made.id = [*(c.name for c in some), made.time]
                 beside = "; position is for data without an id" if positions else ""
                 made.note("id", f"{'no column identifies a row; ' if not some else ''}no two rows looked at have the same{beside}")
@@ -161,22 +162,22 @@ def _identify(made: Roles, rest: Sequence[Guess], positions: bool) -> None:
     made.note("id", said)
 
 
-def _words(name: str) -> list[str]:
-    return [w.lower() for w in _WORD.findall(name)]
+def _is(c: Guess, *types: str) -> bool:
+    return c.type.partition("(")[0] in types
 
 
 def identifies(name: str) -> bool:
     """Return True if a column's name says that it identifies something: ``id``, ``Customer ID``, ``order_no``, ``custid``."""
-    words = _words(name)
-    if not words:
+    found = words(name)
+    if not found:
         return False
-    return words[-1] in _ID_WORDS or words[0] == "id" or any(_JOINED.fullmatch("".join(words[-n:])) for n in (1, 2))
+    return found[-1] in _ID_WORDS or found[0] == "id" or any(_JOINED.fullmatch("".join(found[-n:])) for n in (1, 2))
 
 
 def _labels(c: Guess) -> bool:
     """Return True if whole numbers name something, by the column's name: ``customer``, ``zip_code``, but not ``cost_per_order``."""
-    words = _words(c.source)
-    return bool(words) and words[-1] in _LABELS and "per" not in words and all(v is None or v == v // 1 for v in c.values)
+    found = words(c.source)
+    return bool(found) and found[-1] in _LABELS and "per" not in found and all(v is None or v == v // 1 for v in c.values)
 
 
 def _numbered(c: Guess) -> bool:
@@ -188,9 +189,11 @@ def _numbered(c: Guess) -> bool:
 
 
 def _score(made: Roles, rest: Sequence[Guess]) -> str | None:
-    can = [c for c in rest if c.type in _NUMBERS and c.name not in made.id and c.micros is None and c.source.lower() not in _PARTS]
+    can = [
+        c for c in rest if _is(c, *_WHOLE, *_FRACTIONS) and c.name not in made.id and c.micros is None and c.source.lower() not in _PARTS
+    ]
     can = [c for c in can if not (identifies(c.source) or _labels(c))]
-    best = max(can, key=lambda c: (c.distinct > 1, not _numbered(c), c.type in ("double", "float"), c.distinct), default=None)
+    best = max(can, key=lambda c: (c.distinct > 1, not _numbered(c), _is(c, *_FRACTIONS), c.distinct), default=None)
     if best is None:
         return None
     if _numbered(best):

@@ -199,9 +199,10 @@ def _csv_in(file: Path, encoding: str, ending: str, most: int) -> Sample:
 
 
 def _plain_numbers(values: Sequence[str], marks: dict[str, str]) -> tuple[str, ...]:
-    """Return a column without marks if all its values are numbers, else unchanged."""
+    """Return a column without marks if its values are numbers, but for null and a few bad ones; else unchanged."""
     made = tuple(csv_forms.plain_number(v, marks) for v in values)
-    return made if all(not v.strip() or fits_text("double", v) for v in made) else tuple(values)
+    numbers = csv_forms.numbers_of(made)
+    return made if numbers and all(fits_text("double", v) for v in numbers) else tuple(values)
 
 
 def _agreement(head: Sequence[str], separator: str) -> tuple[int, int]:

@@ -26,10 +26,12 @@ from hypothesis import strategies as st
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.guess.csv_forms import plain_number
 from skyband.framework.guess.draft import draft
+from skyband.framework.preview.judged import judged
 from skyband.framework.quality.looks import fits_text
 from skyband.framework.sources.options import CSV
 from skyband.framework.spec.load import validate_file
 from skyband.jobs.cli import main
+from skyband.jobs.spec import load_plan
 from tests.spark.jobs import run
 
 if TYPE_CHECKING:
@@ -96,10 +98,84 @@ def test_dates_in_other_spellings(tmp_path: Path, when: str, derived: str) -> No
     assert job["source"]["schema"]["ts"] == "string" and any(u.startswith("ts: read as ") for u in unsure)
 
 
+@pytest.mark.parametrize("bad", [0, 3])
+@pytest.mark.parametrize(
+    "form, derived",
+    [("{0.day}/{0.month}/{0.year}", "d/M/yyyy"), ("{0.month}/{0.day}/{0.year} {0.hour}:{0.minute:02}", "M/d/yyyy H:mm"),
+     ("{0.year}/{0.month}/{0.day}", "yyyy/M/d"), ("{0.day:02}.{0.month:02}.{0.year} {0.hour}:{0.minute:02}", "dd.MM.yyyy H:mm")],
+)  # fmt: skip
+def test_one_digit_of_a_day_a_month_and_an_hour_is_read(tmp_path: Path, form: str, derived: str, bad: int) -> None:
+    rows = [[str(i), "kaputt" if i < bad else form.format(T0 + timedelta(hours=7 * i)), "1.5"] for i in range(600)]
+    job, _, unsure = made(write_csv(tmp_path / "a.csv", ["no", "ts", "x"], rows))
+    assert job["transform"] == [{"derive": {"ts_time": f"try_to_timestamp(ts, '{derived}')"}}]
+    assert f"ts: read as {derived}" in unsure or any(u.startswith(f"ts: read as {derived}") and bad for u in unsure)
+    found = judged(load_plan(str(tmp_path / "job.yaml")), results=False)
+    assert (dict(found.rejected), found.first.doubtful) == ({"null_time": 3} if bad else {}, 0)
+
+
+def test_dates_that_either_order_reads_have_the_day_first_and_the_draft_says_so(tmp_path: Path) -> None:
+    rows = [[f"0{i % 9 + 1}/0{i % 7 + 1}/2024", str(i)] for i in range(90)]
+    _, _, unsure = made(write_csv(tmp_path / "a.csv", ["day", "x"], rows))
+    assert "day: read as dd/MM/yyyy, or MM/dd/yyyy" in unsure
+
+
+@pytest.mark.parametrize(
+    ("when", "derived"), [("%Y-%m-%d %H:%M:%S", "cast(ts as timestamp)"), ("%d.%m.%Y", "try_to_timestamp(ts, 'dd.MM.yyyy')")]
+)
+def test_texts_of_a_typed_file_are_instants_where_they_look_like_them(tmp_path: Path, when: str, derived: str) -> None:
+    days = [(T0 + timedelta(hours=13 * i)).strftime(when) for i in range(100)]
+    pq.write_table(pa.table({"no": list(range(100)), "ts": days, "x": [1.5] * 100}), tmp_path / "a.parquet")
+    job, _, _ = made(tmp_path / "a.parquet")
+    assert job["transform"] == [{"derive": {"ts_time": derived}}] and job["source"]["event_time"]["column"] == "ts_time"
+    assert judged(load_plan(str(tmp_path / "job.yaml")), results=False).rejected == {}
+
+
+def test_dates_of_another_format_beside_the_event_time_are_derived_too(tmp_path: Path) -> None:
+    rows = [[f"{i}.5", (T0 + timedelta(days=i)).strftime("%d.%m.%Y"), (T0 + timedelta(minutes=i)).isoformat()] for i in range(90)]
+    job, _, _ = made(write_csv(tmp_path / "a.csv", ["x", "due", "seen"], rows))
+    assert job["transform"] == [{"derive": {"due_time": "try_to_timestamp(due, 'dd.MM.yyyy')"}}]
+
+
 def test_days_that_no_order_of_day_and_month_fits_are_texts(tmp_path: Path) -> None:
     rows = [[str(i), d, (T0 + timedelta(minutes=i)).isoformat()] for i, d in enumerate(["13/02/2024", "02/14/2024"] * 20)]
     job, _, _ = made(write_csv(tmp_path / "a.csv", ["id", "day", "seen"], rows))
     assert job["source"]["schema"] == {"id": "bigint", "day": "string", "seen": "timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("when", "derived"),
+    [("%Y-%m-%d", None), ("%d.%m.%Y", "dd.MM.yyyy"), ("%m/%d/%Y", "MM/dd/yyyy"), ("%Y%m%d", "yyyyMMdd"), ("%Y-%m-%d %H:%M:%S", None)],
+)
+@pytest.mark.parametrize("others", [False, True])
+def test_three_bad_values_of_a_thousand_leave_a_column_of_dates(tmp_path: Path, when: str, derived: str | None, others: bool) -> None:
+    bad = {17: "2024-02-30", 400: "kaputt", 900: "31.02."}
+    rows = [[str(i), bad.get(i, (T0 + timedelta(days=i % 300)).strftime(when))] for i in range(1000)]
+    header = ["order", "day"]
+    if others:
+        header, rows = [*header, "seen"], [[*r, (T0 + timedelta(minutes=i)).isoformat()] for i, r in enumerate(rows)]
+    job, text, unsure = made(write_csv(tmp_path / "a.csv", header, rows))
+    kind = "string" if derived else "timestamp" if "H" in when else "date" if others else "timestamp"
+    assert job["source"]["schema"]["day"] == kind
+    day = "day" if derived is None else "day_time"
+    assert job["source"]["event_time"]["column"] == ("seen" if others else day)
+    assert others or derived is None or job["transform"][0]["derive"]["day_time"] == f"try_to_timestamp(day, '{derived}')"
+    assert any(u.startswith("day: ") and "3 of 1,000 values" in u and all(v in u for v in bad.values()) for u in unsure)
+    assert "3 of 1,000 values" in text and main(["validate", "--data", str(tmp_path / "job.yaml")]) == 0
+
+
+@pytest.mark.parametrize("odd", [11, 500])
+def test_a_column_with_more_bad_values_is_text(tmp_path: Path, odd: int) -> None:
+    days = [f"x{i % 3}" if i < odd else (T0 + timedelta(days=i % 300)).date().isoformat() for i in range(1000)]
+    rows = [[d, (T0 + timedelta(minutes=i)).isoformat()] for i, d in enumerate(days)]
+    assert made(write_csv(tmp_path / "a.csv", ["day", "seen"], rows))[0]["source"]["schema"]["day"] == "string"
+
+
+def test_the_order_of_day_and_month_is_not_guessed_against_the_values(tmp_path: Path) -> None:
+    days = [f"0{i % 9 + 1}/0{i % 7 + 1}/2024" for i in range(998)]
+    for more, form in ((["01/13/2024", "01/14/2024"], "MM/dd/yyyy"), (["13/01/2024", "01/14/2024"], None)):
+        rows = [[d, (T0 + timedelta(minutes=i)).isoformat()] for i, d in enumerate([*days, *more])]
+        _, text, _ = made(write_csv(tmp_path / "a.csv", ["day", "seen"], rows))
+        assert (f"read as {form}" in text) if form else "read as" not in text
 
 
 @pytest.mark.parametrize("unit, function", [(1, "timestamp_seconds"), (1000, "timestamp_millis"), (10**6, "timestamp_micros")])
@@ -145,6 +221,71 @@ def test_what_stands_for_nothing(tmp_path: Path) -> None:
     job, _, unsure = made(write_csv(tmp_path / "a.csv", NAMES, rows))
     assert job["source"]["options"] == {"nullValue": "NA"} and job["source"]["schema"]["temp"] == "double"
     assert "temp: 'NA' is taken for null, in all columns" in unsure
+
+
+@pytest.mark.parametrize("odd", ["NA", "-", "kaputt", ""])
+@pytest.mark.parametrize("group", ["", "."])
+def test_a_decimal_comma_is_an_option_whatever_else_the_column_holds(tmp_path: Path, odd: str, group: str) -> None:
+    amounts = [f"{i % 90 + 1}{group}{i % 1000:03},{i % 100:02}" for i in range(1000)]
+    rows = [[str(i), (T0 + timedelta(minutes=i)).isoformat(), odd if i in (5, 900) else amounts[i], str(i % 7)] for i in range(1000)]
+    job, _, unsure = made(write_csv(tmp_path / "a.csv", ["id", "Zeitpunkt", "Betrag", "Menge"], rows, ";"))
+    thousands = {"thousands": group} if group else {}
+    null = {"nullValue": odd} if odd in ("NA", "-") else {}
+    assert job["source"]["options"] == {"sep": ";", "decimal": ",", **thousands, **null}
+    assert job["source"]["schema"]["Betrag"] == "decimal(18,2)" and job["scoring"]["highest"]["expression"] == "Betrag"
+    assert any("2 of 1,000 values are not read as a number" in u and "kaputt" in u for u in unsure) is (odd == "kaputt")
+    assert main(["validate", "--data", str(tmp_path / "job.yaml")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "expression"),
+    [("${:.2f}", "cast(replace(x, '$', '') as decimal(18,2))"), ("{:.2f} EUR", "cast(replace(x, ' EUR', '') as decimal(18,2))"),
+     ("-${:,.2f}", "cast(replace(replace(x, '$', ''), ',', '') as decimal(18,2))"), ("{:.3f}", None),
+     ("\u20ac {:.2f}", "cast(replace(replace(x, '\u20ac ', ''), ',', '.') as decimal(18,2))"), ("{:.0f} km", None), ("v{:.2f}", None)],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_amounts_with_a_currency_are_derived(tmp_path: Path, form: str, expression: str | None, kind: str) -> None:
+    texts = [form.format(1000 + i * 7.25) for i in range(120)]
+    texts = [t.replace(".", ",") if "\u20ac" in t else t for t in texts]
+    when = [(T0 + timedelta(minutes=i)).isoformat() for i in range(120)]
+    if kind == "csv":
+        write_csv(tmp_path / "a.csv", ["x", "seen"], [list(r) for r in zip(texts, when, strict=True)])
+    else:
+        (tmp_path / "a.json").write_text("".join(json.dumps({"x": x, "seen": t}) + "\n" for x, t in zip(texts, when, strict=True)))
+    job, _, _ = made(tmp_path / f"a.{kind}")
+    if form == "{:.3f}":
+        assert job["source"]["schema"]["x"] == ("double" if kind == "csv" else "string")
+        return
+    assert job["source"]["schema"]["x"] == "string"
+    assert job["transform"][0]["derive"] == ({"x_number": expression} if expression else {"score_of_row": "length(x)"})
+    assert expression is None or job["scoring"]["highest"]["expression"] == "x_number"
+    rows = judged(load_plan(str(tmp_path / "job.yaml")), results=False).rows
+    expected = [(1000 + i * Decimal("7.25")) * (-1 if form[0] == "-" else 1) for i in range(120)]
+    assert expression is None or rows["x_number"].to_pylist() == expected
+
+
+def test_a_decimal_comma_beside_a_decimal_point_is_derived(tmp_path: Path) -> None:
+    rows = [["NA" if i == 5 else f"{i},{i % 10}5", f"{i}.25", (T0 + timedelta(minutes=i)).isoformat()] for i in range(120)]
+    job, _, _ = made(write_csv(tmp_path / "a.csv", ["w", "v", "seen"], rows, ";"))
+    assert job["source"]["options"] == {"sep": ";", "nullValue": "NA"}
+    assert job["transform"] == [{"derive": {"w_number": "cast(replace(w, ',', '.') as double)"}}]
+    rows_ = judged(load_plan(str(tmp_path / "job.yaml")), results=False).rows
+    assert rows_["w_number"].to_pylist() == [None if i == 5 else float(f"{i}.{i % 10}5") for i in range(120)]
+
+
+def test_infinite_numbers_are_numbers(tmp_path: Path) -> None:
+    rows = [["Inf" if i == 7 else f"{i}.5", (T0 + timedelta(minutes=i)).isoformat()] for i in range(50)]
+    assert made(write_csv(tmp_path / "a.csv", ["x", "seen"], rows))[0]["source"]["schema"]["x"] == "double"
+
+
+@pytest.mark.parametrize(("name", "values", "type_"), [
+    ("total", ["12.50", "3.00"], "decimal(18,2)"), ("total", ["12.5", "3.00"], "double"), ("temp", ["12.50", "3.00"], "double"),
+    ("fares", ["12.5", "3"], "decimal(18,2)"), ("coffee", ["12.50", "3.00"], "double"), ("parent", ["1.25", "1.50"], "double"),
+    ("discount", ["0.05", "0.125"], "double"), ("net_total_change", ["1.25", "1.50"], "double"),
+])  # fmt: skip
+def test_words_for_money(tmp_path: Path, name: str, values: list[str], type_: str) -> None:
+    rows = [[values[i % 2], (T0 + timedelta(minutes=i)).isoformat()] for i in range(50)]
+    assert made(write_csv(tmp_path / "a.csv", [name, "seen"], rows))[0]["source"]["schema"][name] == type_
 
 
 def test_leading_zeros_stay_and_numbers_with_commas_are_told(tmp_path: Path) -> None:
@@ -200,6 +341,52 @@ def test_the_finest_instants_win_and_names_of_ids_are_no_scores(tmp_path: Path) 
             for i in range(90)]  # fmt: skip
     job, _, _ = made(write_csv(tmp_path / "a.csv", ["date", "CustomerID", "items", "seen"], rows))
     assert job["source"]["event_time"]["column"] == "seen" and job["scoring"]["highest"]["expression"] == "items"
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [("price", "decimal(18,2)"), ("Unit Price", "decimal(18,2)"), ("totalAmount", "decimal(18,2)"), ("fare_usd", "decimal(18,2)"),
+     ("Einzelpreis", "decimal(18,2)"), ("price_index", "double"), ("tax_rate", "double"), ("temp", "double"), ("tipping", "double")],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["csv", "json", "quoted"])
+def test_money_is_decimal(tmp_path: Path, name: str, type_: str, form: str) -> None:
+    rows = [(f"{i % 70}.{i * 7 % 100:02}", (T0 + timedelta(minutes=i)).isoformat()) for i in range(200)]
+    path = tmp_path / ("a.csv" if form == "csv" else "a.json")
+    if form == "csv":
+        write_csv(path, [name, "n", "seen"], [[v, "1", t] for v, t in rows])
+    else:
+        path.write_text(
+            "".join(json.dumps({name: float(v) if form == "json" else v, "n": 1, "seen": t}) + "\n" for v, t in rows), encoding="utf-8"
+        )
+    job, text, _ = made(path)
+    column = next(iter(job["source"]["schema"].values()))
+    found = column["type"] if isinstance(column, dict) else column
+    assert found == ("string" if form == "quoted" and type_ == "double" else type_)
+    if found != "string":
+        assert job["scoring"]["highest"]["expression"] == next(iter(job["source"]["schema"]))
+    assert ("money, exact to 2 digits" in text) is (found != "string" and type_ != "double")
+    assert main(["validate", "--data", str(tmp_path / "job.yaml")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [(["1.5", "2.125"], "decimal(18,3)"), (["1", "2"], "bigint"), (["1.5", "2.12345"], "double"), (["1.5", "1e3"], "double"),
+     (["1.5", "NaN"], "decimal(18,2)"), (["1.5", ""], "decimal(18,2)")],
+)  # fmt: skip
+def test_money_by_its_values(tmp_path: Path, values: list[str], type_: str) -> None:
+    rows = [[values[i % 2], (T0 + timedelta(minutes=i)).isoformat()] for i in range(50)]
+    assert made(write_csv(tmp_path / "a.csv", ["price", "seen"], rows))[0]["source"]["schema"]["price"] == type_
+
+
+def test_the_decimals_of_a_typed_file_are_scores(tmp_path: Path) -> None:
+    table = pa.table({
+        "seen": [T0 + timedelta(minutes=i) for i in range(50)],
+        "n": [i % 3 for i in range(50)],
+        "x": [Decimal(i % 40).scaleb(-2) for i in range(50)],
+    })  # fmt: skip
+    pq.write_table(table.set_column(2, "x", table["x"].cast(pa.decimal128(10, 2))), tmp_path / "a.parquet")
+    job, _, _ = made(tmp_path / "a.parquet")
+    assert job["source"]["schema"]["x"] == "decimal(10,2)" and job["scoring"]["highest"]["expression"] == "x"
 
 
 @pytest.mark.parametrize(
