@@ -128,7 +128,7 @@ class _Command:
 
     def _lines_for(self, args: argparse.Namespace) -> Lines:
         form = getattr(args, "log_format", "text")
-        if form == "text" and args.command in (*LIVE, "verify", "whatif"):
+        if form == "text" and args.command in (*LIVE, "verify", "whatif", "why"):
             from skyband.framework.console.live import LiveLines, on_terminal
 
             if on_terminal(self.stderr):

@@ -1,4 +1,4 @@
-"""Report what ``verify`` or ``whatif`` is doing: on a terminal in a line that updates in place, elsewhere one line for each long stage.
+"""Report what a command is doing: on a terminal in a line that updates in place, elsewhere one line for each long stage.
 
 A stage that knows how much it has to do shows its share and a forecast.
 """

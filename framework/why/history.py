@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.schemas import stream_columns
 from skyband.framework.verify.brute_force.stream_rows import StreamRows
 from skyband.framework.verify.differences import instant
+from skyband.framework.verify.progress import Done, Progress
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Key, Stored
 from skyband.framework.why.answer import Answers
@@ -26,6 +27,14 @@ from skyband.framework.why.stays import Stay, stays
 from skyband.framework.why.stream_answers import StreamAnswers
 from skyband.framework.why.wording import MOST, Moment, in_order, of_rejected, of_stay, of_verdict
 
+Doing = Callable[[str, Done | None], None]
+"""Begins a stage, as ``Progress.doing``."""
+_COMPUTING: Final = "computing results by their definition"
+
+
+def _silent(text: str, done: Done | None) -> None:
+    """Report nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -35,15 +44,23 @@ class History:
     because: list[dict[str, Any]]
 
 
-def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: Layout, job: JobFile, member: str | None) -> History:
+def history(
+    plan: Plan, query: QueryNode, item: Item, at: int | None, layout: Layout, job: JobFile, member: str | None,
+    progress: Progress | None = None,
+) -> History:  # fmt: skip
     """Return the history. ``at``: only the state at that instant (microseconds). ``member``: the query in a table of queries.
 
-    Raises SkybandError as ``Stored``; SKY-E201 for an instant that is not complete yet.
+    ``progress``: reports the stages. Raises SkybandError as ``Stored``; SKY-E201 for an instant that is not complete yet.
     """
+
+    doing = _silent if progress is None else progress.doing
+    doing("reading the tables", None)
     whole = Stored(plan)
     stored = whole.part(plan.of(query.name))
     node = next((s for s in plan.streams if s.plan is stored.plan), None)
+    doing("reading the rows of the source", None)
     source, missing = _source(plan, layout, job)
+    doing(_COMPUTING, None)
     chain = Chain(whole, source) if node is not None else None
     found = [s for s in stays(stored.plan, stream_of(stored, query), item) if member is None or s.stream[0] == member]
     moments = [*_from_tables(stored, query, found, chain)]
@@ -51,10 +68,10 @@ def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: La
         moments += of_rejected(plan, stored.table("rejected"), item)
     unknown: list[str] = []
     if node is not None:
-        moments += definition(StreamAnswers(stored, query, StreamRows(stored, node)), item, at, member)
+        moments += definition(StreamAnswers(stored, query, StreamRows(stored, node)), item, at, member, doing)
         unknown += [f"the source's rows are not named: {missing}"] if missing is not None else []
     elif source is not None:
-        moments += definition(Answers(plan, query, source, stored.table("rejected"), stored.until), item, at, member)
+        moments += definition(Answers(plan, query, source, stored.table("rejected"), stored.until), item, at, member, doing)
     else:
         unknown.append(f"its scores cannot be recomputed: {missing}")
     return History([*in_order(moments), *unknown], list(_because(stored, query, found, chain)))
@@ -95,8 +112,8 @@ def _from_tables(stored: Stored, query: QueryNode, found: Sequence[Stay], chain:
         yield Moment(stream.at[found[MOST].enters], (f"and {counted(len(found) - MOST, 'more time')}",))
 
 
-def definition(answers: Answers, item: Item, at: int | None, member: str | None) -> Iterator[Moment]:
-    """Yield the states of the item by the source: at ``at``, or at its arrival and at the end."""
+def definition(answers: Answers, item: Item, at: int | None, member: str | None, doing: Doing = _silent) -> Iterator[Moment]:
+    """Yield the states of the item by the source: at ``at``, or at its arrival and at the end. ``doing`` reports how many are known."""
     plan, query = answers.plan, answers.query
     waiting = answers.waiting(item) if at is None else []
     if waiting:
@@ -106,13 +123,19 @@ def definition(answers: Answers, item: Item, at: int | None, member: str | None)
     found = answers.rows(item)
     if not found:
         yield Moment(None, (answers.absent,))
+    asked: list[tuple[Key, list[Any], int]] = []
     for key, seqs in found:
         if at is not None and at > answers.until[key]:
             yield Moment(at, (f"results are complete up to {instant(answers.until[key])} only{_of(query, plan, key)}",))
             continue
         for parts, instants in islice(_items(answers, item, key, seqs), MOST):
-            for when in [at] if at is not None else instants:
-                yield of_verdict(plan, query, answers.verdict(key, parts, when, logical))
+            asked += [(key, parts, when) for when in ([at] if at is not None else instants)]
+    known = 0
+    if asked:
+        doing(_COMPUTING, lambda: (known, len(asked)))
+    for key, parts, when in asked:
+        yield of_verdict(plan, query, answers.verdict(key, parts, when, logical))
+        known += 1
 
 
 def _items(answers: Answers, item: Item, key: Key, seqs: list[int]) -> Iterator[tuple[list[Any], list[int]]]:

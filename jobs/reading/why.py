@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> Answer:
     if query.members and member not in query.members:
         raise SkybandError("SKY-E201", f"{entry} is a table of queries", hint=f"write {entry}/NAME: {one_of(query.members)}")
     from skyband.framework.streaming.job.edited_spec import tables_of
+    from skyband.framework.verify.progress import Progress
     from skyband.framework.why.history import history
     from skyband.framework.why.item import item_of
     from skyband.jobs.spec import last_run
@@ -56,9 +57,7 @@ def run(args: argparse.Namespace) -> Answer:
     item = item_of(plan.of(query.name), query, args.item)
     left = last_run(plan)
     micros = None if at is None else int(at.timestamp()) * 1_000_000 + at.microsecond
-    if hasattr(args, "lines"):
-        args.lines.doing = "reading the tables and the source's rows, and computing results by their definition"
-    with tables_of(plan):
-        found = history(plan, query, item, micros, left.layout, left.job, member or None)
+    with tables_of(plan), Progress(args.lines, command="why") as progress:
+        found = history(plan, query, item, micros, left.layout, left.job, member or None, progress)
     text = "\n".join([f"{args.query}: {item.text()}", *(f"  {line}" for line in found.lines)])
     return Answer({"query": args.query, "item": item.text(), "history": found.lines, "because": found.because}, text)

@@ -11,6 +11,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
+from skyband.framework.verify.progress import Done
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Stored
 from skyband.framework.why.answer import Answers
@@ -234,6 +235,22 @@ def test_a_story_is_told_in_the_order_of_time(tmp_path: Path) -> None:
     said = [line.partition("UTC  ")[2] or line for line in lines if not line.startswith("    ")]
     assert [s.split(" ")[0:2] for s in said] == [["entered", "at"], ["in", "the"], ["left", "(displaced)"], ["a", "row"], ["all", "2"]]
     assert [line[:19] for line in lines if line[:4] == "2020"] == sorted(line[:19] for line in lines if line[:4] == "2020")
+
+
+def test_how_much_is_computed_is_reported(tmp_path: Path) -> None:
+    rows = [[1, stamp(0), "p", 2, 0, "a"], [2, stamp(1), "p", 5, 0, "b"], [3, stamp(2), "p", 3, 0, "a"]]
+    job = Job(tmp_path / "job", rows, partition=False)
+    begun: list[tuple[str, Done]] = []
+
+    def doing(text: str, done: Done | None) -> None:
+        assert done is not None
+        begun.append((text, done))
+
+    shares = [begun[0][1]() for _ in definition(job.answers("best"), job.item("best", 1), None, None, doing)]
+    ((text, done),) = begun
+    assert text == "computing results by their definition"
+    every = len(shares)
+    assert every > 1 and shares == [(i, every) for i in range(every)] and done() == (every, every)
 
 
 def test_what_is_about_no_instant_comes_first_and_equal_instants_keep_their_order() -> None:
