@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Where times begin."""
@@ -15,6 +15,27 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null", "units", "tokens", "characters", "vector"]
 """``units``: a decimal as the whole number of its smallest units, which only aggregates read. ``tokens``: a set. ``characters``: the code
 points of a text, which stand in no tree. A ``vector`` is only ever an attribute."""
+
+
+class Written(float):
+    """A number with more digits than a float64 has, whose ``repr`` is the text as written.
+
+    Comparisons of decimals count all digits. To everything else it is the nearest float64.
+    """
+
+    def __new__(cls, text: str | float) -> Self:
+        """Return the number that ``text`` writes."""
+        made = super().__new__(cls, text)
+        made.text = str(text)
+        return made
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __neg__(self) -> Written:
+        return Written(self.text[1:] if self.text.startswith("-") else f"-{self.text}")
 
 
 @dataclass(frozen=True, slots=True)

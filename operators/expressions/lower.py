@@ -191,7 +191,7 @@ class Lowering(Statements):
                 raise ValueError(f"the text constant {node.value!r} has no code")
             return Whole(self.spelling.whole.format(int(self.texts[node.value])), TRUE)
         if isinstance(node.value, float):
-            return Real(self.spelling.real.format(node.value))
+            return Real(self.spelling.real.format(float(node.value)))
         return Whole(self.spelling.whole.format(node.value), TRUE)
 
     def _attribute(self, node: Attr) -> Value:

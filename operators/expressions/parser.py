@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
-from skyband.operators.expressions.ast import EPOCH, Node, Span
+from skyband.operators.expressions.ast import EPOCH, Node, Span, Written
 from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors
 from skyband.operators.expressions.tokens import CASE_WORDS, Token, tokenize
 from skyband.operators.expressions.typed import AGGREGATIONS, COMPARISONS, MAX_DEPTH, Builder
@@ -43,6 +43,18 @@ def instant_micros(text: str, with_clock: bool) -> int | None:
         return None
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
     return (at - EPOCH) // timedelta(microseconds=1)
+
+
+_DIGITS: Final = 60
+"""Characters of a number of which all digits count."""
+
+
+def _fraction(text: str) -> float:
+    """Return the number that ``text`` writes, with all of its digits if they are more than those of the float64."""
+    number = float(text)
+    if len(text) > _DIGITS or "e" in text.lower() or Fraction(text) == Fraction(repr(number)):
+        return number
+    return Written(text)
 
 
 class _Stop(Exception):
@@ -246,7 +258,7 @@ class _Parser:
         if self.next.kind == "name" and not self.is_case_word(self.next):
             return self.duration(token)
         if not whole:
-            return self.build.literal(float(token.value), "float", token.span)
+            return self.build.literal(_fraction(token.value), "float", token.span)
         if len(token.value) > 40:
             self.build.error("this whole number does not fit into 64 bits", token.span)
             return None

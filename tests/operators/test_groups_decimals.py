@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_having_compares_exactly(op: str) -> None:
     units = [-151, -150, 0, 10, 900_719_925_474_099_300, 900_719_925_474_099_301, NULL]
     compare = _COMPARE[op]
     turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
-    for number in ("0.1", "-1.5", "-1.505", "9007199254740993", "0", "1e300"):
+    for number in ("0.1", "-1.5", "-1.505", "9007199254740993", "0", "1e300", "9007199254740993.01", "9007199254740993.005"):
         want = {g for g, u in enumerate(units) if u != NULL and compare(Fraction(u, 100), Fraction(number))}
         for having in (f"sum(p) {op} {number}", f"{number} {turned} sum(p)", f"not (not (max(p) {op} {number}))"):
             node = parse_aggregates(having, KINDS, "predicate", {"p": 2})
@@ -171,3 +172,13 @@ def test_codes() -> None:
     assert decimals.bound(0.1, 2, False) == decimals.bound(0.1, 2, True) == decimals.ranked(np.array([10]))[0]
     assert decimals.bound(-0.015, 2, False) == decimals.ranked(np.array([-2]))[0]
     assert decimals.bound(1e30, 2, True) > decimals.bound(1e29, 2, True) > ranked[-1]
+
+
+def test_numbers_with_more_digits_than_a_double_are_told_apart() -> None:
+    """Two conditions that differ in such digits share no state, and are the same after pickling."""
+    one, other = (parse_aggregates(f"sum(p) >= -9007199254740993.0{n}", KINDS, "predicate", {"p": 2}) for n in (1, 2))
+    assert (one.spelling, other.spelling) == ("sum(p) >= -9007199254740993.01", "sum(p) >= -9007199254740993.02")
+    assert pickle.loads(pickle.dumps(one)).spelling == one.spelling
+    assert parse_aggregates(one.spelling, KINDS, "predicate", {"p": 2}).spelling == one.spelling
+    plain = parse_aggregates("sum(p) >= 0.10", KINDS, "predicate", {"p": 2})
+    assert plain.spelling == "sum(p) >= 0.1"
