@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.system_failures import one_line
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import location
 from skyband.framework.storage.overlap import without_scheme
@@ -87,11 +88,35 @@ def require_inside(path: str | Path) -> None:
 
 
 def open_table(path: str) -> DeltaTable:
-    """Open a table that others write, once its log has been checked. Raises as ``require_inside``, DeltaError, OSError or ValueError."""
+    """Open a table that others write, once its log has been checked. Raises as ``require_inside``, or OSError if it cannot be opened."""
     from deltalake import DeltaTable
 
     require_inside(path)
-    return DeltaTable(path)
+    with library_errors():
+        return DeltaTable(path)
+
+
+@contextmanager
+def library_errors() -> Iterator[None]:
+    """Raise OSError, in one line, for whatever delta-rs or Arrow raises inside about a damaged table."""
+    try:
+        yield
+    except BaseException as e:
+        if not of_library(e):
+            raise
+        raise OSError(one_line(e)[:300] or type(e).__name__) from e
+
+
+def of_library(e: BaseException) -> bool:
+    """Return True for an error of delta-rs or Arrow about a table.
+
+    delta-rs raises a plain ``Exception`` for what its query engine says of a damaged file, and a panic, which is no ``Exception``.
+    """
+    from deltalake.exceptions import DeltaError
+    from pyarrow import ArrowException
+
+    known = isinstance(e, (DeltaError, OSError, ValueError, KeyError, ArrowException))
+    return known or type(e) is Exception or type(e).__name__ == "PanicException"
 
 
 def outside(name: str) -> bool:

@@ -144,10 +144,13 @@ def _parquet(path: str) -> Cells:
 
 
 def _delta(path: str) -> Cells:
-    from skyband.framework.storage.delta_logs import open_table
+    from skyband.framework.storage.delta_logs import library_errors, open_table
 
     try:
-        return _arrow(open_table(path).to_pyarrow_dataset())
+        table = open_table(path)
+        with library_errors():
+            data = table.to_pyarrow_dataset()
+        return _arrow(data)
     except SkybandError as e:
         raise _Unusable(e.message) from e
 

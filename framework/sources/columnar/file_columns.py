@@ -34,13 +34,14 @@ def orc_columns(path: str) -> Columns | None:
 def delta_columns(path: str) -> Columns | None:
     """Return the columns of a local Delta table; None if it cannot be read."""
     import pyarrow as pa
-    from deltalake.exceptions import DeltaError
 
-    from skyband.framework.storage.delta_logs import open_table
+    from skyband.framework.storage.delta_logs import library_errors, open_table
 
     try:
-        return _columns(pa.schema(open_table(path).schema().to_arrow()))
-    except (DeltaError, OSError, pa.ArrowException, SkybandError):
+        table = open_table(path)
+        with library_errors():
+            return _columns(pa.schema(table.schema().to_arrow()))
+    except (OSError, SkybandError):
         return None
 
 

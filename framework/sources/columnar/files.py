@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.columnar import column_types
 from skyband.framework.sources.nested import path_of
-from skyband.framework.storage.delta_logs import open_table
+from skyband.framework.storage.delta_logs import library_errors, open_table
 
 READ_ERRORS = (OSError, pa.ArrowException, ValueError)
 """Errors of files that cannot be read."""
@@ -57,7 +56,9 @@ def opened(format_: str, path: str) -> TypedFile:
     Raises OSError, ArrowException or ValueError if it cannot be read, SkybandError SKY-E208 (see ``delta_logs``).
     """
     if format_ == "delta":
-        return TypedFile(format_, path, pa.schema(_table(path).schema().to_arrow()))
+        table = open_table(path)
+        with library_errors():
+            return TypedFile(format_, path, pa.schema(table.schema().to_arrow()))
     if format_ == "orc":
         import pyarrow.orc
 
@@ -87,22 +88,11 @@ def _batches(format_: str, path: str, most: int) -> Iterator[pa.RecordBatch]:
         yield from parquet.iter_batches(min(most, 65_536), use_threads=False)
 
 
-def _table(path: str) -> Any:
-    from deltalake.exceptions import DeltaError
-
-    try:
-        return open_table(path)
-    except DeltaError as e:
-        raise OSError(str(e).splitlines()[0]) from e
-
-
 def _delta_head(path: str, most: int) -> pa.Table:
     """Read with the Delta library: Arrow supports neither deletion vectors nor column mapping."""
     from deltalake import QueryBuilder
-    from deltalake.exceptions import DeltaError
 
-    try:
-        found = QueryBuilder().register("rows", _table(path)).execute(f"select * from rows limit {int(most)}")
+    table = open_table(path)
+    with library_errors():
+        found = QueryBuilder().register("rows", table).execute(f"select * from rows limit {int(most)}")
         return pa.table(found.read_all())
-    except DeltaError as e:
-        raise OSError(str(e).splitlines()[0]) from e

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import one_line
-from skyband.framework.storage.delta_logs import outside
+from skyband.framework.storage.delta_logs import of_library, outside
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.settings import store_options
 
@@ -29,14 +29,9 @@ def open_table(root: str | Location, name: str) -> DeltaTable:
     except TableNotFoundError as e:
         raise SkybandError("SKY-E400", f"there is no table {name!r} at {root}", hint="run the job first: skyband run SPEC") from e
     except BaseException as e:
-        if not _of_library(e):
+        if not of_library(e):
             raise
         raise unreadable(path, e) from e
-
-
-def _of_library(e: BaseException) -> bool:
-    """Return True for an error of delta-rs or Arrow about a table, or a panic of delta-rs, which is not an ``Exception``."""
-    return isinstance(e, (DeltaError, OSError, ValueError, KeyError, pa.ArrowException)) or type(e).__name__ == "PanicException"
 
 
 def unreadable(path: str, e: BaseException) -> SkybandError:
@@ -51,7 +46,7 @@ def transaction(table: DeltaTable, app_id: str) -> int | None:
     try:
         found = table.transaction_version(app_id)
     except BaseException as e:
-        if not _of_library(e):
+        if not of_library(e):
             raise
         raise unreadable(table.table_uri, e) from e
     return None if found is None else int(found)
@@ -72,7 +67,7 @@ def _version(table: DeltaTable) -> tuple[int, str]:
     try:
         return table.version(), str(table.metadata().id)
     except BaseException as e:
-        if not _of_library(e):
+        if not of_library(e):
             raise
         raise unreadable(table.table_uri, e) from e
 
@@ -88,7 +83,7 @@ def dataset(table: DeltaTable) -> ds.FileSystemDataset:
     try:
         return _dataset(table)
     except BaseException as e:
-        if not _of_library(e):
+        if not of_library(e):
             raise
         raise unreadable(table.table_uri, e) from e
 
@@ -126,7 +121,7 @@ def read(table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expr
     try:
         found = dataset(table).to_table(columns=list(columns) if columns is not None else None, filter=where)
     except BaseException as e:
-        if not _of_library(e):
+        if not of_library(e):
             raise
         raise unreadable(table.table_uri, e) from e
     return found.replace_schema_metadata(None)

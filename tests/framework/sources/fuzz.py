@@ -12,13 +12,15 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
+from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.types import readable
@@ -43,12 +45,43 @@ LINES = [
 ]  # fmt: skip
 
 
+TABLE = pa.schema({
+    "id": pa.int64(), "ts": pa.timestamp("us", "UTC"), "s": pa.string(), "x": pa.float64(), "day": pa.date32(), "d": pa.decimal128(10, 2),
+    "tags": pa.list_(pa.string()),
+})  # fmt: skip
+ODD_NAMES: list[Any] = [
+    "../v.parquet", "/etc/passwd", "file:///etc/passwd", "s3://b/x", "a%2F..%2F..%2Fb", "x" * 300, "%", "%00", "array", "struct",
+    "decimal(99,2)",
+    "decimal(10,2)", "timestamp_ntz", "variant", "void", {"type": "struct", "fields": []}, {"type": "array"}, 3, 7, 10**18,
+]  # fmt: skip
+DEEP = json.dumps("INT").replace("INT", '{\\"type\\":\\"array\\",\\"containsNull\\":true,\\"elementType\\":' * 3_000)
+ACTIONS: list[dict[str, Any]] = [
+    {"add": {"path": "p", "partitionValues": {}, "size": 10**18, "modificationTime": 0, "dataChange": True}},
+    {"add": {"path": "p", "partitionValues": {"s": None}, "size": -1, "modificationTime": -1, "dataChange": True, "stats": "{"}},
+    {"add": {"path": "p", "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True, "deletionVector": {
+        "storageType": "u", "pathOrInlineDv": "vBn[lx{q8@P<9BNH/isA", "offset": 1, "sizeInBytes": 2**31 - 1, "cardinality": 2**62}}},
+    {"add": {"path": "p", "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True, "deletionVector": {
+        "storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", "sizeInBytes": 40, "cardinality": 6}}},
+    {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["columnMapping", "deletionVectors", "x"],
+                  "writerFeatures": ["columnMapping"]}},
+    {"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}},
+    {"metaData": {"id": "x", "format": {"provider": "orc", "options": {}}, "schemaString": json.loads(DEEP), "partitionColumns": ["none"],
+                  "configuration": {"delta.columnMapping.mode": "name", "delta.checkpoint.writeStatsAsStruct": "maybe"}}},
+    {"sidecar": {"path": "x", "sizeInBytes": 1, "modificationTime": 0}}, {"checkpointMetadata": {"version": -1}}, {"cdc": {"path": "x"}},
+]  # fmt: skip
+
+
 def rows(rng: random.Random) -> list[dict[str, Any]]:
     at = datetime(2020, 1, 1, tzinfo=UTC)
     return [
         {"id": i, "ts": (at + timedelta(seconds=i)).isoformat(), "s": "a", "x": i / 2, "day": "2020-01-01", "d": 1.25, "tags": ["a"]}
         for i in range(rng.randrange(1, 6))
     ]
+
+
+def typed_rows(rng: random.Random) -> list[dict[str, Any]]:
+    at, day = datetime(2020, 1, 1, tzinfo=UTC), date(2020, 1, 1)
+    return [{**row, "ts": at + timedelta(seconds=row["id"]), "day": day, "d": Decimal("1.25")} for row in rows(rng)]
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:
@@ -93,6 +126,77 @@ def typed_file(rng: random.Random, form: str) -> bytes:
     return bytes(out.getvalue().to_pybytes())
 
 
+def delta_table(rng: random.Random, directory: Path) -> None:
+    """Write a Delta table of some commits, then damage its log, its files, or both."""
+    path = str(directory)
+    for n in range(rng.randrange(1, 4)):
+        partition = ["s"] if rng.random() < 0.2 and n == 0 else None
+        write_deltalake(path, pa.Table.from_pylist(typed_rows(rng), TABLE), mode="append" if n else "error", partition_by=partition)
+        if rng.random() < 0.2:
+            DeltaTable(path).delete("id = 0")
+        if rng.random() < 0.3:
+            DeltaTable(path).create_checkpoint()
+    log = directory / "_delta_log"
+    for _ in range(rng.choice([0, 1, 1, 2, 3])):
+        files = sorted(p for p in directory.rglob("*") if p.is_file())
+        if not files:
+            break
+        in_log = [p for p in files if p.parent == log]
+        file = rng.choice(in_log if in_log and rng.random() < 0.7 else files)
+        kind = rng.randrange(9)
+        if kind < 4 and file.suffix == ".json":
+            _write(file, b"\n".join(_action(rng, line) for line in file.read_bytes().splitlines()))
+        elif kind < 6:
+            _write(file, damaged(rng, file.read_bytes()))
+        elif kind == 6:
+            file.unlink()
+        elif kind == 7:
+            _write(file, rng.choice(LINES) if rng.random() < 0.5 else rng.choice(files).read_bytes())
+        else:
+            number = rng.choice([0, 1, 2, 3, 7, 10**19])
+            name = rng.choice(
+                ["{:020}.json", "{:020}.checkpoint.parquet", "_last_checkpoint", "{:020}.json.tmp", "x{:020}.json", "{:020}.crc"]
+            )
+            _write(
+                log / name.format(number),
+                rng.choice([*LINES, b"", file.read_bytes() if file.exists() else b"", typed_file(rng, "parquet")]),
+            )
+
+
+def _write(file: Path, data: bytes) -> None:
+    if file.parent.is_dir() and not file.is_dir():
+        file.write_bytes(data)
+
+
+def _action(rng: random.Random, line: bytes) -> bytes:
+    """Return a line of a log with another value, without one, or with one more."""
+    try:
+        action = json.loads(line)
+    except ValueError:
+        return line
+    if rng.random() < 0.4 or not isinstance(action, dict):
+        return line
+    if rng.random() < 0.15:
+        action |= rng.choice(ACTIONS)
+    places: list[tuple[Any, Any]] = []
+    todo: list[Any] = [action]
+    while todo:
+        value = todo.pop()
+        names = list(value) if isinstance(value, dict) else range(len(value))
+        places += [(value, name) for name in names]
+        todo += [value[name] for name in names if isinstance(value[name], (dict, list))]
+    if not places:
+        return line
+    holder, name = rng.choice(places)
+    if isinstance(holder[name], str) and holder[name].startswith("{") and rng.random() < 0.7:
+        holder[name] = _action(rng, holder[name].encode()).decode("utf-8", "replace")  # schemaString, stats
+    elif rng.random() < 0.2 and isinstance(holder, dict):
+        del holder[name]
+    else:
+        holder[name] = rng.choice([*ODD_JSON, *ODD_NAMES])
+    return json.dumps(action).encode()
+
+
 def plan_of(directory: Path, form: str, multi: bool) -> Plan:
     options = "{multiLine: true}" if multi else None
     schema = SCHEMA if form != "csv" else SCHEMA.replace("array<string>", "string")
@@ -102,18 +206,13 @@ def plan_of(directory: Path, form: str, multi: bool) -> Plan:
 def case(seed: int, directory: Path) -> None:
     """Read one damaged source by every reader. Raises whatever is no error of ours."""
     rng = random.Random(seed)
-    form = rng.choice(["json", "json", "csv", "csv", "parquet", "orc"])
-    data = text_file(rng, form) if form in ("csv", "json") else typed_file(rng, form)
-    data = damaged(rng, data) if rng.random() < 0.7 else data
-    packed = form in ("csv", "json") and rng.random() < 0.2
-    if packed:
-        data = damaged(rng, gzip.compress(data))
+    form = rng.choice(["json", "json", "csv", "csv", "parquet", "orc", "delta", "delta"])
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir()
-    path = directory / f"a.{form}{'.gz' if packed else ''}"
-    path.write_bytes(data)
+    if form == "delta":
+        delta_table(rng, directory)
+    else:
+        _damaged_file(rng, form, directory)
     plan = plan_of(directory, form, multi=form == "json" and rng.random() < 0.3)
-    too_large(plan.source, str(path))
 
     def preview() -> None:
         found = judged(plan)
@@ -125,6 +224,19 @@ def case(seed: int, directory: Path) -> None:
         except SkybandError as e:
             assert e.code != "SKY-E900", e
             e.render().encode()
+
+
+def _damaged_file(rng: random.Random, form: str, directory: Path) -> None:
+    data = text_file(rng, form) if form in ("csv", "json") else typed_file(rng, form)
+    data = damaged(rng, data) if rng.random() < 0.7 else data
+    packed = form in ("csv", "json") and rng.random() < 0.2
+    if packed:
+        data = damaged(rng, gzip.compress(data))
+    directory.mkdir()
+    path = directory / f"a.{form}{'.gz' if packed else ''}"
+    path.write_bytes(data)
+    if form != "orc":
+        too_large(plan_of(directory, form, multi=False).source, str(path))
 
 
 def main(cases: int, first: int) -> None:
