@@ -84,7 +84,7 @@ class _Source(NamedTuple):
     lasting: bool = True
 
 
-class _Specs:
+class Specs:
     """Makes random specs, one query after another."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -104,6 +104,15 @@ class _Specs:
             # First a chain that goes as deep as it may, then branches.
             self._add(self.sources[-1] if n < deep else self.rng.choice(self.sources))
         self._add(self.rng.choice(self.sources[1:]), ("topk_loyalty", "threshold_loyalty"))
+        return self._text(self.queries, self.scoring)
+
+    def loyal(self) -> str:
+        """Return a valid spec with queries of some types, and loyalty over the source and each of them."""
+        for _ in range(self.rng.randrange(1, 5)):
+            self._add(self.sources[0] if self.rng.random() < 0.7 else self.rng.choice(self.sources))
+        for source in [*self.sources, *self.rng.choices(self.sources, k=2)]:
+            if source.of is not None or "count" not in self.window:
+                self._add(source, ("topk_loyalty", "threshold_loyalty"))
         return self._text(self.queries, self.scoring)
 
     def _text(self, queries: dict[str, str], scoring: dict[str, str]) -> str:
@@ -223,11 +232,14 @@ class _Specs:
 
     def threshold_loyalty(self, name: str, source: _Source, scoring: dict[str, str]) -> list[str]:
         """Return the fields of a ``threshold_loyalty`` query."""
-        return [*self._loyalty(source), f"at_least: {self.rng.choice([30, 60, 120])} seconds"]
+        return [
+            *self._loyalty(source),
+            self.rng.choice(["at_least: 30 seconds", "at_least: 60 seconds", "at_least: 2 minutes", "share: 20%"]),
+        ]
 
 
-_KINDS: Final[dict[str, Callable[[_Specs, str, _Source, dict[str, str]], list[str]]]] = {
-    name: getattr(_Specs, name)
+_KINDS: Final[dict[str, Callable[[Specs, str, _Source, dict[str, str]], list[str]]]] = {
+    name: getattr(Specs, name)
     for name in (
         "topk", "threshold", "skyline", "topk_pairs", "threshold_pairs", "matches", "topk_groups", "threshold_groups", "topk_loyalty",
         "threshold_loyalty",
@@ -253,8 +265,12 @@ def _source_of(job: Job, name: str, depth: int) -> _Source:
 def random_case(seed: int) -> Case:
     """Return a random job with its rows: many keys, some of which come late, or have nothing in a first result for long."""
     rng = random.Random(seed)
-    specs = _Specs(rng)
-    spec = specs.spec()
+    specs = Specs(rng)
+    return Case(specs.spec(), random_rows(rng, specs.deletes))
+
+
+def random_rows(rng: random.Random, deletes: bool) -> Rows:
+    """Return rows in the order of their times; with ``deletes``, some delete others."""
     keys = "abcdefghijkl"[: rng.choice([1, 2, 3, 5, 12])]
     begins = {k: rng.choice([0, 0, 5, 20]) for k in keys}
     shown = {k: begins[k] + rng.choice([0, 0, 10]) for k in keys}
@@ -268,10 +284,10 @@ def random_case(seed: int) -> Case:
         key = rng.choice([k for k in keys if begins[k] <= at] or list(keys))
         x = rng.choice([0, 1, 1, 2, -1, 3.5, ""]) if shown[key] <= at else rng.choice(["", -1])
         rows.append([i, stamp(minute), key, x, rng.randrange(4), rng.choice("abc")])
-        if specs.deletes and rng.random() < 0.2:
+        if deletes and rng.random() < 0.2:
             of = rng.choice(rows)
             rows.append([of[0], stamp(minute), of[2], "", 0, "d"])
-    return Case(spec, rows)
+    return rows
 
 
 def drive(plan: Plan, batches: Sequence[Rows], number: int, restore: bool, end: int) -> Tables:
