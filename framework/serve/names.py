@@ -77,6 +77,14 @@ class Names:
             named.append({**parameters.function("unnest", [counted]), "alias": "ordinality"})
         return parameters.subquery(named, alias, list(node["column_name_alias"]))
 
+    def column(self, node: Node) -> Node | None:
+        """Return what stands for a column of a query that makes a row of each value of a series; None for any other."""
+        if node.get("class") != "FUNCTION" or str(node["function_name"]).lower() != "generate_series":
+            return None
+        if str(node["schema"]).lower() not in ("", "pg_catalog"):
+            return None
+        return {**parameters.function("unnest", [{**node, "alias": ""}]), "alias": node["alias"] or "generate_series"}
+
     def translate(self, node: Node) -> Node | None:
         """Return what stands for a call, a cast or a name that only PostgreSQL has; None for any other node."""
         kind = node.get("class")
@@ -86,6 +94,8 @@ class Names:
             return _cast(node)
         if kind == "COMPARISON":
             return _comparison(node)
+        if kind == "SUBQUERY":
+            return _any_of(node)
         if kind == "COLUMN_REF":
             parts = [str(p) for p in node["column_names"]]
             if len(parts) > 3 and parts[0].lower() == DATABASE and (parts[1].lower(), parts[2].lower()) in self._relations:
@@ -111,6 +121,28 @@ def _comparison(node: Node) -> Node | None:
         if _is_function(node[own]) and (number or oid):
             return {**node, own: _macro("regproc_oid", [node[own]])}
     return None
+
+
+def _any_of(node: Node) -> Node | None:
+    """Return a comparison with any element of an array that is written as a text; None for any other query in an expression.
+
+    The elements have the type of what they are compared with, as in PostgreSQL.
+    """
+    query = (node["subquery"] or {}).get("node") or {}
+    columns, table = query.get("select_list") or [], query.get("from_table") or {}
+    if node["subquery_type"] != "ANY" or len(columns) != 1 or table.get("type") != "EMPTY" or columns[0].get("function_name") != "unnest":
+        return None
+    text = next((_literal(a["expression"]) for a in columns[0]["arguments"]), None)
+    if text is None or not text.startswith("{"):
+        return None
+    elements, compared, how = parameters.array_elements(text), node["child"], str(node["comparison_type"])
+    if not elements:
+        return {**parameters.cast(parameters.constant("STRING", "false"), "BOOLEAN"), "alias": node["alias"]}
+    if how == "COMPARE_EQUAL":
+        return {**parameters.node("OPERATOR", "COMPARE_IN"), "children": [compared, *elements], "alias": node["alias"]}
+    each = [{**parameters.node("COMPARISON", how), "left": compared, "right": element} for element in elements]
+    made = each[0] if len(each) == 1 else {**parameters.node("CONJUNCTION", "CONJUNCTION_OR"), "children": each}
+    return {**made, "alias": node["alias"]}
 
 
 def _is_function(node: Node) -> bool:
@@ -258,6 +290,11 @@ def _text(node: Node) -> str | None:
     """Return the text that ``node`` is a literal of, also one that is cast to text; None for any other node."""
     if node.get("class") == "CAST" and isinstance(node["type_expr"], dict) and node["type_expr"].get("type_name") in ("VARCHAR", "TEXT"):
         node = node["child"]
+    return _literal(node)
+
+
+def _literal(node: Node) -> str | None:
+    """Return the text that ``node`` is a literal of; None for any other node."""
     return str(node["literal"]["text"]) if node.get("class") == "CONSTANT" and node["literal"]["kind"] == "STRING" else None
 
 

@@ -57,7 +57,12 @@ def is_taken(oid: int) -> bool:
 
 def array(text: str) -> Node:
     """Return the node of an array of texts, as PostgreSQL writes one."""
-    return function("list_value", [_scalar(e, 0) for e in _elements(text)])
+    return function("list_value", array_elements(text))
+
+
+def array_elements(text: str) -> list[Node]:
+    """Return the nodes of the elements of an array of texts, as PostgreSQL writes one."""
+    return [_scalar(e, 0) for e in _elements(text)]
 
 
 def _scalar(text: str | None, oid: int) -> Node:

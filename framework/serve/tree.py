@@ -60,6 +60,9 @@ class Names(Protocol):
     def relation(self, node: Node) -> Node | None:
         """Return what stands for a table function that only PostgreSQL has, None for any other."""
 
+    def column(self, node: Node) -> Node | None:
+        """Return what stands for a column of a query that makes rows, None for any other."""
+
     def translate(self, node: Node) -> Node | None:
         """Return what stands for a call, a cast or a name that only PostgreSQL has; None for any other node."""
 
@@ -176,6 +179,10 @@ def _walk(root: list[Node], names: Names, found: _Found) -> None:
         if node.get("type") == "TABLE_FUNCTION" and "class" not in node and (made := names.relation(node)) is not None:
             holder[key] = node = made
             found.changed = True
+        for i, item in enumerate(node["select_list"] if node.get("type") == "SELECT_NODE" else ()):
+            if (made := names.column(item)) is not None:
+                node["select_list"][i] = made
+                found.changed = True
         _allowed(node, names, scope, found)
         called = node.get("function") if node.get("type") == "TABLE_FUNCTION" and "class" not in node else None
         if isinstance(called, dict):

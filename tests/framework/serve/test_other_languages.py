@@ -1,4 +1,4 @@
-"""Clients in other languages: node-pg, postgres.js, Sequelize and TypeORM on Node.js, psqlODBC by unixODBC.
+"""Clients in other languages: node-pg, postgres.js, Sequelize and TypeORM on Node.js, pgx in Go, psqlODBC by unixODBC.
 
 Where a language, a driver or its packages cannot be had, the test says so and is skipped.
 """
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 
 PACKAGES = ("pg@8.23.1", "pg-cursor@2.22.1", "postgres@3.4.9", "sequelize@6.37.8", "typeorm@1.1.1", "reflect-metadata@0.2.2")
 CLIENTS = Path(__file__).parent / "clients.js"
+GO_CLIENTS = Path(__file__).parent / "go_clients"
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,27 @@ def test_clients_on_node(packages: Path, server: Served) -> None:
     done = subprocess.run(["node", CLIENTS.name, url], cwd=packages, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split() == ["nodePg", "ok", "postgresJs", "ok", "sequelize", "ok", "typeorm", "ok"]
+
+
+@pytest.fixture(scope="module")
+def go_clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go")
+    directory = tmp_path_factory.mktemp("go")
+    for path in GO_CLIENTS.iterdir():
+        shutil.copy(path, directory)
+    fetched = subprocess.run(["go", "mod", "download"], cwd=directory, capture_output=True, text=True, timeout=500, check=False)
+    if fetched.returncode:
+        pytest.skip(f"the modules of Go cannot be fetched: {fetched.stderr[-200:]}")
+    subprocess.run(["go", "build", "-o", "clients", "."], cwd=directory, timeout=500, check=True)
+    return directory / "clients"
+
+
+def test_clients_in_go(go_clients: Path, server: Served) -> None:
+    url = f"postgresql://skyband:{TOKEN}@127.0.0.1:{server.port}/skyband?sslmode=disable"
+    done = subprocess.run([str(go_clients), url], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.split() == ["pgx", "ok", "simple", "ok", "pool", "ok", "sql", "ok"]
 
 
 class Odbc:

@@ -40,7 +40,9 @@ ANSWERS: dict[str, Any] = {
     "initcap('hELLO wOrld-foo ÄÖ')": "Hello World-Foo Äö", "initcap('')": "",
     "quote_literal('it''s')": "'it''s'", "quote_literal('a\\b')": "E'a\\\\b'", "quote_nullable(null)": "NULL",
     "'{1,2}'::int[]": [1, 2], "'{a, NULL, \"x y\", \"\"}'::text[]": ["a", None, "x y", ""], "'{}'::int[]": [],
-    "2 = any('{1,2}'::int[])": True,
+    "2 = any('{1,2}'::int[])": True, "2 = any('{1,2}')": True, "3 = any('{1,2}')": False, "2 = any('{1,null}')": None,
+    "3 > any('{1,5}')": True, "3 > all('{1,5}')": False, "3 <> all('{1,2}')": True, "3 > any('{1}')": True, "1.5 = any('{}')": False,
+    "date '2020-01-02' = any('{2020-01-01,2020-01-02}')": True,
     "3 <> all('{1,2}'::int[])": True,
     "'b' = any('{a,b}')": True, "array_upper('{5,6}'::int[], 1)": 2, "array_upper('{}'::int[], 1)": None,
     "array[1, null, 3]": [1, None, 3], "array[['a'], ['b']]": [["a"], ["b"]], "every(true)": True, "'{\"a\": 1}'::jsonb->>'a'": "1",
@@ -65,6 +67,10 @@ QUERIES: dict[str, Any] = {
     "select * from current_schema()": [("cuts",)], "select c from current_database() as c": [("skyband",)],
     "select s from generate_subscripts(array[4, 5, 6], 1) as s": [(1,), (2,), (3,)],
     "select generate_subscripts(array[4, 5], 1)": [(1,), (2,)],
+    "select generate_series(1, 3)": [(1,), (2,), (3,)], "select i from (select pg_catalog.generate_series(2, 3) as i) t": [(2,), (3,)],
+    "select c[i] from (select c, generate_series(array_lower(c, 1), array_upper(c, 1)) as i from (select array[7, 8] as c) a) b":
+        [(7,), (8,)],
+    "select array(select generate_series(1, 2))": [([1, 2],)],
     "select * from unnest('{a,b}'::text[]) with ordinality": [("a", 1), ("b", 2)],
     "select * from pg_statio_all_tables": [], "select * from pg_stat_all_tables": [], "select * from pg_cursors": [],
     "select distinct typinput from pg_type where typreceive <> 0 and typelem <> 0 and typinput = 'pg_catalog.array_in'::regproc":
