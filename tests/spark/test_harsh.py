@@ -60,10 +60,10 @@ def one_error(said: str, code: str) -> str:
     return errors[0]
 
 
-def small(directory: Path, kind: str = "csv") -> Path:
-    """The spec of a job with one query in a new directory."""
+def small(directory: Path, kind: str = "csv", source: str = "") -> Path:
+    """The spec of a job with one query in a new directory. ``source``: another setting of its source."""
     directory.mkdir()
-    spec = write_spec(directory, queries=FAR)
+    spec = write_spec(directory, queries=FAR, source=source)
     if kind == "json":
         spec.write_text(spec.read_text().replace("format: csv", "format: json").replace("  options: {header: true}\n", ""))
     return spec
@@ -176,7 +176,7 @@ def assert_equal_rows_but_origin(a: Path, b: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_a_line_of_30_mb_is_kept_and_harms_no_other(skyband: Command, tmp_path: Path, kind: str) -> None:
-    spec = small(tmp_path / "job", kind)
+    spec = small(tmp_path / "job", kind, "max_line: 64m")
     job = spec.parent
     (job / "in").mkdir()
     # Not a number, of 30 million characters: in memory as often as Spark likes, within its 2 GB.
