@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import IO, Final
 
 from skyband.framework.base.counts import counted
@@ -23,38 +24,42 @@ _RATIO: Final = 1_100
 """No deflate stream unpacks to more bytes for each of its own."""
 _BLOCK: Final = 1 << 20
 _TAIL: Final = 1 << 16
+_REMEMBERED: Final = 1 << 16
+"""The number of files whose verdict is remembered: each is judged with the backlog, before its batch and by whoever sets it aside."""
 _PACKED: Final = (".gz", ".bz2", ".zst", ".deflate")
 
 
 def too_large(source: SourceNode, path: str) -> str | None:
     """Return what makes the CSV or JSON file at ``path`` too large to be read; None if it can be, or is no such file.
 
-    Looks only at some of the bytes of a plain file, and unpacks a packed one block by block. A file that cannot be read raises no error.
+    Looks only at some of the bytes of a plain file, and unpacks a packed one block by block: once in a process, unless the file has changed
+    since. A file that cannot be read raises no error.
     """
     if source.format not in ("csv", "json"):
         return None
     try:
-        return _too_large(source, path)
+        found = os.stat(path)
+        return _too_large(source.format, source.options, source.max_line, path, found.st_size, found.st_mtime_ns)
     except (OSError, EOFError, zlib.error, ValueError):
         # Whoever reads the file says why it cannot be read.
         return None
 
 
-def _too_large(source: SourceNode, path: str) -> str | None:
-    options, limit = folded(source.options), source.max_line
+@lru_cache(_REMEMBERED)
+def _too_large(form: str, given: tuple[tuple[str, str], ...], limit: int, path: str, size: int, _modified: int) -> str | None:
+    options = folded(given)
     whole = options.get("multiline", "false").lower() == "true"
     ends = _ends(options)
     lines = not whole and ends is not None
-    size = os.path.getsize(path)
     if not path.endswith(_PACKED):
-        if whole and source.format == "json" and size > WHOLE * limit:
+        if whole and form == "json" and size > WHOLE * limit:
             return _said(f"it is read as a whole, and has more than {_bytes(WHOLE * limit)}")
         if size > limit and lines and _plain_line(path, limit, ends or ()):
             return _line(limit)
         return None
     if not path.endswith(".bz2") and size * _RATIO <= limit:
         return None
-    most = (WHOLE if whole and source.format == "json" else UNPACKED) * limit
+    most = (WHOLE if whole and form == "json" else UNPACKED) * limit
     unpacked = run = 0
     for block in _unpacked(path):
         unpacked += len(block)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import os
 import random
 import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,8 +37,8 @@ def test_the_longest_line_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(line_limit, "_TAIL", max(block // 2, 3))
     monkeypatch.setattr(line_limit, "_RATIO", 1 << 40)
     rng = random.Random(5)
-    path = tmp_path / f"a.csv{ending}"
-    for _ in range(60):
+    for n in range(60):
+        path = tmp_path / f"{n}.csv{ending}"
         lines = [b"x" * rng.choice([0, 1, 50, 99, 100, 101, 350]) for _ in range(rng.randrange(1, 12))]
         data = rng.choice([b"\n", b"\r\n"]).join(lines) + rng.choice([b"", b"\n"])
         path.write_bytes(PACKED[ending](data))
@@ -56,6 +57,31 @@ def test_what_unpacks_to_more_than_there_is_room_for_is_too_large(tmp_path: Path
     whole.write_bytes(b"[" + b" " * 1_700 + b"]")
     assert too_large(source(form="json", multiLine="true"), str(whole)) is not None
     assert too_large(source(200, form="json", multiLine="true"), str(whole)) is None
+
+
+def test_a_packed_file_is_unpacked_once_unless_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backlog, the batch and whoever sets the file aside ask for the same verdict."""
+    unpacked, read = list[str](), line_limit._unpacked
+
+    def counting(path: str) -> Iterator[bytes]:
+        unpacked.append(path)
+        return read(path)
+
+    monkeypatch.setattr(line_limit, "_unpacked", counting)
+    good, bad = tmp_path / "good.csv.gz", tmp_path / "bad.csv.gz"
+    good.write_bytes(gzip.compress(b"1,2\n" * 50))
+    bad.write_bytes(gzip.compress(b"x" * 300))
+    for _ in range(3):
+        assert too_large(source(), str(good)) is None
+        assert too_large(source(), str(bad)) == "it has a line of more than 100 bytes: source.max_line"
+    assert sorted(unpacked) == [str(bad), str(good)]
+    good.write_bytes(gzip.compress(b"x" * 500))
+    assert too_large(source(), str(good)) is not None
+    stat = bad.stat()
+    os.utime(bad, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    assert too_large(source(), str(bad)) is not None
+    assert too_large(source(400), str(bad)) is None
+    assert len(unpacked) == 5
 
 
 def test_a_line_of_300_mb_in_a_small_file_is_found_without_holding_it(tmp_path: Path) -> None:
