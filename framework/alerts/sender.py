@@ -152,7 +152,8 @@ class Sender:
             self._refused(e)
             self._failed(in_one_line(e), closing)
         except (SkybandError, OSError) as e:
-            # A table may be rewritten at this moment.
+            # A table may be rewritten at this moment. The receiver has not asked for a wait.
+            self._retry_after = 0.0
             self._reset()
             self._failed(in_one_line(e), closing)
         return True

@@ -408,6 +408,39 @@ def test_a_receiver_that_asks_to_be_left_alone_is(hook: Receiver, tmp_path: Path
     assert job.run(channel, job.last) == [] and defined.told(hook.messages) == job.expected_changes()
 
 
+def test_a_wait_that_the_receiver_asked_for_ends_with_another_failure(
+    hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a refusal with Retry-After and then a disk that is full for a moment, the usual waits count."""
+    quickly(monkeypatch)
+    job = Job(tmp_path, "{all: {channel: c, every: 0 seconds, at_most: 10000}}")
+    hook.status, hook.retry_after = 429, "2"
+    save, full = Positions.save, Counter[str]()
+
+    def saving(self: Positions, *given: Any) -> None:
+        if hook.requests and not full["once"]:
+            full["once"] = 1
+            hook.status, hook.retry_after = 200, None
+            raise OSError(28, "No space left on device")
+        save(self, *given)
+
+    monkeypatch.setattr(Positions, "save", saving)
+    waits = list[float]()
+    failed = sender.Sender._failed
+
+    def noting(self: sender.Sender, why: str, closing: bool) -> None:
+        failed(self, why, closing)
+        waits.append(self._due(self._failed_at))
+
+    monkeypatch.setattr(sender.Sender, "_failed", noting)
+    alerts = job.start(Channel("c", webhook=hook.url))
+    job.commit(6)
+    alerts.committed(6)
+    assert hook.asked.acquire(timeout=30) and hook.asked.acquire(timeout=30)
+    alerts.close()
+    assert [round(w) for w in waits] == [2, 0] and full["once"] and hook.bodies
+
+
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 413, 422])
 def test_what_is_refused_for_good_is_given_up_until_the_next_run(
     status: int, hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
