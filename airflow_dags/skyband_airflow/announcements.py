@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
 BEGINNING: Final = None
-"""The position before all batches."""
+"""The position before all batches, and before the backfilled rows of added queries."""
 Figures = Mapping[str, Any]
 """Figures of batches: ``batches``, ``changes`` by query, ``rejected`` by reason."""
 
@@ -42,17 +42,18 @@ def last_announced(extras: Iterable[Any]) -> Announced | None:
 
 @dataclass(frozen=True)
 class Announcement:
-    """The range of the next event of a table: after version ``from_version`` (None: all versions) and after batch ``after``."""
+    """The range of the next event of a table: after version ``from_version`` (None: all versions), after batch ``after`` up to ``upto``."""
 
     from_version: int | None
     to_version: int
     table_id: str
     after: int | None
+    upto: int | None
 
     @property
     def is_empty(self) -> bool:
-        """Return True if the last event covers all of it."""
-        return self.from_version == self.to_version
+        """Return True if the last event covers all rows of it: ``skyband maintain`` makes versions, too, without a batch."""
+        return self.from_version is not None and (self.from_version == self.to_version or self.after == self.upto)
 
 
 def announcement(span: Mapping[str, Any], last_batch: int | None, before: Announced | None) -> Announcement:
@@ -63,14 +64,16 @@ def announcement(span: Mapping[str, Any], last_batch: int | None, before: Announ
     to, table_id = span["to"], span["id"]
     same = before is not None and before.table_id == table_id and before.version <= to
     if before is None or not same or (before.batch is not None and (last_batch is None or before.batch > last_batch)):
-        return Announcement(None, to, table_id, BEGINNING)
-    return Announcement(before.version, to, table_id, before.batch)
+        return Announcement(None, to, table_id, BEGINNING, last_batch)
+    return Announcement(before.version, to, table_id, before.batch, last_batch)
 
 
 def figures_of_run(outcome: Mapping[str, Any], after: int | None) -> Figures | None:
-    """Return the figures of the batches after ``after`` if these are the run's own batches, else None."""
-    first = outcome["batches"]["first"]
-    if first is None or first != (0 if after is None else after + 1):
+    """Return the figures of the batches after ``after`` if these are the run's own batches, else None.
+
+    From the beginning on there may be backfilled rows of added queries, which no run has among its own.
+    """
+    if after is None or outcome["batches"]["first"] != after + 1:
         return None
     return {"batches": outcome["batches"], "changes": outcome["changes"], "rejected": outcome["rows"]["rejected"]}
 
