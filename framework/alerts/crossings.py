@@ -1,8 +1,10 @@
 """Find the instants at which values of items pass a bound, from the points of their trajectories.
 
 A value passes ``above`` at the first instant at which it is greater, having been absent or not greater just before; ``below`` likewise.
-Which instants these are does not depend on how the points are divided into batches: an instant between two points counts once a later event
-of its item is known, or once everything before it has been processed. Buckets are not equally far, so events of other items say nothing.
+A bound is the number that a person wrote, and a value the number that a table shows, its shortest text: of decimals the exact one, if it
+has at most 15 digits. Which instants these are does not depend on how the points are divided into batches: an instant between two points
+counts once a later event of its item is known, or once everything before it has been processed. Buckets are not equally far, so events of
+other items say nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +56,14 @@ class _Known:
     planned: dict[Side, int] = field(default_factory=dict)
 
 
+def is_beyond(value: float, side: Side, bound: float) -> bool:
+    """Return True if a value, as tables show it, is greater or smaller than a bound as a person wrote it, which is its ``repr``."""
+    if value == bound:  # one double stands for both: their digits decide
+        shown, written = Fraction(repr(value)), Fraction(repr(bound))
+        return shown > written if side == "above" else shown < written
+    return value > bound if side == "above" else value < bound
+
+
 class Crossings:
     """Takes the events of one query batch by batch. ``moving``: values have slopes, in seconds per second."""
 
@@ -101,7 +111,7 @@ class Crossings:
         known.point = point if self._moving else None
         known.planned.clear()
         for side, bound in self._bounds.items():
-            beyond = point.value is not None and (point.value > bound if side == "above" else point.value < bound)
+            beyond = point.value is not None and is_beyond(point.value, side, bound)
             if not beyond:
                 known.passed.discard(side)
             elif side not in known.passed:

@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.alerts.crossings import Crossing, Crossings, Event
+from skyband.framework.alerts.crossings import Crossing, Crossings, Event, Side, is_beyond
 from skyband.framework.alerts.positions import Position
 from skyband.framework.alerts.template import cut, instant_text, render, value_text
 from skyband.framework.base.columns import BATCH
 from skyband.framework.base.counts import counted
 from skyband.framework.base.items import SCORE
+from skyband.framework.base.units import WrittenFloat
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.plan.output_nodes import AlertNode
 from skyband.framework.storage.location import Location
@@ -44,7 +45,7 @@ Message = dict[str, Any]
 
 def shape_of(alert: AlertNode) -> str:
     """Return a hash of what an alert watches: its messages are others if it changes."""
-    said = [alert.queries, sorted(alert.when), alert.above, alert.below]
+    said = [alert.queries, sorted(alert.when), _digits(alert.above), _digits(alert.below)]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
@@ -242,8 +243,9 @@ class _Query:
             if "value" in self._alert.when and self._varying is None and on == "enter":
                 # An item's score stays the same while it is in the result, where it has none before.
                 score = row.get(SCORE)
-                for side, bound in (("above", self._alert.above), ("below", self._alert.below)):
-                    if bound is not None and score is not None and (score > bound if side == "above" else score < bound):
+                bounds: tuple[tuple[Side, float | None], ...] = (("above", self._alert.above), ("below", self._alert.below))
+                for side, bound in bounds:
+                    if bound is not None and score is not None and is_beyond(score, side, bound):
                         yield at, self._message(side, row, at, where, (row["step"], row["pos"]), score, bound)
 
     def of_values(self, changes: pa.Table | None, points: pa.Table | None, frontier: int | None) -> Iterator[tuple[int, Message]]:
@@ -300,7 +302,7 @@ class _Query:
             "value": value,
             "bound": bound,
         }
-        whose = (identity.owner, identity.job, identity.generation, self._alert.name, self.name, on, bound)
+        whose = (identity.owner, identity.job, identity.generation, self._alert.name, self.name, on, _digits(bound))
         return {
             "id": _id(*whose, [_exact(row[c]) for c in self._keys], *place),
             "on": on,
@@ -383,6 +385,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value[:_LONGEST]]
     return cut(str(value), _LONGEST)
+
+
+def _digits(bound: float | None) -> float | str | None:
+    """Return a bound as a hash takes it: the number, or its text where that has more digits."""
+    return repr(bound) if isinstance(bound, WrittenFloat) else bound
 
 
 def _exact(value: Any) -> Any:

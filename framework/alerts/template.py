@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.units import WrittenFloat
 
 MOST_VALUE: Final = 200
 """The most characters of an inserted value."""
@@ -80,6 +81,8 @@ def value_text(value: Any) -> str:
         return ABSENT
     if isinstance(value, datetime):
         return instant_text(value)
+    if isinstance(value, WrittenFloat):
+        return repr(value)
     if isinstance(value, float):
         return f"{value:.15g}"
     if isinstance(value, Decimal):

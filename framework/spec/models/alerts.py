@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from skyband.framework.base.units import WHOLE, Duration, Name, Number, Text
+from skyband.framework.base.units import WHOLE, Duration, ExactNumber, Name, Text
 from skyband.framework.spec.models.base import Model
 
 MOST_ALERTS: Final = 50
@@ -26,8 +26,8 @@ class Alert(Model):
         min_length=1,
         description="When to send a message: an item enters a result, leaves it, or its value passes `above` or `below`.",
     )
-    above: Number | None = Field(default=None, description="For value: an item's value becomes greater than this.")
-    below: Number | None = Field(default=None, description="For value: an item's value becomes smaller than this.")
+    above: ExactNumber | None = Field(default=None, description="For value: an item's value becomes greater than this.")
+    below: ExactNumber | None = Field(default=None, description="For value: an item's value becomes smaller than this.")
     message: Text | None = Field(
         default=None,
         max_length=500,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from skyband.framework.alerts.crossings import is_beyond
 from skyband.framework.alerts.messages import AlertMessages, Identity, Message
 from skyband.framework.alerts.positions import Position
+from skyband.framework.base.units import written_float
 from skyband.framework.plan.model import Plan
 from tests.framework.alerts import defined
 from tests.framework.alerts.jobs import QUERIES, VALUED, last_of, plan_of, put, rows_of, tables_of
@@ -97,3 +102,33 @@ def test_a_key_that_is_no_number_is_one_key(tmp_path: Path) -> None:
         for fresh in (False, True):
             made = read_all(tmp_path, plan, "a", spans, fresh)
             assert len(made) == passed and {m["key"]["heat"] for m in made} == {"nan"}
+
+
+@pytest.mark.parametrize("spelling", ["9007199254740995", "'9007199254740995'", "9007199254740995.0", "9.007199254740995e15"])
+def test_bounds_compare_as_written(spelling: str, tmp_path: Path) -> None:
+    """The bound is no double: its nearest one is the value, which is greater."""
+    alert = f"{{channel: c, queries: [best, groups], when: [value], above: {spelling}, below: 1}}"
+    plan = plan_of(f"{{beyond: {alert}, same: {{channel: c, queries: [best], when: [value], above: 9007199254740996}}}}", tmp_path)
+    row = {**rows_of(1, 1)[0], "load": 9007199254740996.0}
+    put(tmp_path, tables_of(plan, [row], 1), -2, 9)
+    found = read_all(tmp_path, plan, "beyond", [(-1, 9)])
+    assert {(m["query"], m["on"]) for m in found} == {("best", "above"), ("groups", "above")}
+    assert all("rose above 9007199254740995" in m["text"] for m in found)
+    assert read_all(tmp_path, plan, "same", [(-1, 9)]) == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from([2.0**53, 1e15, 0.1, 1.0, 1e-300, 123456.78]), st.integers(-3, 3), st.integers(-40, 40), st.integers(14, 19))
+def test_a_value_is_beyond_a_bound_by_their_digits(near: float, steps: int, off: int, digits: int) -> None:
+    value = near
+    for _ in range(abs(steps)):
+        value = math.nextafter(value, math.inf * steps)
+    bound = Decimal(repr(near)) * (1 + Decimal(off).scaleb(-digits))
+    with localcontext() as context:
+        context.prec = digits
+        bound = +bound
+    written, shown = written_float(str(bound)), Decimal(repr(value))
+    for sign in (1, -1):
+        of = written if sign > 0 else written_float(str(-bound))
+        assert is_beyond(sign * value, "above", of) == (sign * shown > sign * bound)
+        assert is_beyond(sign * value, "below", of) == (sign * shown < sign * bound)
