@@ -113,7 +113,7 @@ def _together(a: Point | None, b: Point | None, at: int) -> bool:
     """Return True if two values are equal from ``at`` on, until one of them has its next point."""
     if a is None or b is None:
         return a is b
-    return a.slope == b.slope and same((a.as_of(at),), (b.as_of(at),))
+    return a.slope == b.slope and same((a.as_of(at), *a.carried), (b.as_of(at), *b.carried))
 
 
 def _equal(a: tuple[State | None, State | None], b: tuple[State | None, State | None], at: int) -> bool:

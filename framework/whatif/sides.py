@@ -25,17 +25,21 @@ _OWN: Final = ("changed_at", "step", "pos", "change", "cause", "batch_id")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a query's changes: ``name`` an item, ``seq`` identifies it in one run, ``values`` are compared."""
+    """The columns of a query's changes: ``name`` an item, ``seq`` identifies it in one run, ``values`` are compared.
+
+    ``carried``: those that vary with an item's value; points of trajectories have them.
+    """
 
     stream: tuple[str, ...]
     name: tuple[str, ...]
     seq: tuple[str, ...]
     values: tuple[str, ...]
+    carried: tuple[str, ...]
 
     @property
     def compared(self) -> tuple[str, ...]:
         """Return the columns that are the same in every run over the same rows."""
-        return (*self.stream, *self.name, *self.values)
+        return (*self.stream, *self.name, *self.values, *self.carried)
 
 
 def columns_of(plan: Plan, query: QueryNode, table: pa.Table) -> Columns:
@@ -45,8 +49,14 @@ def columns_of(plan: Plan, query: QueryNode, table: pa.Table) -> Columns:
     name = tuple(c.name for c in items if c.what in ("id", "time", "object"))
     seq = tuple(c.name for c in items if c.what == "seq")
     moving = set() if query.item.time_varying is None else {*query.item.time_varying.columns, *(v.name for v in query.item.values)}
-    other = {*stream, *name, *seq, *_OWN, *moving}
-    return Columns(stream, name, seq, tuple(c for c in table.column_names if c not in other))
+    carried = _carried(query)
+    other = {*stream, *name, *seq, *_OWN, *moving, *carried}
+    return Columns(stream, name, seq, tuple(c for c in table.column_names if c not in other), carried)
+
+
+def _carried(query: QueryNode) -> tuple[str, ...]:
+    varying = query.item.time_varying
+    return () if varying is None else tuple(c for c in query.item.varying_columns if c not in varying.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +80,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of the trajectory of an item: the value from ``at`` on, in microseconds if it has a slope, and that."""
+    """A point of the trajectory of an item: the value from ``at`` on, in microseconds if it has a slope, that, and what is carried."""
 
     at: int
     name: Name
     value: Any
     slope: int | None
+    carried: tuple[Any, ...] = ()
 
     def as_of(self, at: int) -> Any:
         """Return the value at ``at``, in microseconds if it has a slope."""
@@ -188,9 +199,10 @@ def _points(plan: Plan, query: QueryNode, table: pa.Table) -> list[tuple[Key, Po
     varying = query.item.time_varying
     assert varying is not None
     keys, names = keys_of(table, stream_columns(plan, query)), keys_of(table, identity_columns(plan, query))
-    values = table[varying.value].to_pylist()
+    values, carried = table[varying.value].to_pylist(), keys_of(table, _carried(query))
     slopes = [None] * table.num_rows if varying.slope is None else [int(s) for s in table[varying.slope].to_pylist()]
     at = [t if t is not None else 0 for t in micros(table, "valid_from")]
     return [
-        (k, Point(t, n, v if s is None else round(v * 1e6), s)) for k, t, n, v, s in zip(keys, at, names, values, slopes, strict=True)
+        (k, Point(t, n, v if s is None else round(v * 1e6), s, c))
+        for k, t, n, v, s, c in zip(keys, at, names, values, slopes, carried, strict=True)
     ]  # fmt: skip

@@ -69,6 +69,7 @@ def state_of(q: OfQuery, state: State | None, at: int) -> dict[str, Any] | None:
         point, varying = values.pop(), q.query.item.time_varying
         assert varying is not None
         made[varying.value] = point.as_of(at) / 1e6 if varying.slope is not None else point.value
+        made |= zip(q.columns.carried, point.carried, strict=True)
     return made | dict(zip(q.columns.values, values, strict=True))
 
 

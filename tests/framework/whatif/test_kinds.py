@@ -44,7 +44,7 @@ queries:
   pairs: {type: topk_pairs, scoring: near, k: 2, where: "a.who <> b.who"}
   close: {type: threshold_pairs, scoring: near, max_score: 1}
   sets: {type: topk_similar_sets, tokens: words, k: 2}
-  loud: {type: topk_groups, group: who, score: sum(x), k: 2, carry: [count()]}
+  loud: {type: topk_groups, group: who, score: sum(x), k: 2, carry: [count(), min(x)]}
   hourly: {type: topk_groups, group: who, score: sum(x), k: 2, window: {tumbling: 10 minutes}}
   loyal: {type: topk_loyalty, object: who, criteria: x > 2, k: 2}
   seen: {type: matches, scoring: near, k: 1, where: "a.who <> b.who"}
@@ -87,21 +87,22 @@ class Whole:
         self._names[table] = keys_of(rows.sort_by("valid_from") if table.endswith("_trajectory") else rows, named)
         return self._names[table]
 
-    def moved(self, query: QueryNode, instant: int) -> dict[tuple[Any, ...], float]:
-        """The value of items whose value varies, by key and name."""
-        varying, found = query.item.time_varying, dict[tuple[Any, ...], float]()
+    def moved(self, query: QueryNode, instant: int) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        """The value of items whose value varies, with what they carry, by key and name."""
+        varying, found = query.item.time_varying, dict[tuple[Any, ...], tuple[Any, ...]]()
         if varying is None:
             return found
         points = self.tables[trajectory_name(query.name)].sort_by("valid_from")
         slopes = [0] * points.num_rows if varying.slope is None else points[varying.slope].to_pylist()
         names = self.names(query, trajectory_name(query.name))
-        for n, t, v, s in zip(names, micros(points, "valid_from"), points[varying.value].to_pylist(), slopes, strict=True):
+        carried = keys_of(points, [c.name for c in query.item.carried])
+        for n, t, v, s, c in zip(names, micros(points, "valid_from"), points[varying.value].to_pylist(), slopes, carried, strict=True):
             if t is not None and t <= instant:
-                found[n] = v + s * (instant - t) / 1e6
+                found[n] = (v + s * (instant - t) / 1e6, *c)
         return found
 
     def at(self, query: QueryNode, instant: int) -> Counter[tuple[Any, ...]]:
-        """The items of the result by key, or the items reported at the instant, with scores or values as of then."""
+        """The items of the result by key, or the items reported at the instant, with all values as of then."""
         lasting = query.item.lasting
         table = query.name if lasting else changes_name(query.name)
         if table not in self._spans:
@@ -112,7 +113,7 @@ class Whole:
             self._spans[table] = list(zip(scores, since, until, strict=True))
         moved = self.moved(query, instant)
         return Counter(
-            (*n, moved.get(n, s))
+            (*n, moved.get(n, (s,)))
             for n, (s, a, b) in zip(self.names(query, table), self._spans[table], strict=True)
             if a is not None and a <= instant and (b is None or instant < b)
         )
@@ -126,8 +127,9 @@ def shown(found: Supposed, name: str, instant: int) -> tuple[Counter[tuple[Any, 
     for d, _ in q.found:
         if not (d.since == instant if not d.lasting else d.since <= instant and (d.until is None or instant < d.until)):
             continue
-        value = "score" if q.query.item.time_varying is None else q.query.item.time_varying.value
-        values = [(state_of(q, s, instant) or {}).get(value) for s in (d.before, d.after)]
+        varying = q.query.item.time_varying
+        columns = ["score"] if varying is None else [varying.value, *(c.name for c in q.query.item.carried)]
+        values = [tuple((state_of(q, s, instant) or {}).get(c) for c in columns) for s in (d.before, d.after)]
         if d.before is not None and d.after is not None and values[0] == values[1]:
             continue  # of other rank, or another varying value
         for side, state in enumerate((d.before, d.after)):
@@ -145,8 +147,8 @@ def check_ranks(found: Supposed, name: str, instant: int, wholes: tuple[Whole, W
             state = (d.before, d.after)[n]
             if state is not None and d.since <= instant and (d.until is None or instant < d.until):
                 mine = next(p for p in present if p[:-1] == (*d.key, *d.name))
-                others = [p[-1] for p in present if p[0] == mine[0] and p is not mine]
-                assert mine[-1] in others or state.rank == 1 + sum(o > mine[-1] for o in others)
+                others = [p[-1][0] for p in present if p[0] == mine[0] and p is not mine]
+                assert mine[-1][0] in others or state.rank == 1 + sum(o > mine[-1][0] for o in others)
 
 
 @pytest.mark.parametrize("seed", seeds(0, 4))
