@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -17,6 +21,13 @@ from skyband.framework.verify.budget import Budget, OutOfTime, Sample
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.stored import Stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_AGAIN: Final = 0.5
+"""Seconds until jobs are cancelled again."""
 
 
 def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample, budget: Budget, progress: Progress) -> Compared:
@@ -52,16 +63,34 @@ def _read(plan: Plan, layout: Layout, job: JobFile, budget: Budget, progress: Pr
     progress.doing("starting Spark, which reads the source")
     spark = get_session(plan.job, packages=packages(plan), home=layout.home)
     progress.doing("reading the source by Spark")
+    with _until(spark, budget):
+        return source_rows(spark, plan, layout, job), "Spark"
+
+
+@contextmanager
+def _until(spark: SparkSession, budget: Budget) -> Iterator[None]:
+    """Cancel the Spark jobs of this thread when the time is over, and no others: the session may be shared. Raises OutOfTime then."""
     left = budget.left
     if left is None:
-        return source_rows(spark, plan, layout, job), "Spark"
-    timer = threading.Timer(left, spark.sparkContext.cancelAllJobs)
-    timer.daemon = True
-    timer.start()
+        yield
+        return
+    context, tag, over = spark.sparkContext, f"skyband-verify-{uuid4().hex}", threading.Event()
+
+    def cancel() -> None:
+        running = not over.wait(left)
+        while running:  # one after the other: only jobs that have started can be cancelled
+            context.cancelJobsWithTag(tag)
+            running = not over.wait(_AGAIN)
+
+    thread = threading.Thread(target=cancel, daemon=True)
+    context.addJobTag(tag)
+    thread.start()
     try:
-        return source_rows(spark, plan, layout, job), "Spark"
+        yield
     except Exception:
         budget.check()  # what Spark raises for jobs that were cancelled
         raise
     finally:
-        timer.cancel()
+        over.set()
+        thread.join()
+        context.removeJobTag(tag)
