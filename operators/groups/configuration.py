@@ -13,13 +13,18 @@ from skyband.operators.base import I64, NULL, AnyArray, Column, Window, object_c
 from skyband.operators.expressions import RowKernel, compile_row, read_columns
 from skyband.operators.expressions.aggregates import Aggregate, AggregateExpression
 from skyband.operators.expressions.ast import Attr, Node
-from skyband.operators.groups.comparisons import exact
+from skyband.operators.expressions.canonical import walk
+from skyband.operators.groups.comparisons import exact, limb_names
 from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
 
 OF_ROWS: Final = frozenset({"first", "last", "min", "max"})
 """Aggregates whose value is that of a row."""
+COUNTS: Final = frozenset({"count", "distinct"})
+"""Aggregates that count: their float64 is exact."""
+_OF_COLUMN: Final = frozenset({"sum", "quantile", *OF_ROWS})
+"""Aggregates whose values are numbers like those of their column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +124,26 @@ class GroupsConfiguration:
     def kernels(self) -> Kernels:
         """The compiled expressions."""
         codes = {text: code for code, text in enumerate(self.texts)}
+        score, having = self._exact
         return Kernels(
             None if self.where is None else compile_row(None, self.where, False, codes),
             tuple(None if is_column(x) else compile_row(x, None, False, codes) for x in self.arguments),
-            None if isinstance(self.score.node, Attr) else compile_row(exact(self.score.node, self.scales), None, False, codes),
-            None if self.having is None else compile_row(None, exact(self.having.node, self.scales), False, codes),
+            None if isinstance(score, Attr) else compile_row(score, None, False, codes),
+            None if having is None else compile_row(None, having, False, codes),
         )
+
+    @property
+    def _exact(self) -> tuple[Node, Node | None]:
+        """The expressions of ``score`` and ``having`` with exact comparisons."""
+        wholes = {a.spelling: a.function not in COUNTS for a in self.aggregates if is_whole_number(a)}
+        having = None if self.having is None else exact(self.having.node, self.scales, wholes)
+        return exact(self.score.node, self.scales, wholes), having
+
+    @cached_property
+    def compared(self) -> tuple[Aggregate, ...]:
+        """The aggregates of whole numbers that ``score`` and ``having`` compare: besides a float64, each has limbs (``comparisons``)."""
+        read = {n.name for node in self._exact if node is not None for n in walk(node) if isinstance(n, Attr)}
+        return tuple(a for a in self.aggregates if is_whole_number(a) and not read.isdisjoint(limb_names(a.spelling)))
 
     @property
     def scales(self) -> dict[str, int]:
@@ -182,7 +201,7 @@ class GroupsConfiguration:
         return units_of(self.score)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "kernels"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("kernels", "compared")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,4 +237,10 @@ def units_of(score: AggregateExpression) -> int | None:
 
 def is_decimal(aggregate: Aggregate) -> bool:
     """Return True if the values of an aggregate are decimals with as many digits after the point as its column."""
-    return aggregate.scale is not None and aggregate.function in ("sum", "min", "max", "first", "last", "quantile")
+    return aggregate.scale is not None and aggregate.function in _OF_COLUMN
+
+
+def is_whole_number(aggregate: Aggregate) -> bool:
+    """Return True if the values of an aggregate are whole numbers: counts, and those of an integer column."""
+    x = aggregate.argument
+    return aggregate.function in COUNTS or (aggregate.function in _OF_COLUMN and isinstance(x, Attr) and x.type == "int")

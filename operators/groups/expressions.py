@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from skyband.operators.base import F64, I64, AnyArray, units_column
+from skyband.operators.base import F64, I64, NULL, AnyArray, units_column
+from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.expressions.ast import Attr
 from skyband.operators.groups import decimals
-from skyband.operators.groups.comparisons import code_name
-from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery, is_whole
+from skyband.operators.groups.comparisons import LIMB, code_name, limb_names
+from skyband.operators.groups.configuration import COUNTS, GroupsConfiguration, GroupsQuery, is_whole
+from skyband.operators.groups.layout import limbs_of
 
 
 class Expressions:
@@ -74,12 +76,30 @@ class Expressions:
         return entry, math.nextafter(entry, math.inf) if q.below is None else decimals.bound(q.below, scale, True)
 
     def _columns(self, aggregates: F64) -> dict[str, AnyArray]:
-        """Return the aggregates by their attributes; those of decimals, int64 codes in place of floats, as doubles and as codes."""
+        """Return the aggregates by their attributes: decimals as doubles and as codes, whole numbers that are compared also as limbs."""
         found: dict[str, AnyArray] = {}
-        scales = self.configuration.scales
-        for a, values in zip(self.configuration.aggregates, aggregates, strict=True):
+        configuration, scales = self.configuration, self.configuration.scales
+        for a, values in zip(configuration.aggregates, aggregates[: len(configuration.aggregates)], strict=True):
             name, scale = a.spelling, scales.get(a.spelling)
             found[name] = values if scale is None else decimals.doubles(values.view(np.int64), scale)
             if scale is not None:
                 found[code_name(name)] = values.view(np.int64)
+            if a.function in COUNTS and a in configuration.compared:
+                found |= self._limbs(a, values.astype(np.int64))
+        place = len(configuration.aggregates)
+        for a in limbs_of(configuration):
+            whole = aggregates[place].view(np.int64)
+            if a.function == "sum":
+                found |= zip(limb_names(a.spelling), (whole, aggregates[place + 1].view(np.int64)), strict=True)
+                place += 2
+            else:
+                found |= self._limbs(a, whole)
+                place += 1
         return found
+
+    @staticmethod
+    def _limbs(a: Aggregate, whole: I64) -> Iterable[tuple[str, I64]]:
+        """Return the limbs of whole numbers, or ``NULL``, by their attributes."""
+        null = whole == NULL
+        limbs = whole >> LIMB, whole & ((1 << LIMB) - 1)
+        return zip(limb_names(a.spelling), (np.where(null, NULL, limb) for limb in limbs), strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.groups.carry import cells_of
-from skyband.operators.groups.configuration import GroupsConfiguration, is_decimal, is_whole
+from skyband.operators.groups.configuration import COUNTS, GroupsConfiguration, is_decimal, is_whole
 from skyband.operators.groups.kernels.tables import (
     COUNT,
     COUNT_ROWS,
@@ -26,6 +26,8 @@ from skyband.operators.groups.kernels.tables import (
     STDDEV_SAMP,
     SUM,
     TOTAL,
+    TOTAL_HIGH,
+    TOTAL_LOW,
     TOTAL_MEAN,
     VAR_POP,
     VAR_SAMP,
@@ -74,13 +76,28 @@ def layout_of(configuration: GroupsConfiguration) -> Layout:
             codes.append((END if function == "first" else NEWEST, _slot(lists, (argument, FIRST))))
         else:
             codes.append((END, _slot(lists, (argument, _RULES[function]))))
+    shares, scale = [_share(a) for a in configuration.aggregates], [a.scale or 0 for a in configuration.aggregates]
+    coded = [int(is_decimal(a)) for a in configuration.aggregates]
+    for aggregate in limbs_of(configuration):
+        if aggregate.function == "sum" and aggregate.argument is not None:
+            slot = _slot(totals, arguments.index(aggregate.argument))
+            made = [(TOTAL_HIGH, slot), (TOTAL_LOW, slot)]
+        else:
+            made = [codes[configuration.aggregates.index(aggregate)]]
+        codes += made
+        shares += [_share(aggregate)] * len(made)
+        scale += [0] * len(made)
+        coded += [1] * len(made)
     columns = np.array(codes, np.int64).reshape(-1, 2)
-    shares = [_share(a) for a in configuration.aggregates]
     share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
     whole = [int(is_whole(x)) for x in arguments]
     kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders, cells_of(configuration), moments, totals)
-    scale, coded = [a.scale or 0 for a in configuration.aggregates], [int(is_decimal(a)) for a in configuration.aggregates]
     return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept, scale, coded)))
+
+
+def limbs_of(configuration: GroupsConfiguration) -> list[Aggregate]:
+    """Return the aggregates that have further values after those of all aggregates: of a sum two limbs, of others the whole number."""
+    return [a for a in configuration.compared if a.function not in COUNTS]
 
 
 def _share(aggregate: Aggregate) -> Fraction:

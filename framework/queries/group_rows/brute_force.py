@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from skyband.operators.expressions.canonical import attributes
 
 I64 = npt.NDArray[np.int64]
 Group = int  # the index of its name in the data
+Number = float | Fraction | int
+"""A fraction if it is a decimal, an int if it is a whole number."""
 
 
 def passing(question: Question, every: bool = False) -> Found | None:
@@ -233,7 +235,7 @@ def _of_sessions(question: Question, rows: list[int], at: int) -> list[int]:
     return found[::-1]
 
 
-def _scores(question: Question, window: Iterable[int], of_groups: frozenset[Group] | None = None) -> dict[Group, float | Fraction]:
+def _scores(question: Question, window: Iterable[int], of_groups: frozenset[Group] | None = None) -> dict[Group, Number]:
     """Return the scores of the groups that take part, of all or of some."""
     of, op = group_of(question), operator_of(question)
     rows: dict[Group, list[int]] = {}
@@ -254,13 +256,13 @@ def judging(question: Question) -> tuple[Aggregate, ...]:
     return tuple(dict.fromkeys([*op.score.aggregates, *(op.having.aggregates if op.having is not None else ())]))
 
 
-def evaluated(question: Question, columns: list[list[Any]]) -> list[float | Fraction | None]:
+def evaluated(question: Question, columns: list[list[Any]]) -> list[Number | None]:
     """Return the scores of groups, None for those that take no part; ``columns``: the values of each of ``judging``, NaN for null."""
     op, aggregates = operator_of(question), judging(question)
     rounded = zip(aggregates, (np.array([nearest_double(v) for v in c], np.float64) for c in columns), strict=True)
     objects = {a.spelling: Values(v, ~np.isnan(v)) for a, v in rounded}
-    exact_columns = {a.spelling: c for a, c in zip(aggregates, columns, strict=True) if any(isinstance(v, Fraction) for v in c)}
-    scales = {a.spelling: a.scale for a in aggregates if a.scale is not None and a.spelling in exact_columns}
+    exact_columns = {a.spelling: c for a, c in zip(aggregates, columns, strict=True) if any(isinstance(v, Fraction | int) for v in c)}
+    scales = {a.spelling: None if a.function in ("count", "distinct") else a.scale for a in aggregates}
     nodes = [judged(node, exact_columns, scales, objects) for node in (op.score.node, None if op.having is None else op.having.node)]
     n = len(columns[0])
     score = np.broadcast_to(score_of(nodes[0] or op.score.node)(objects, objects), n).tolist()
@@ -269,28 +271,28 @@ def evaluated(question: Question, columns: list[list[Any]]) -> list[float | Frac
     return [e if ok and s == s else None for e, s, ok in zip(exact, score, kept, strict=True)]
 
 
-def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> float | Fraction:
-    """Return an aggregate of some rows, NaN for null; sums and single values of decimals as fractions."""
+def _aggregate(aggregate: Aggregate, values: list[Any] | None, rows: list[int]) -> Number:
+    """Return an aggregate of some rows, NaN for null; sums and single values of decimals and whole numbers exactly."""
     function = aggregate.function
     if values is None:
-        return float(len(rows))
+        return len(rows)
     known = [v for i in rows if (v := values[i]) is not None]
     if function == "count":
-        return float(len(known))
+        return len(known)
     if function == "distinct":
-        return float(len(set(known)))
+        return len(set(known))
     if not known:
         return math.nan
     if aggregate.share is not None:
         return _single(sorted(known)[math.ceil(Fraction(repr(aggregate.share)) * len(known)) - 1])
-    if function == "sum" and isinstance(known[0], Fraction):
-        return sum(known, Fraction(0))
+    if function == "sum" and not isinstance(known[0], float):
+        return cast(Number, sum(known))
     return _FUNCTIONS[function](known)
 
 
-def _single(value: Any) -> float | Fraction:
+def _single(value: Any) -> Number:
     """Return the value of one row."""
-    return value if isinstance(value, Fraction) else float(value)
+    return value if isinstance(value, Fraction | int) else float(value)
 
 
 def _exact(values: list[Any], divisor: int = 1) -> float:
@@ -301,7 +303,7 @@ def _exact(values: list[Any], divisor: int = 1) -> float:
     return nearest_double(sum((Fraction(v) for v in values), Fraction(0)) / divisor)
 
 
-def nearest_double(x: Fraction | float) -> float:
+def nearest_double(x: Number) -> float:
     """Return the nearest double; infinite beyond the largest."""
     if isinstance(x, float):
         return x
@@ -321,7 +323,7 @@ def _variance(values: list[Any], sample: bool) -> float:
     return nearest_double((n * squares - total * total) / (n * (n - sample)))
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], float | Fraction]]] = {
+_FUNCTIONS: Final[Mapping[str, Callable[[list[Any]], Number]]] = {
     "sum": _exact,
     "mean": lambda values: _exact(values, len(values)),
     "min": lambda values: _single(min(values)),

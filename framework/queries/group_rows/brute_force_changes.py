@@ -178,11 +178,11 @@ class _Groups:
         found = list[Any]()
         for a in self._judging:
             if a.argument is None:
-                found.append(float(len(mine.counting)))
+                found.append(len(mine.counting))
                 continue
             running = mine.running[self._place[a]]
-            value = running.exact_sum() if a.function == "sum" and a.scale is not None else running.value(a.function, a.share)
-            found.append(math.nan if value is None else value if isinstance(value, Fraction) else float(value))
+            value = running.exact_sum() if a.function == "sum" and running.is_exact else running.value(a.function, a.share)
+            found.append(math.nan if value is None else value if isinstance(value, Fraction | int) else float(value))
         return tuple(found)
 
     def _carried(self, mine: _Rows) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Comparisons of decimals by definition: fractions are compared, and the rest of the expression sees which of them are true."""
+"""Comparisons of decimals and whole numbers by definition: exact numbers are compared, the rest sees which are true."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any, Final, overload
 
 import numpy as np
 
 from skyband.framework.verify.brute_force.expressions import Values
-from skyband.operators.expressions.ast import Attr, Binary, Call, IsNull, Literal_, Node, Unary
+from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
 
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 Columns = Mapping[str, list[Any]]
-"""Aggregates of decimals, by their attributes: a fraction of each group, or NaN for null."""
-Scales = Mapping[str, int]
-"""Digits after the point of aggregates of decimals, by their attributes."""
+"""Aggregates of decimals and whole numbers, by their attributes: a fraction or an int of each group, or NaN for null."""
+Scales = Mapping[str, int | None]
+"""Digits after the point of aggregates of decimals, None for those of whole numbers, by their attributes."""
 
 
 @overload
@@ -27,10 +28,16 @@ def judged(node: Node, decimals: Columns, scales: Scales, objects: dict[str, Val
 @overload
 def judged(node: None, decimals: Columns, scales: Scales, objects: dict[str, Values]) -> None: ...
 def judged(node: Node | None, decimals: Columns, scales: Scales, objects: dict[str, Values]) -> Node | None:
-    """Return an expression with an attribute, whose values go to ``objects``, for every comparison of decimals with a number or each other.
+    """Return an expression with an attribute, whose values go to ``objects``, for every exact comparison with a number or each other.
 
-    Decimals of different ``scales`` compare as doubles, as all others do.
+    Those of different ``scales`` compare as doubles, as all others do.
     """
+    if isinstance(node, In):
+        if _fractions(node.x, decimals) is None:
+            return replace(node, x=judged(node.x, decimals, scales, objects))
+        equal = [judged(Binary(op="=", x=node.x, y=o, type="bool", span=node.span), decimals, scales, objects) for o in node.options]
+        found = reduce(lambda x, y: Binary(op="or", x=x, y=y, type="bool", span=node.span), equal)
+        return Unary(op="not", x=found, type="bool", span=node.span) if node.negated else found
     if isinstance(node, Binary):
         sides = [_fractions(side, decimals) for side in (node.x, node.y)] if node.op in _COMPARE else [None]
         if None not in sides and len({scales[side.name] for side in (node.x, node.y) if isinstance(side, Attr)}) == 1:

@@ -93,9 +93,14 @@ class Running:
         variance = nearest(n * self._squares - self._total**2, n * (n - sample) * self._parts**2)
         return math.sqrt(variance) if function.startswith("stddev") else variance
 
-    def exact_sum(self) -> Fraction | None:
-        """Return the sum as a fraction, None for null."""
-        return Fraction(self._total, self._parts) if self.known else None
+    @property
+    def is_exact(self) -> bool:
+        """Return True if the values are decimals or whole numbers, whose sum is one, too."""
+        return self._parts != LEAST
+
+    def exact_sum(self) -> Fraction | int | None:
+        """Return the sum of decimals or whole numbers, None for null."""
+        return None if not self.known else self._total if self._parts == 1 else Fraction(self._total, self._parts)
 
     def _change(self, value: Any, sign: int) -> None:
         if isinstance(value, float) and math.isinf(value):

@@ -23,6 +23,8 @@ from skyband.operators.groups.kernels.tables import (
     MEAN,
     NEWEST,
     QUANTILE,
+    TOTAL,
+    TOTAL_LOW,
     TOTAL_MEAN,
     VAR_POP,
     Events,
@@ -30,7 +32,7 @@ from skyband.operators.groups.kernels.tables import (
     State,
     Window,
 )
-from skyband.operators.groups.kernels.totals import change_total, code_of_total, mean_of_total
+from skyband.operators.groups.kernels.totals import change_total, code_of_total, limb_of_total, mean_of_total
 from skyband.operators.groups.kernels.variance import change_moments, spread
 from skyband.operators.jit import inner, inner_inlined, jit
 
@@ -181,7 +183,7 @@ def note(state: State, events: Events, at: int, arrived: int, touched: int) -> N
         events.group[r + i], events.alive[r + i] = group, groups.alive[group]
         for a in range(len(state.layout.code)):
             if state.layout.coded[a] != 0:
-                events.codes[a, r + i] = decimal_aggregate(state, a, group)
+                events.codes[a, r + i] = whole_aggregate(state, a, group)
             else:
                 events.values[a, r + i] = aggregate(state, a, group)
         note_cells(state, events, r + i, group)
@@ -355,9 +357,13 @@ def aggregate(state: State, a: int, group: int) -> float:
 
 
 @inner
-def decimal_aggregate(state: State, a: int, group: int) -> int:
-    """Return an aggregate of decimals as a code (``totals``), ``NULL`` for null."""
+def whole_aggregate(state: State, a: int, group: int) -> int:
+    """Return an aggregate of decimals as a code (``totals``), or one of whole numbers or its limb; ``NULL`` for null."""
     layout, code, slot = state.layout, state.layout.code[a], state.layout.slot[a]
     if code in (END, NEWEST, QUANTILE):
         return cell_of(state, a, group)
-    return NULL if state.groups.known[layout.total_of[slot], group] == 0 else code_of_total(state.totals, slot, group)
+    if state.groups.known[layout.total_of[slot], group] == 0:
+        return NULL
+    if code == TOTAL:
+        return code_of_total(state.totals, slot, group)
+    return limb_of_total(state.totals, slot, group, code == TOTAL_LOW)

@@ -9,9 +9,9 @@ import numpy as np
 from skyband.operators.base import F64, I64, AnyArray
 
 COUNT_ROWS, COUNT, SUM, MEAN, DISTINCT, END, QUANTILE, NEWEST = range(8)
-VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, TOTAL, TOTAL_MEAN = range(8, 14)
+VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, TOTAL, TOTAL_MEAN, TOTAL_HIGH, TOTAL_LOW = range(8, 16)
 """Codes of aggregates. ``END``: the value at the head of a list of rows (min, max, first, last); ``NEWEST``: at its tail; ``TOTAL``: of
-decimals."""
+decimals; ``TOTAL_HIGH``, ``TOTAL_LOW``: limbs of a sum of whole numbers (``comparisons``)."""
 
 LEAST, GREATEST, FIRST, LAST = range(4)
 """Rules of lists: what an arriving row removes from the end of its group's list. Of a list by ``LAST`` only the newest row stays."""
@@ -44,8 +44,8 @@ class Layout(NamedTuple):
 
     ``whole`` (arguments,): 1 if the argument is int64, 0 for float64. ``sum_of``, ``list_of``, ``set_of``, ``order_of``, ``moments_of``:
     the argument of each sum, list, set, order and pair of moments; ``rule``: the rule of each list. ``cells``: the aggregates whose cells
-    changes carry. Of decimals: ``scale`` (aggregates,), digits after the point, else 0; ``coded`` (aggregates,), 1 if the value is written
-    as a code; ``total_of``: the argument of each total.
+    changes carry. ``scale`` (aggregates,): digits after the point of decimals, else 0; ``coded`` (aggregates,): 1 if the value is written
+    as int64, a code of decimals or a whole number; ``total_of``: the argument of each total.
     """
 
     code: I64

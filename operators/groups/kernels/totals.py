@@ -47,6 +47,13 @@ def code_of_total(totals: I64, slot: int, group: int) -> int:
     return int(-code if negative else code)
 
 
+@inner_inlined
+def limb_of_total(totals: I64, slot: int, group: int, lower: bool) -> int:
+    """Return the sum modulo 2^32 if ``lower``, else divided by 2^32 and rounded down."""
+    low, high = totals[slot, group, 0], totals[slot, group, 1]
+    return int(low & DIGIT if lower else high + (low >> 32))
+
+
 @inner
 def mean_of_total(totals: I64, slot: int, group: int, n: int, scale: int, digits: I64) -> float:
     """Return the sum over n, in units of 10^-``scale``, rounded once to the nearest float64."""
