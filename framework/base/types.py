@@ -37,16 +37,35 @@ def arrow_type(ddl: str) -> pa.DataType:
     return pa.decimal128(int(decimal[1] or 10), int(decimal[2] or 0))
 
 
-def readable(rows: pa.Table) -> pa.Table:
-    """Return ``rows`` with null for dates and instants outside of the years 1 to 9999, of which Python makes no value. O(rows)."""
+def unreadable_columns(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Return the columns with dates or instants outside of the years 1 to 9999, each with True or null for the others. O(rows)."""
     # Spec checks import this module, and compute nothing.
     import pyarrow.compute as pc
 
+    found = {}
     for i, f in enumerate(rows.schema):
-        if f.type in (STAMP, pa.date32()):
-            days = f.type == pa.date32()
+        if pa.types.is_date32(f.type) or f.type in (STAMP, pa.timestamp("us")):
+            days = pa.types.is_date32(f.type)
             number, (first, last) = rows[i].cast(pa.int32() if days else pa.int64()), YEARS["date" if days else "timestamp"]
             within = pc.and_(pc.greater_equal(number, first), pc.less_equal(number, last))
-            if not pc.all(within).as_py():
-                rows = rows.set_column(i, f.name, pc.if_else(within, rows[i], pa.scalar(None, f.type)))
+            if pc.any(pc.invert(within)).as_py():
+                found[f.name] = within
+    return found
+
+
+def readable(rows: pa.Table) -> pa.Table:
+    """Return ``rows`` with null for dates and instants outside of the years 1 to 9999, of which Python makes no value. O(rows)."""
+    import pyarrow.compute as pc
+
+    for name, within in unreadable_columns(rows).items():
+        i = rows.column_names.index(name)
+        rows = rows.set_column(i, name, pc.if_else(within, rows[i], pa.scalar(None, rows.schema[i].type)))
+    return rows
+
+
+def readable_as_text(rows: pa.Table) -> pa.Table:
+    """Return ``rows`` with texts in the columns that have dates or instants outside of the years 1 to 9999. O(rows)."""
+    for name in unreadable_columns(rows):
+        i = rows.column_names.index(name)
+        rows = rows.set_column(i, name, rows[i].cast(pa.string()))
     return rows

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.items import ItemColumn
+from skyband.framework.base.types import readable_as_text
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.report import charts
 from skyband.framework.report.figures import Figure, Section, cells, few_of, millis, text
@@ -33,10 +34,14 @@ class QueryFigures:
 
     def __init__(self, plan: Plan, query: QueryNode, statements: Statements) -> None:
         self.plan, self.query = plan.of(query.name), query
-        self.ask = statements.ask
+        self._statements = statements
         self.streams = stream_columns(plan, query)
         self.made = {v.name for v in views(plan)}
         self.type = query.type + _taken(plan, query)
+
+    def ask(self, statement: str) -> pa.Table:
+        """Return the rows of a statement; columns with dates that Python has not are texts."""
+        return readable_as_text(self._statements.ask(statement))
 
     def section(self) -> Section:
         """Return all figures of the query."""

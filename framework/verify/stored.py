@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import behind
+from skyband.framework.base.types import unreadable_columns
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.storage.job_file_header import read_job_file_header
 from skyband.framework.storage.locations import location
@@ -63,9 +64,13 @@ class Stored:
         return [self.part(plan) for plan in self.job_plan.plans]
 
     def table(self, name: str) -> pa.Table:
-        """Return all rows of a table."""
+        """Return all rows of a table. Raises SkybandError SKY-E402 for dates and instants that Python has not."""
         if name not in self._read:
-            self._read[name] = read(self._opened[name])
+            rows = read(self._opened[name])
+            for column in unreadable_columns(rows):
+                said = f"column {column} of table {name} has dates or instants outside of the years 1 to 9999, from an earlier version"
+                raise SkybandError("SKY-E402", said, hint="run skyband rebuild SPEC, which rejects such rows; skyband query shows them")
+            self._read[name] = rows
         return self._read[name]
 
     def upto(self, name: str) -> int:

@@ -95,8 +95,10 @@ def _shown_durable(args: argparse.Namespace, plan: Plan, key: Mapping[str, str])
 
 def _shown(args: argparse.Namespace, data: dict[str, Any], heading: str, note: str | None, rows: pa.Table, statement: str | None) -> Answer:
     """Return the rows in the format asked, with the SQL ``statement``; the note goes to stderr."""
+    from skyband.framework.base.types import readable_as_text
     from skyband.framework.tables import render
 
+    rows = readable_as_text(rows)
     if note:
         print(redacted(note), file=sys.stderr)
     text = ""
