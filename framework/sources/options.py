@@ -94,38 +94,10 @@ _LIMITS: Final = frozenset({"maxcolumns", "maxnestingdepth", "maxnumlen", "maxst
 """Options that take a whole number from 1, in lower case."""
 _OFFSET: Final = re.compile(r"(UTC|GMT|UT)?([+-](0?[0-9]|1[0-8])(:?[0-5][0-9])?)?|Z")
 """Offsets, which Spark takes as time zones, too."""
-_SHORT_ZONES: Final = frozenset(
-    [
-        "ACT",
-        "AET",
-        "AGT",
-        "ART",
-        "AST",
-        "BET",
-        "BST",
-        "CAT",
-        "CNT",
-        "CST",
-        "CTT",
-        "EAT",
-        "ECT",
-        "EST",
-        "HST",
-        "IET",
-        "IST",
-        "JST",
-        "MIT",
-        "MST",
-        "NET",
-        "NST",
-        "PLT",
-        "PNT",
-        "PRT",
-        "PST",
-        "SST",
-        "VST",
-    ]
-)
+_SHORT_ZONES: Final = frozenset({
+    "ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT", "EST",
+    "HST", "IET", "IST", "JST", "MIT", "MST", "NET", "NST", "PLT", "PNT", "PRT", "PST", "SST", "VST",
+})  # fmt: skip
 """Java's names of three letters (``ZoneId.SHORT_IDS``), which Spark takes, too."""
 
 

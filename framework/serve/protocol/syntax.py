@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,29 +17,15 @@ _ESCAPED: Final = re.compile(r"[eE]'(?:[^'\\]|''|\\.)*'?", re.DOTALL)
 
 def split(sql: str) -> list[str]:
     """Return the statements of ``sql``, without comments before and behind them; empty ones are left out. O(length)."""
-    statements, parts, at = list[str](), list[str](), 0
-    while at < len(sql):
-        found = _TOKENS.match(sql, at)
-        assert found is not None
-        kind, end = found.lastgroup, found.end()
-        if kind == "line":
-            parts.append(" ")
-        elif kind == "block":
-            end = _block_end(sql, end)
+    statements, parts = list[str](), list[str]()
+    for kind, start, end in _parts(sql):
+        if kind in ("line", "block"):
             parts.append(" ")
         elif kind == "end":
             statements.append("".join(parts).strip())
             parts = []
         else:
-            if kind == "dollar":
-                close = sql.find(found.group(), end)
-                end = len(sql) if close < 0 else close + len(found.group())
-            elif kind == "text" and found.group()[0] in "eE":
-                escaped = _ESCAPED.match(sql, at)
-                assert escaped is not None
-                end = escaped.end()
-            parts.append(sql[at:end])
-        at = end
+            parts.append(sql[start:end])
     return [s for s in (*statements, "".join(parts).strip()) if s]
 
 
@@ -54,22 +41,27 @@ class Token:
 
 def tokens(sql: str) -> list[Token]:
     """Return the parts of one statement as ``split`` returns it, without blanks. O(length)."""
-    made, at = list[Token](), 0
+    return [Token(kind, sql[start:end], start, end) for kind, start, end in _parts(sql) if not sql[start:end].isspace()]
+
+
+def _parts(sql: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the kind of each part of ``sql``, where it begins and where it ends: a comment, what is in quotes, a word, another character."""
+    at = 0
     while at < len(sql):
         found = _TOKENS.match(sql, at)
         assert found is not None
         kind, end = str(found.lastgroup), found.end()
-        if kind == "dollar":
+        if kind == "block":
+            end = _block_end(sql, end)
+        elif kind == "dollar":
             close = sql.find(found.group(), end)
             end = len(sql) if close < 0 else close + len(found.group())
         elif kind == "text" and found.group()[0] in "eE":
             escaped = _ESCAPED.match(sql, at)
             assert escaped is not None
             end = escaped.end()
-        if not sql[at:end].isspace():
-            made.append(Token(kind, sql[at:end], at, end))
+        yield kind, at, end
         at = end
-    return made
 
 
 def _block_end(sql: str, at: int) -> int:
