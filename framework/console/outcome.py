@@ -97,7 +97,7 @@ class Outcome:
     def watch(
         self, job: str, queries: Sequence[str], versions: Callable[[], Versions], newest: Callable[[], int | None] = lambda: None
     ) -> None:
-        """The job is known; ``versions`` looks at its tables, now and when the run is over (``look``); ``newest``: at its last batch."""
+        """Note the job and what ``versions`` says of its tables, now and when the run is over (``look``); ``newest``: its last batch."""
         self.job = job
         if self.wanted:
             self.changes.update(dict.fromkeys(queries, 0))
@@ -112,7 +112,7 @@ class Outcome:
         self.pending = pending
 
     def look(self, checks: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
-        """The run is over: looks at the tables' versions and at what ``checks`` found."""
+        """Note, at the end of the run, the tables' versions and what ``checks`` found."""
         # A table that cannot be read is what the run itself failed with.
         with contextlib.suppress(SkybandError):
             if self._versions is not None:

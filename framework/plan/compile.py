@@ -59,7 +59,7 @@ DEFAULT_BUCKETS = 16
 
 
 def compile_job(job: Job, live: Live = NO_LIVE) -> Plan:
-    """The plan of a checked job. ``live``: which of its queries are live ones, and so have states of their own.
+    """Return the plan of a checked job. ``live``: which of its queries are live ones, and so have states of their own.
 
     Raises SkybandError SKY-E142 for a query type this version cannot run and SKY-E151 if an operator refuses its configuration.
     """

@@ -145,7 +145,7 @@ def salted(value: Any, salt: str) -> str:
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any], salt: str = "") -> list[str]:
-    """Differences that make old state unusable for a new plan, each by the name a user knows; empty if the state fits.
+    """Return the differences that make old state unusable for a new plan, each by the name a user knows; empty if the state fits.
 
     For example ``queries.anomalies.k was 20, now 50``. A difference that only follows from another one is left out. A value that is
     concealed on one side only is compared by its hash with ``salt``.

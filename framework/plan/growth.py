@@ -132,7 +132,7 @@ def live_changes(old: Plan, new: Plan) -> Additions:
 
 
 def holds_codes(node: OperatorNode) -> bool:
-    """Whether the state of ``node`` may have codes of texts in arrays of its own."""
+    """Return True if the state of ``node`` may have codes of texts in arrays of its own."""
     if isinstance(node.operator, HoldsCodes) and node.operator.holds_codes:
         return True
     return node.operator.keeps == "retained" and any(c.kind == "text" for c in node.attributes)

@@ -50,12 +50,12 @@ def source_numbers(checkpoint: Location) -> list[int]:
 
 
 def last_batch(log: Location) -> int:
-    """The highest batch in a log of Spark's (``offsets``, ``commits``), -1 if there is none."""
+    """Return the highest batch in a log of Spark's (``offsets``, ``commits``), -1 if there is none."""
     return max((n for p in log.glob("[0-9]*") if (n := number(p.name)) is not None), default=-1)
 
 
 def offset(checkpoint: Location, batch: int, source: int = 0, name: str = "logOffset") -> int:
-    """The last number of source ``source``'s log of files that ``batch`` takes; -1 if none, or if the source is no directory of files.
+    """Return the last number of source ``source``'s log of files that ``batch`` takes; -1 if none, or if the source is no directory.
 
     ``name``: what the source itself calls its number, if it is another one.
     Raises SkybandError SKY-E303 if the batch's entry is there and cannot be read.
@@ -76,7 +76,7 @@ def offset(checkpoint: Location, batch: int, source: int = 0, name: str = "logOf
 
 
 def partitions_of(checkpoint: Location, batch: int) -> int | None:
-    """How many tasks the stateful step had in ``batch``; None if its entry does not say.
+    """Return the number of tasks of the stateful step in ``batch``; None if its entry does not say.
 
     Raises SkybandError SKY-E303 if the entry cannot be read.
     """
@@ -93,7 +93,7 @@ def partitions_of(checkpoint: Location, batch: int) -> int | None:
 
 
 def watermark(checkpoint: Location) -> int:
-    """Spark's watermark, in ms, as of the last batch planned; 0 if there is none. For a moment when no query runs."""
+    """Return Spark's watermark, in ms, as of the last batch planned; 0 if there is none. For a moment when no query runs."""
     entry = checkpoint / "offsets" / str(last_batch(checkpoint / "offsets"))
     try:
         return whole(mapping(_text(entry).splitlines()[1]).get("batchWatermarkMs", 0))
@@ -115,7 +115,7 @@ def planned_at(checkpoint: Location, batch: int) -> int:
 
 
 def next_watermark(checkpoint: Location) -> int:
-    """Spark's watermark, in ms, of the batch that follows the last one done; 0 if there is none yet. Beside a run a lower bound."""
+    """Return Spark's watermark, in ms, of the batch after the last one done; 0 if there is none yet. Beside a run a lower bound."""
     entry = checkpoint / "commits" / str(last_batch(checkpoint / "commits"))
     try:
         return whole(mapping(_text(entry).splitlines()[1]).get("nextBatchWatermarkMs", 0))
@@ -133,7 +133,7 @@ def _text(entry: Location) -> str:
 
 
 def owed(checkpoint: Location) -> bool:
-    """Whether the last batch done has moved the watermark and the batch that follows, if only for that, has not begun.
+    """Return True if the last batch done has moved the watermark and the batch that follows, if only for that, has not begun.
 
     Spark forgets that it owes it when it ends in between. For a moment when no query runs.
     """
@@ -148,7 +148,7 @@ def unusable(checkpoint: Location, what: str) -> SkybandError:
 
 
 def files_log_damage(log: Location, upto: int) -> str | None:
-    """What a log of files lacks of the numbers to ``upto``, in words; None if it is whole. O(entries)."""
+    """Return what a log of files lacks of the numbers to ``upto``, in words; None if it is complete. O(entries)."""
     plain, compact = set(), -1
     for entry in log.glob("[0-9]*") if log.is_dir() else ():
         name, _, kind = entry.name.partition(".")
@@ -163,7 +163,7 @@ def files_log_damage(log: Location, upto: int) -> str | None:
 
 
 def taken(log: Location, after: int = -1) -> list[Taken]:
-    """The files of a log of files with numbers above ``after``, in its order, each once. O(entries above ``after``).
+    """Return the files of a log of files with numbers above ``after``, in its order, each once. O(entries above ``after``).
 
     Raises SkybandError SKY-E303 if an entry cannot be read.
     """
@@ -185,7 +185,7 @@ def taken(log: Location, after: int = -1) -> list[Taken]:
 
 
 def forget_plan(checkpoint: Location, planned: int, upto: int, source: int = 0) -> None:
-    """Takes back a batch of which nothing has been written: what it would take is found again. ``upto``: the last number that stays
+    """Take back a batch of which nothing has been written: its files are found again. ``upto``: the last number that stays
     in the log of ``source``.
 
     Raises SkybandError SKY-E303 if the log of files has been merged since: then nothing can be taken back.

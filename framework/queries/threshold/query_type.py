@@ -54,7 +54,7 @@ class ThresholdType(SingleRowsType):
         return compile_threshold(context, entries)
 
     def asks(self, query: QueryNode) -> list[str]:
-        """The bounds, as conditions."""
+        """Return the bounds, as conditions."""
         if query.members or not query.asked:
             return []
         signs = (">", ">=", "<", "<=")

@@ -45,7 +45,7 @@ def tokens(sql: str) -> list[Token]:
 
 
 def _parts(sql: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the kind of each part of ``sql``, where it begins and where it ends: a comment, what is in quotes, a word, another character."""
+    """Yield kind, begin and end of each part of ``sql``: a comment, what is in quotes, a word, another character."""
     at = 0
     while at < len(sql):
         found = _TOKENS.match(sql, at)

@@ -213,7 +213,7 @@ def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
-    """A Delta table as a stream; a row's origin is its path as the spec writes it. With ``changes``, an update is two rows.
+    """Return a Delta table as a stream; a row's origin is its path as in the spec. With ``changes``, an update is two rows.
 
     Raises SkybandError SKY-E208 for a log that names files outside of the table.
     """

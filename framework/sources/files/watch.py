@@ -116,7 +116,7 @@ class FileWatch:
         return [(_name(u), json.dumps({"file": self._below(u), "bytes": a.bytes, "problem": a.said})) for u, a in aside]
 
     def set_aside(self, spark: SparkSession, said: str, batch: int) -> list[str]:
-        """Finds the files of ``batch`` for which Spark failed with ``said`` and sets them aside, durably: warnings that name them.
+        """Set aside, durably, the files of ``batch`` for which Spark failed with ``said``; return warnings that name them.
 
         Spark names one file; others that look bad are tried too, one by one, so that mostly one new start is enough. Empty: it was
         no file's fault (or reading it works now). Raises SkybandError SKY-E301 if a file is gone or this user may not read it.

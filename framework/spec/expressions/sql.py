@@ -135,7 +135,7 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
 
 
 def tree(sql: str, dialect: Any = "spark") -> Any:
-    """The syntax tree of SQL that ``check_sql`` has passed."""
+    """Return the syntax tree of SQL that ``check_sql`` has passed."""
     import sqlglot
 
     return sqlglot.parse(sql, dialect=dialect)[0]

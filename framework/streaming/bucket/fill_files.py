@@ -17,14 +17,14 @@ FILLED: Final = "filled"
 
 
 def write_state(directory: Location, bucket: int, values: Mapping[str, bytes]) -> None:
-    """The values of a bucket's state, by name, in a file of ``directory`` (which is made); on the disk when this returns."""
+    """Write the values of a bucket's state, by name, to a file of ``directory`` (which is made); they are on the disk when this returns."""
     directory.mkdir(parents=True, exist_ok=True)
     table = pa.table({"name": pa.array(values, pa.string()), "value": pa.array(values.values(), pa.large_binary())})
     durable.replace(directory / str(bucket), blocks.table_bytes(table))
 
 
 def read_state(directory: Location, bucket: int) -> dict[str, bytes]:
-    """What ``write_state`` wrote. Raises SkybandError SKY-E303 if it cannot be read."""
+    """Return what ``write_state`` wrote. Raises SkybandError SKY-E303 if it cannot be read."""
     try:
         table = blocks.bytes_table((directory / str(bucket)).read_bytes())
     except (OSError, pa.ArrowException) as e:

@@ -199,7 +199,7 @@ class OperatorHost:
         return len(self.codes.values) > 1_000_000 + 4 * sum(len(s.at) for s in self.store.segments)
 
     def save(self, core: dict[str, Any], next_seq: I64, until: int) -> tuple[dict[str, bytes], list[str]]:
-        """(values of its part of the state, names to drop); adds its own to the fields of ``core``. Chunks of rows come once."""
+        """Return (values of its part of the state, names to drop), and add its own to the fields of ``core``. Chunks of rows come once."""
         values: dict[str, bytes] = {}
         dropped: list[str] = []
         for name, store in self._stores():

@@ -24,7 +24,7 @@ CONTROL = 1
 
 
 def whole(checkpoint: Location, control: Location, partitions: int, finishes: Sequence[Sequence[int]], sharded: bool = False) -> None:
-    """Raises SkybandError SKY-E303 if a part of the checkpoint or of the control source is gone. ``finishes``: those of the job file.
+    """Raise SkybandError SKY-E303 if a part of the checkpoint or of the control source is gone. ``finishes``: those of the job file.
 
     ``partitions``: the tasks of a stateful step, where the last batch does not say. ``sharded``: there is a step of shards, too.
 

@@ -124,12 +124,12 @@ def own_job(plan: Plan, layout: Layout) -> None:
 
 
 def generation_of(home: Location) -> str | None:
-    """The name of the generation that ``home`` (``_skyband``) is of, None before its first run."""
+    """Return the name of the generation that ``home`` (``_skyband``) is of, None before its first run."""
     return _said(home).generation
 
 
 def tables_in(root: Location, known: Iterable[str] = ()) -> list[str]:
-    """Names of the tables of the generation below ``root``, by its own job file: not those that someone else has put there.
+    """Return the tables of the generation below ``root``, by its own job file: not those that someone else has put there.
 
     ``known``: names of the job's tables for where that file is lost.
     """

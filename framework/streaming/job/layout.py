@@ -219,7 +219,7 @@ class Layout:
         order(self.wake(token), at=BEFORE_ALL)
 
     def wake(self, token: str) -> Location:
-        """The file of that row."""
+        """Return the file of that row."""
         return self.control / f"wake-{token}.json"
 
 
@@ -295,7 +295,7 @@ def grows(plan: Plan, job: JobFile) -> Growth | None:
 
 
 def reshaped(plan: Plan, job: JobFile, layout: Layout) -> list[str]:
-    """What the next run does to the job's state before all else, in words.
+    """Return what the next run does to the job's state before all else, in words.
 
     Raises SkybandError SKY-E201 (see ``requested_tasks``); SKY-E632 for what cannot be done on object storage.
     """
