@@ -20,18 +20,11 @@ from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.stored import Stored
 from tests.framework.verify import small
 from tests.framework.verify.consistent import Rows
+from tests.framework.verify.group_jobs import instants, spec_of, stamp
 
-SPEC = """\
-job: carried_points
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, grp: string, x: double, y: double, side: string}
-  id: [id]
-  event_time: {column: ts, watermark: 5 minutes}
-  partition_by: [grp]
-window: {time: 20 minutes}
-run: {buckets: 2}
+SPEC = spec_of(
+    "carried_points",
+    """\
 queries:
   groups: {type: topk_groups, group: side, score: sum(x), k: 2, carry: [distinct(y), last(y), first(id), last(side), count()]}
   inside: {type: threshold_groups, group: side, score: count(), above: 2, below: 1, carry: [max(x)], window: {session: 4 minutes}}
@@ -40,16 +33,14 @@ queries:
   sky: {type: skyline, from: groups, dimensions: {groups_score: max, distinct_y: max}}
   high: {type: topk_groups, from: inside, group: side, score: max(max_x), k: 1}
   regular: {type: topk_groups, from: hourly, group: side, score: max(count), k: 1}
-sink: {path: out}
-"""
+""",
+)
 
 
 def rows_of(seed: int) -> list[list[Any]]:
-    rng, time, found = random.Random(seed), 0, list[list[Any]]()
-    for i in range(150):
-        time += rng.choice([0, 0, 20, 60, 90])
-        at = f"2026-01-05T{10 + time // 3600:02}:{time // 60 % 60:02}:{time % 60:02}Z"
-        found.append([i, at, rng.choice("pq"), rng.choice(["", 0.0, 1.0, 2.5, -1.0]), float(rng.randrange(3)), rng.choice("abc")])
+    rng, found = random.Random(seed), list[list[Any]]()
+    for i, at in enumerate(instants(rng, 150)):
+        found.append([i, stamp(at), rng.choice("pq"), rng.choice(["", 0.0, 1.0, 2.5, -1.0]), float(rng.randrange(3)), rng.choice("abc")])
     return [[None if v == "" and n == 3 else v for n, v in enumerate(row)] for row in found]
 
 

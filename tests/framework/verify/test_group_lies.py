@@ -20,19 +20,9 @@ from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.stored import Stored
 from tests.framework.verify import consistent, small
 from tests.framework.verify.consistent import Row, Rows
+from tests.framework.verify.group_jobs import instants, spec_of, stamp
 
-SPEC = """\
-job: lies
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, grp: string, x: double, y: double, side: string}
-  id: [id]
-  event_time: {column: ts, watermark: 5 minutes}
-  partition_by: [grp]
-  on_duplicate: %s
-window: {time: 20 minutes}
-run: {buckets: 2}
+QUERIES = """\
 scoring:
   s: {expression: x}
 queries:
@@ -42,7 +32,6 @@ queries:
   hourly: {type: topk_groups, group: side, score: sum(x), k: 2, every: 5 minutes, carry: [count()]}
   closed: {type: topk_groups, group: side, score: "stddev(x) + quantile(x, 0.5)", k: 2, carry: [max(x)], window: {tumbling: 10 minutes}}
   chained: {type: topk_groups, from: best, group: side, score: sum(best_score), k: 2, carry: [count()]}
-%ssink: {path: out}
 """
 VISITS = "  visits: {type: threshold_groups, group: side, score: count(), above: 1, window: {session: 3 minutes}}\n"
 """Sessions take no rows that may be deleted."""
@@ -50,12 +39,10 @@ GROUPS = ["totals", "inside", "hourly", "closed", "visits", "chained"]
 
 
 def rows_of(seed: int, duplicates: bool = True) -> list[list[object]]:
-    rng, time, found = random.Random(seed), 0, list[list[object]]()
-    for i in range(220):
-        time += rng.choice([0, 0, 20, 60, 90])
-        at = f"2026-01-05T{10 + time // 3600:02}:{time // 60 % 60:02}:{time % 60:02}Z"
+    rng, found = random.Random(seed), list[list[object]]()
+    for i, at in enumerate(instants(rng, 220)):
         number = i - rng.randrange(1, 4) if duplicates and i > 4 and rng.random() < 0.2 else i
-        found.append([number, at, "pq"[number % 2], rng.choice([0.0, 1.0, 2.5, -1.0]), float(rng.randrange(3)), rng.choice("abc")])
+        found.append([number, stamp(at), "pq"[number % 2], rng.choice([0.0, 1.0, 2.5, -1.0]), float(rng.randrange(3)), rng.choice("abc")])
     return found
 
 
@@ -65,7 +52,7 @@ ROWS = rows_of(1)
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     directory = tmp_path_factory.mktemp("lies")
-    (directory / "job.yaml").write_text(SPEC % ("keep_first", VISITS))
+    (directory / "job.yaml").write_text(spec_of("lies", QUERIES + VISITS, "keep_first"))
     return small.make(directory / "job.yaml", ROWS)
 
 
@@ -202,7 +189,7 @@ def test_every_other_cause_is_found(plan: Plan, made: Plan, name: str) -> None:
 @pytest.mark.parametrize(("rule", "counter"), [("replace", "replaced"), ("keep_first", "kept_first")])
 @pytest.mark.parametrize("by", [1, -1])
 def test_counters_of_runs_are_compared_with_the_source(tmp_path: Path, rule: str, counter: str, by: int) -> None:
-    (tmp_path / "job.yaml").write_text(SPEC % (rule, ""))
+    (tmp_path / "job.yaml").write_text(spec_of("lies", QUERIES, rule))
     plan = small.make(tmp_path / "job.yaml", ROWS)
     assert [d.text() for d in compared(plan).differences] == []
 

@@ -13,28 +13,21 @@ import pytest
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.tables.results.reader import Reader
 from tests.framework.verify import small
+from tests.framework.verify.group_jobs import instants, spec_of, stamp
 from tests.seeds import seeds
 from tests.specs import plan_of_text
 
-SPEC = """\
-job: instants
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, grp: string, x: double, y: double, side: string}
-  id: [id]
-  event_time: {column: ts, watermark: 5 minutes}
-  partition_by: [grp]
-window: {time: 20 minutes}
-run: {buckets: 2}
+SPEC = spec_of(
+    "instants",
+    """\
 queries:
   best: {type: topk_groups, group: side, score: count(), k: 2, carry: [count(), last(y), first(id), sum(y)]}
   high: {type: threshold_groups, group: side, score: sum(y), above: 4, below: 2, carry: [count(), last(y), first(id), sum(y)]}
   regular: {type: topk_groups, group: side, score: count(), k: 2, every: 5 minutes, carry: [count(), last(y), first(id), sum(y)]}
   closing:
     {type: topk_groups, group: side, score: sum(y), k: 2, carry: [count(), last(y), first(id), sum(y)], window: {tumbling: 7 minutes}}
-sink: {path: out}
-"""
+""",
+)
 CARRIED = ("count", "last_y", "first_id", "sum_y")
 SCORES = {"best": "count", "high": "sum_y", "regular": "count", "closing": "sum_y"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,12 +35,9 @@ Row = tuple[int, datetime, str, float, str]
 
 
 def rows_of(seed: int) -> list[Row]:
-    rng, at = random.Random(seed), datetime(2026, 1, 5, 10, tzinfo=UTC)
-    found = []
-    for i in range(120):
-        at += timedelta(seconds=rng.choice([0, 0, 20, 60, 200]))
-        found.append((i, at, rng.choice("pq"), float(rng.randrange(4)), rng.choice("abc")))
-    return found
+    rng = random.Random(seed)
+    times = enumerate(instants(rng, 120, (0, 0, 20, 60, 200)))
+    return [(i, at, rng.choice("pq"), float(rng.randrange(4)), rng.choice("abc")) for i, at in times]
 
 
 def values_of(rows: list[Row]) -> dict[str, Any]:
@@ -74,16 +64,16 @@ def consistent(query: str, row: dict[str, Any], expected: dict[str, Any]) -> Non
 def test_every_row_is_as_of_one_instant(tmp_path: Path, seed: int) -> None:
     (tmp_path / "job.yaml").write_text(SPEC)
     rows = rows_of(seed)
-    plan = small.make(tmp_path / "job.yaml", [[i, f"{at:%Y-%m-%dT%H:%M:%S}Z", grp, y, y, side] for i, at, grp, y, side in rows])
+    plan = small.make(tmp_path / "job.yaml", [[i, stamp(at), grp, y, y, side] for i, at, grp, y, side in rows])
     reader, rng = Reader(plan), random.Random(seed)
-    instants = [None, *(rng.choice(rows)[1] + timedelta(seconds=rng.choice([0, 0, 30, 299])) for _ in range(12))]
+    asked = [None, *(rng.choice(rows)[1] + timedelta(seconds=rng.choice([0, 0, 30, 299])) for _ in range(12))]
     moved = 0
     with duckdb.connect() as con:
         for query in SCORES:
             for name in (query, f"{query}_now", f"{query}_trajectory"):
                 found = reader.read(name)
                 con.register(name, found)
-            for at in (t for t in instants if t is None or t <= rows[-1][1]):
+            for at in (t for t in asked if t is None or t <= rows[-1][1]):
                 answer = reader.as_of(query, at)
                 given = answer.rows.to_pylist()
                 for row in given:
