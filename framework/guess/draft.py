@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from skyband.operators.expressions.canonical import name as attribute
 _TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}
 """Names that a key or id may not have because the tables use them."""
 QUERIES: Final = Path(__file__).parent / "first_query.yaml"
+SIMILAR: Final = Path(__file__).parent / "similar_query.yaml"
 _CARRIED: Final = 3
 _PLANNED: Final = 0.01
 """The share of rows dated ahead of the clock above which such times are meant."""
@@ -142,10 +143,21 @@ def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], role
 
 
 def _queries(columns: Sequence[Guess], roles: Roles) -> list[str]:
-    """Return the score and the first query as data, since only a query type's own code knows its name."""
-    filled = {"SCORE": _plain(attribute(str(roles.score))), "NOTE": _noted(roles, "scoring"), "CARRY": _carry(columns, roles)}
-    text = QUERIES.read_text(encoding="utf-8")
-    for word, said in filled.items():
+    """Return the score and the queries as data, since only a query type's own code knows its name."""
+    carried = _carry(columns, roles)
+    filled = {"SCORE": _plain(attribute(str(roles.score))), "NOTE": _noted(roles, "scoring"), "CARRY": carried}
+    lines = _filled(QUERIES, filled)
+    if roles.tokens is not None:
+        name, separator = roles.tokens
+        between = f", separator: {_quoted(separator)}" if separator else ""
+        lines = [f"tokens: {{{_plain(name)}: {{column: {_plain(name)}{between}}}}}", "", *lines]
+        lines += _filled(SIMILAR, {"TOKENS": _plain(name)})
+    return lines
+
+
+def _filled(path: Path, words: Mapping[str, str]) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    for word, said in words.items():
         text = text.replace(word, said)
     return text.splitlines()
 

@@ -34,6 +34,10 @@ _WAITS: Final = (MINUTE, 10 * MINUTE, 60 * MINUTE, 360 * MINUTE, 1440 * MINUTE, 
 _SPANS: Final = (*_WAITS, 365 * 1440 * MINUTE)
 _HELD: Final = 1000
 """Approximate number of rows in the window of a first spec."""
+_WORDS: Final = 3
+"""Mean number of words from which a text is compared by them."""
+_VARIED: Final = 0.2
+"""The least share of different texts among those of words; labels have less."""
 _TRIED: Final = 12
 """Most columns whose pairs and triples are tried as an id."""
 
@@ -43,7 +47,8 @@ class Roles:
     """``time``: the column with the instants, under the name it has in the spec; ``derive``: (name, expression) in front of everything.
 
     ``micros``: the instants of the rows, None where there is none. ``watermark``, ``span``: microseconds; ``span`` None: the rows say
-    nothing of time, the window is ``_HELD`` rows. ``id``: empty if nothing but its position identifies a row.
+    nothing of time, the window is ``_HELD`` rows. ``id``: empty if nothing but its position identifies a row. ``tokens``: a column of
+    lists, or of texts with words, and the text between two tokens if that is no blank.
     """
 
     time: str
@@ -54,6 +59,7 @@ class Roles:
     watermark: int
     span: int | None
     keys: list[str] = field(default_factory=list)
+    tokens: tuple[str, str | None] | None = None
     notes: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, about: str, text: str) -> None:
@@ -78,6 +84,7 @@ def roles_of(columns: Sequence[Guess], free: Any, positions: bool) -> Roles | No
     made.keys = [
         c.name for c in rest if c.type == "string" and 1 < c.distinct <= len(c.values) / 20 and not c.nulls and c.name not in made.id
     ]
+    made.tokens = _tokens(made, columns)
     made.watermark = _disorder(made)
     made.span = _span(made)
     return made
@@ -202,6 +209,28 @@ def _score(made: Roles, rest: Sequence[Guess]) -> str | None:
     if others:
         made.note("scoring", f"any number is a score, and so is what you make of them: {', '.join(others[:5])}")
     return best.name
+
+
+def _tokens(made: Roles, columns: Sequence[Guess]) -> tuple[str, str | None] | None:
+    """Return the column whose sets of tokens queries compare, and its separator: lists first, then the texts with most words."""
+    lists = [c for c in columns if c.type in ("array<string>", "array<int>", "array<bigint>") and c.distinct > 1]
+    if lists:
+        return max(lists, key=lambda c: c.distinct).name, None
+    found: list[tuple[float, str, str | None]] = []
+    for c in columns:
+        texts = [v for v in c.values if v is not None]
+        if c.type != "string" or c.derive is not None or c.amount is not None or identifies(c.source) or c.name in made.keys:
+            continue
+        if c.distinct <= 1 or c.distinct < _VARIED * len(texts) or not all(isinstance(v, str) for v in texts):
+            continue
+        separator = next((s for s in "|;," if 2 * sum(s in v and f"{s} " not in v for v in texts) > len(texts)), None)
+        many = sum(len(v.split(separator)) for v in texts) / len(texts)
+        if many >= _WORDS:
+            found.append((many, c.name, separator))
+    if not found:
+        return None
+    _, name, separator = max(found, key=lambda f: f[0])
+    return name, separator
 
 
 def _instants(made: Roles) -> Iterator[int]:

@@ -494,6 +494,44 @@ def test_typed_files(tmp_path: Path, form: str) -> None:
     assert job["source"]["event_time"]["column"] == "When" and job["source"]["id"] == ["id"]
 
 
+TAGS: list[tuple[str, list[Any], dict[str, Any] | None]] = [
+    ("lists", [["a", "b"], ["b", "c"], ["c"]], {"column": "v"}),
+    ("numbers", [[1, 2], [2, 3], [3]], {"column": "v"}),
+    ("fractions", [[1.5, 2], [2, 3.5], [3]], None),
+    ("one list", [["a"], ["a"], ["a"]], None),
+    ("sentences", ["the quick brown fox", "jumps over a dog", "and runs far away"], {"column": "v"}),
+    ("parts", ["Sci Fi|Drama|Noir", "Drama|War|Sci Fi", "War|Noir|Old, lost"], {"column": "v", "separator": "|"}),
+    ("commas", ["a,b,c", "b,c,d d", "d d,e,f"], {"column": "v", "separator": ","}),
+    ("two words", ["big house", "small house", "red car"], None),
+    ("codes", ["8a6e-4a1b-11ee-be56", "8a6e-4a1b-11ee-be57", "8a6e-4a1b-11ee-be58"], None),
+]
+
+
+@pytest.mark.parametrize(  # a CSV file has no lists
+    ("form", "values", "tokens"),
+    [pytest.param(f, *c[1:], id=f"{f}-{c[0]}") for f in ("json", "parquet", "csv") for c in TAGS if f != "csv" or isinstance(c[1][0], str)],
+)
+def test_similar_sets_are_proposed_for_lists_and_texts(tmp_path: Path, form: str, values: list[Any], tokens: dict[str, Any] | None) -> None:
+    rows = [{"no": i, "seen": (T0 + timedelta(minutes=i)).isoformat(), "x": i / 4, "v": values[i % 3]} for i in range(12)]
+    if form == "json":
+        (tmp_path / "a.json").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    elif form == "parquet":
+        pq.write_table(pa.Table.from_pylist([{**r, "seen": T0 + timedelta(minutes=i)} for i, r in enumerate(rows)]), tmp_path / "a.parquet")
+    else:
+        write_csv(tmp_path / "a.csv", list(rows[0]), [[str(v) for v in r.values()] for r in rows])
+    job, _, _ = made(tmp_path / f"a.{form}")
+    assert job.get("tokens") == (tokens and {"v": tokens})
+    assert job["queries"].get("similar") == (tokens and {"type": "topk_similar_sets", "tokens": "v", "k": 10})
+    found = judged(load_plan(str(tmp_path / "job.yaml")))
+    assert found.rejected == {} and (tokens is None or found.tables["similar_now"].num_rows == 10)
+
+
+def test_labels_are_not_compared_by_their_words(tmp_path: Path) -> None:
+    rows = [["United States of America" if i % 2 else "Republic of South Korea", str(i), (T0 + timedelta(minutes=i)).isoformat()]
+            for i in range(90)]  # fmt: skip
+    assert "tokens" not in made(write_csv(tmp_path / "a.csv", ["country", "x", "seen"], rows))[0]
+
+
 @pytest.mark.parametrize("name", ["x", "Unit Price", "batch_id", "a,b", "no", "{x}"])
 @pytest.mark.parametrize(
     ("kind", "value", "type_"),
