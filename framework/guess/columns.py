@@ -10,7 +10,9 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from skyband.framework.base.columns import FIXED_COLUMNS, HEAD_COLUMNS
 from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.guess.csv_forms import GROUPS, few
 from skyband.framework.guess.sample import Column
 from skyband.framework.quality.looks import fits_json, fits_text, looks_of, stands_for_null
@@ -18,6 +20,8 @@ from skyband.framework.rehearsal.sql_rules import Unclear, of_text, reader
 from skyband.framework.sources.columnar.column_types import declare
 from skyband.framework.sources.text.options import number_form
 
+TAKEN: Final = frozenset((*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"))
+"""Names that a key or id may not have because the tables use them."""
 _TIMELY: Final = re.compile(r"time|date|stamp|epoch|(^|_)(ts|at|when|day|created|updated)($|_)|(ed|ing)_?at$", re.IGNORECASE)
 _FORMAT: Final = re.compile(r'Format: "([^"]+)"')
 _EPOCHS: Final = ((10, 1_000_000, "timestamp_seconds"), (13, 1000, "timestamp_millis"), (16, 1, "timestamp_micros"))
@@ -384,6 +388,20 @@ def _text_dates(made: Guess) -> None:
         made.micros = [_instant(v) if v in dashed else None for v in made.values]
         made.derive = f"cast({quoted(made.name)} as timestamp)"
         _tell_bad(made, made.values, dashed, "an instant")
+
+
+def spec_name(name: str, used: Collection[str]) -> str:
+    """Return a name that a spec may have for the source's column ``name``; none of ``used``, which are in lower case."""
+    name = re.sub(r"\W", "_", name, flags=re.ASCII)[:50] or "column"
+    # Names that begin with two underscores are Skyband's own.
+    return free_name(name if re.match(r"_?[A-Za-z]", name) else f"c_{name.lstrip('_')}", used)
+
+
+def free_name(name: str, used: Collection[str]) -> str:
+    """Return ``name``, with underscores behind it if it is one of ``used``, which are in lower case, or of the tables' own columns."""
+    while name.lower() in used or name.lower() in TAKEN:
+        name += "_"
+    return name
 
 
 def quoted(name: str) -> str:

@@ -11,19 +11,16 @@ from typing import Final
 
 import yaml
 
-from skyband.framework.base.columns import FIXED_COLUMNS, HEAD_COLUMNS
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable
-from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.units import AHEAD, format_duration
-from skyband.framework.guess.columns import Guess, guess_column, quoted
+from skyband.framework.guess.change_feed import Feed, feed_of
+from skyband.framework.guess.columns import Guess, free_name, guess_column, quoted, spec_name
 from skyband.framework.guess.roles import Roles, roles_of
 from skyband.framework.guess.sample import Column, Sample, sample_of
 from skyband.framework.sources.registry import source_format
 from skyband.operators.expressions.canonical import name as attribute
 
-_TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}
-"""Names that a key or id may not have because the tables use them."""
 QUERIES: Final = Path(__file__).parent / "first_query.yaml"
 SIMILAR: Final = Path(__file__).parent / "similar_query.yaml"
 _CARRIED: Final = 3
@@ -39,12 +36,16 @@ def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
     SkybandError SKY-E201 if nothing can be made of it: it cannot be read, or no column tells when a row happened.
     """
     sample = sample_of(path)
+    feed = feed_of(sample)
+    if feed is not None:
+        unsure = [*sample.notes, *feed.notes, *(f"{c.name}: {n}" for c in feed.columns for n in c.notes)]
+        unsure += [f"{about}: {n}" for about, notes in feed.roles.notes.items() for n in notes]
+        return _text(path, spec, sample, feed.columns, feed.roles, feed), [printable(u) for u in unsure]
     columns, left_out = _columns(sample)
     names = {c.name.lower() for c in columns}
 
     def free(name: str) -> str:
-        while name.lower() in names or name.lower() in _TAKEN:
-            name += "_"
+        name = free_name(name, names)
         names.add(name.lower())
         return name
 
@@ -78,11 +79,7 @@ def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
     left_out: list[str] = []
     used: set[str] = set()
     for column in sample.columns:
-        name = re.sub(r"\W", "_", column.name, flags=re.ASCII)[:50] or "column"
-        # Names that begin with two underscores are Skyband's own.
-        name = name if re.match(r"_?[A-Za-z]", name) else f"c_{name.lstrip('_')}"
-        while name.lower() in used or name.lower() in _TAKEN:
-            name += "_"
+        name = spec_name(column.name, used)
         guess = guess_column(column, name)
         if guess is None:
             left_out.append(f"{column.name}: left out, a spec has no columns like it")
@@ -99,7 +96,7 @@ def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
     return made, left_out
 
 
-def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], roles: Roles) -> str:
+def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], roles: Roles, feed: Feed | None = None) -> str:
     where, options = _place(path, spec), list(sample.options)
     options += next(([("nullValue", c.nothing)] for c in columns if c.nothing is not None), [])
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.name.split(".")[0]).strip("-_") or "job"
@@ -124,17 +121,26 @@ def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], role
         f"  id: {_columns_of(roles.id) if roles.id else 'position'}{_noted(roles, 'id')}",
         f"  event_time: {{column: {_plain(roles.time)}{_time_fields(roles)}}}{_noted(roles, 'event_time', 'watermark')}",
     ]
+    if feed is not None:
+        lines += [
+            "  on_duplicate: replace   # a snapshot sends rows again",
+            f"  op: {{column: {_plain(feed.op)}, insert: [c, r], update: [u], delete: [d], ignore: [m, t]}}",
+        ]
     if roles.keys:
         lines.append(f"  # partition_by: [{roles.keys[0]}]   # makes each value a stream of its own, with results of its own")
     if roles.derive:
         lines += ["", "transform:", "  - derive:"]
-        lines += [f"      {_plain(n)}: {_quoted(e)}" for n, e in roles.derive]
+        types = {} if feed is None else feed.types
+        lines += [f"      {_plain(n)}: {_derived(e, types.get(n))}" for n, e in roles.derive]
+    if feed is not None and feed.tombstones:
+        share = min(100, 1 + 200 * feed.tombstones // sample.rows)
+        lines += ["", f"quality: {{max_rejected: {share}%}}   # a tombstone (null) is no row: it is rejected as parse"]
     window = "{count: 1000}" if roles.span is None else f"{{time: {format_duration(roles.span)}}}"
     lines += [
         "",
-        f"window: {window}",
+        f"window: {window}{'' if feed is None else '   # an object leaves the results so long after its last change'}",
         "",
-        *_queries(columns, roles),
+        *_queries(columns if feed is None else feed.data, roles),
         "",
         f'sink: {{path: "./tables/{name}"}}',
         "run: {trigger: once}",
@@ -181,11 +187,19 @@ def _looked_at(path: Path, sample: Sample) -> str:
 
 
 def _column(c: Guess) -> str:
-    # Inside braces a comma ends a value: decimal(10,2) is quoted there.
-    within = _quoted(c.type) if "," in c.type else c.type
-    said = c.type if c.source == c.name else f"{{type: {within}, from: {_quoted(c.source)}}}"
+    said = c.type if c.source == c.name else f"{{type: {_within(c.type)}, from: {_quoted(c.source)}}}"
     notes = "; ".join(c.notes)
     return f"    {_plain(c.name)}: {said}" + (f"   # {_comment(notes)}" if notes else "")
+
+
+def _derived(expression: str, type_: str | None) -> str:
+    """Return a derived column, with its type where the expression does not say it."""
+    return _quoted(expression) if type_ is None else f"{{sql: {_quoted(expression)}, type: {_within(type_)}}}"
+
+
+def _within(type_: str) -> str:
+    """Return a type inside braces, where a comma ends a value that is not quoted: decimal(10,2)."""
+    return _quoted(type_) if "," in type_ else type_
 
 
 def _columns_of(names: Sequence[str]) -> str:
@@ -201,6 +215,7 @@ def _carry(columns: Sequence[Guess], roles: Roles) -> str:
 def _time_fields(roles: Roles) -> str:
     """Return the further fields of ``event_time``."""
     wait = f", watermark: {format_duration(roles.watermark)}" if roles.watermark else ""
+    wait += f", tie_break: {_columns_of(roles.tie_break)}" if roles.tie_break else ""
     # A few times ahead of the clock are mistakes; many are plans or forecasts.
     known, latest = [m for m in roles.micros if m is not None], time.time_ns() // 1000 + AHEAD
     return wait + (", max_ahead: none" if sum(m > latest for m in known) > _PLANNED * len(known) else "")

@@ -59,6 +59,7 @@ class Roles:
     watermark: int
     span: int | None
     keys: list[str] = field(default_factory=list)
+    tie_break: list[str] = field(default_factory=list)
     tokens: tuple[str, str | None] | None = None
     notes: dict[str, list[str]] = field(default_factory=dict)
 
@@ -80,13 +81,13 @@ def roles_of(columns: Sequence[Guess], free: Any, positions: bool) -> Roles | No
     own = next((c for c in columns if c.name == made.time), None)
     rest = [c for c in columns if c is not own and not (made.derive and c.derive is not None and made.derive[0][1] == c.derive)]
     _identify(made, rest, positions)
-    made.score = _score(made, rest)
+    made.score = score_of(made, rest)
     made.keys = [
         c.name for c in rest if c.type == "string" and 1 < c.distinct <= len(c.values) / 20 and not c.nulls and c.name not in made.id
     ]
-    made.tokens = _tokens(made, columns)
-    made.watermark = _disorder(made)
-    made.span = _span(made)
+    made.tokens = tokens_of(made, columns)
+    made.watermark = disorder(made)
+    made.span = span(made)
     return made
 
 
@@ -195,7 +196,8 @@ def _numbered(c: Guess) -> bool:
     return len({len(str(int(v))) for v in there}) == 1
 
 
-def _score(made: Roles, rest: Sequence[Guess]) -> str | None:
+def score_of(made: Roles, rest: Sequence[Guess]) -> str | None:
+    """Return the column whose numbers are most likely quantities; None if all numbers name something. Notes alternatives."""
     can = [
         c for c in rest if _is(c, *_WHOLE, *_FRACTIONS) and c.name not in made.id and c.micros is None and c.source.lower() not in _PARTS
     ]
@@ -211,7 +213,7 @@ def _score(made: Roles, rest: Sequence[Guess]) -> str | None:
     return best.name
 
 
-def _tokens(made: Roles, columns: Sequence[Guess]) -> tuple[str, str | None] | None:
+def tokens_of(made: Roles, columns: Sequence[Guess]) -> tuple[str, str | None] | None:
     """Return the column whose sets of tokens queries compare, and its separator: lists first, then the texts with most words."""
     lists = [c for c in columns if c.type in ("array<string>", "array<int>", "array<bigint>") and c.distinct > 1]
     if lists:
@@ -237,7 +239,7 @@ def _instants(made: Roles) -> Iterator[int]:
     return (m for m in made.micros if m is not None)
 
 
-def _disorder(made: Roles) -> int:
+def disorder(made: Roles) -> int:
     """Return the largest lateness of a row, rounded up; 0 if the rows are in order."""
     newest, most = None, 0
     for m in _instants(made):
@@ -251,7 +253,7 @@ def _disorder(made: Roles) -> int:
     return wait
 
 
-def _span(made: Roles) -> int | None:
+def span(made: Roles) -> int | None:
     """Return a duration that covers about ``_HELD`` rows."""
     there = sorted(_instants(made))
     if len(there) < 2 or there[0] == there[-1]:

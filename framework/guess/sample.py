@@ -49,7 +49,7 @@ class Column:
 class Sample:
     """The first rows of a source. ``ending``: of the file's name, with its compression (``.csv.gz``); ``whole``: there are no more rows.
 
-    ``files``: those looked at; ``of``: those of the directory, None if it is no directory."""
+    ``files``: those looked at; ``of``: those of the directory, None if it is no directory. ``nulls``: JSON values null beside the rows."""
 
     format: str
     ending: str
@@ -60,6 +60,7 @@ class Sample:
     notes: tuple[str, ...] = ()
     files: int = 1
     of: int | None = None
+    nulls: int = 0
 
 
 def sample_of(path: Path, rows: int = ROWS) -> Sample:
@@ -83,9 +84,9 @@ def sample_of(path: Path, rows: int = ROWS) -> Sample:
             continue
         if sample is None:
             sample = one
-        elif (one.format, one.options, [(c.name, c.kind) for c in one.columns]) == (
-            sample.format, sample.options, [(c.name, c.kind) for c in sample.columns]
-        ):  # fmt: skip
+        elif (one.format, one.options) == (sample.format, sample.options) and (
+            any(c.json for c in one.columns) or [(c.name, c.kind) for c in one.columns] == [(c.name, c.kind) for c in sample.columns]
+        ):
             sample = _joined(sample, one)
         if sample.rows >= rows:
             break
@@ -140,11 +141,19 @@ def _with_values(sample: Sample, root: Path, file: Path) -> Sample:
 
 
 def _joined(one: Sample, other: Sample) -> Sample:
-    columns = tuple(replace(a, values=a.values + b.values) for a, b in zip(one.columns, other.columns, strict=True))
-    notes = tuple(dict.fromkeys((*one.notes, *other.notes)))
-    return replace(
-        one, columns=columns, rows=one.rows + other.rows, whole=one.whole and other.whole, notes=notes, files=one.files + other.files
+    """Return both samples as one. Rows without a column, of JSON, have null there."""
+    names = dict.fromkeys(c.name for c in (*one.columns, *other.columns))
+    mine, theirs = ({c.name: c for c in s.columns} for s in (one, other))
+    columns = tuple(
+        replace(mine.get(n) or theirs[n], values=_values(mine.get(n), one.rows) + _values(theirs.get(n), other.rows)) for n in names
     )
+    notes = tuple(dict.fromkeys((*one.notes, *other.notes)))
+    rows, files, nulls = one.rows + other.rows, one.files + other.files, one.nulls + other.nulls
+    return replace(one, columns=columns, rows=rows, whole=one.whole and other.whole, notes=notes, files=files, nulls=nulls)
+
+
+def _values(column: Column | None, rows: int) -> tuple[Any, ...]:
+    return (None,) * rows if column is None else column.values
 
 
 def _unreadable(path: Path, why: str) -> SkybandError:
@@ -231,11 +240,13 @@ def _json(file: Path, ending: str, most: int) -> Sample:
         options, lines = (), (line for line in lines_of(file, "utf-8-sig") if line.strip())
         rows = [row for line in islice(lines, most) for row in _rows(syntax.value(line))]
         whole = next(lines, None) is None
+    nulls = sum(r is None for r in rows)
     rows = [_flat(r) for r in rows if isinstance(r, dict) and _is_text(r)]
     if not rows:
         raise _unreadable(file, "it has no rows that are JSON objects")
     names = list(dict.fromkeys(n for r in rows for n in r))
-    return Sample("json", ending, options, _columns(names, [[r.get(n) for n in names] for r in rows], json=True), len(rows), whole)
+    columns = _columns(names, [[r.get(n) for n in names] for r in rows], json=True)
+    return Sample("json", ending, options, columns, len(rows), whole, nulls=nulls)
 
 
 def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]], json: bool = False) -> tuple[Column, ...]:
