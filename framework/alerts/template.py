@@ -84,7 +84,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, WrittenFloat):
         return repr(value)
     if isinstance(value, float):
-        return f"{value:.15g}"
+        return repr(value).removesuffix(".0")
     if isinstance(value, Decimal):
         return format(value, "f") if abs(value.adjusted()) < 100 else str(value)
     if isinstance(value, (list, tuple)):
