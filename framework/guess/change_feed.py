@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -100,7 +101,8 @@ class _Reader:
         if not tie_break:
             self.notes.append("event_time: no column orders the changes of one millisecond (tie_break)")
         after = [n.removeprefix(f"{self.prefix}after.") for n in self.by if n.startswith(f"{self.prefix}after.")]
-        keys = self._key_of(after)
+        found = self._key_of(after)
+        sure, keys = found is not None, found or sorted(after, key=_like_a_key)[:1]
         id_ = [self._key(key) for key in keys]
         numbers = [self._data(name) for name in after if name not in keys]
         time = self._free("at")
@@ -115,7 +117,7 @@ class _Reader:
         roles.tokens = tokens_of(roles, feed.data)
         roles.watermark = max(MINUTE, disorder(roles))
         roles.span = max(_MONTH, span(roles) or 0)
-        if not keys:
+        if not sure:
             roles.note("id", "no columns tell the inserted rows apart: name those of the table's key")
         if feed.tombstones:
             said = f"{counted(feed.tombstones, 'tombstone')} (null) {agree(feed.tombstones, 'is', 'are')} rejected as parse"
@@ -142,7 +144,8 @@ class _Reader:
         values = self.by[source].values
         made = guess_column(Column(name, values, json=True), spec_name(name, self.used))
         if made is None:
-            made = Guess(source, spec_name(name, self.used), "string", values, notes=["an object or a list of objects, as text"])
+            texts = [None if v is None else json.dumps(v) for v in values]
+            made = Guess(source, spec_name(name, self.used), "string", texts, notes=["objects or lists, which are no text"])
         made.source = source
         self.used.add(made.name.lower())
         self.columns.append(made)
@@ -157,21 +160,21 @@ class _Reader:
             for a, b in zip(self.by[f"{self.prefix}after.{name}"].values, before.values if before else none, strict=True)
         ]
 
-    def _key_of(self, names: Sequence[str]) -> list[str]:
+    def _key_of(self, names: Sequence[str]) -> list[str] | None:
         """Return the columns that identify an object: every change has them, none changes them, and insertions differ in them.
 
-        Deletions often have nothing but the key.
+        Deletions often have nothing but the key. None if there are no such columns.
         """
         operations = self.by[f"{self.prefix}op"].values
         changes = [i for i, o in enumerate(operations) if o not in ("m", "t", None)]
         images = {n: self._image(n) for n in names}
         can = [n for n in names if all(_is_key(images[n][i]) for i in changes) and not self._changes(n)]
-        ordered = sorted(can, key=lambda n: (n.lower() != "id", not identifies(n)))[:8]
+        ordered = sorted(can, key=_like_a_key)[:8]
         for size in (1, 2, 3):
             for some in combinations(ordered, size):
                 if _tells_apart([(operations[i], tuple(images[n][i] for n in some)) for i in changes]):
                     return list(some)
-        return []
+        return None
 
     def _changes(self, name: str) -> bool:
         """Return True if a change gives the column another value."""
@@ -182,12 +185,12 @@ class _Reader:
     def _key(self, name: str) -> str:
         """Add a column of the key: that after the change or, of a deletion, before it. Return its name."""
         after, before = f"{self.prefix}after.{name}", f"{self.prefix}before.{name}"
+        type_ = "bigint" if all(v is None or isinstance(v, int) for v in self._image(name)) else "string"
         if before not in self.by:
-            found = self._guessed(after, name)
+            found = self._column(after, name, type_)
             self.notes.append(f"{found.name}: no row looked at has values before a change, so a deletion would have no id")
             return found.name
         key = self._free(spec_name(name, self.used))
-        type_ = "bigint" if all(v is None or isinstance(v, int) for v in self._image(name)) else "string"
         old, new = (self._column(source, f"{key}_{when}", type_) for source, when in ((before, "before"), (after, "after")))
         self.derive.append((key, f"coalesce({quoted(new.name)}, {quoted(old.name)})"))
         self.types[key] = type_
@@ -200,6 +203,8 @@ class _Reader:
         values = [v for v in self.by[source].values if v is not None]
         if logical == _DECIMAL and all(isinstance(v, str) for v in values):
             return self._decimal(source, name, str(parameters.get("scale", "")))
+        if not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+            logical = None
         if logical in _DATES or (logical is None and _are_days(name, values)):
             made = self._column(source, name, "int")
             self._derived(made, "date", f"date_from_unix_date({quoted(made.name)})", "date")
@@ -240,6 +245,10 @@ class _Reader:
         self.derive.append((name, expression))
         self.types[name] = type_
         return name
+
+
+def _like_a_key(name: str) -> tuple[bool, bool]:
+    return name.lower() != "id", not identifies(name)
 
 
 def _is_key(value: Any) -> bool:

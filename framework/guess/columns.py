@@ -343,8 +343,10 @@ def _of_json(column: Column, name: str) -> Guess | None:
     if kind == "double" and any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in there):
         note = "numbers of more than 18 digits, which a double does not tell apart: read as text"
         return Guess(column.name, name, "string", [None if v is None else str(v) for v in column.values], notes=[note])
-    made = Guess(column.name, name, kind, column.values)
-    if kind == "double" and _money(made, {_shortest(v) for v in there}):
+    # Strings such as "NaN" are numbers to Spark.
+    values = [float(v) if kind == "double" and isinstance(v, str) else v for v in column.values]
+    made = Guess(column.name, name, kind, values)
+    if kind == "double" and not any(isinstance(v, str) for v in there) and _money(made, {_shortest(v) for v in there}):
         made.values = [None if v is None else Decimal(_shortest(v)) for v in column.values]
         return made
     _epoch(made)

@@ -156,6 +156,19 @@ def test_rows_that_only_look_like_an_envelope_are_rows(tmp_path: Path) -> None:
     assert "op" not in made(write(tmp_path / "a.json", rows))[0]["source"]
 
 
+@pytest.mark.parametrize(
+    "values", [[None, None], [[1], [2]], [{"k": 1}, [[1]]], [True, "x"], ["NaN", 1.5], [2**70, "\u202e"], [19_701, "AfQ="]], ids=str
+)
+@pytest.mark.parametrize(
+    "logical", ["io.debezium.time.Date", "org.apache.kafka.connect.data.Decimal", "io.debezium.time.MicroTimestamp", 3]
+)
+def test_whatever_the_columns_hold_the_draft_is_good(tmp_path: Path, values: list[Any], logical: Any) -> None:
+    rows = messages([("c", None, {"at": values[0], "op": 1}), ("d", {"at": values[1]}, None), ("u", None, {"at": values[1]})])
+    schema = fields(at={"name": logical, "parameters": {"scale": "99"} if logical == 3 else None}, op=None)
+    for message in (rows, [{"schema": schema, "payload": r} for r in rows]):
+        assert made(write(tmp_path / "a.json", message))[0]["source"]["op"]["column"] == "op"
+
+
 NUMBERS = (0, 1, -1, 127, 128, -128, -129, 1050, -1050, 10**17, -(10**17), 2**63 - 1, -(2**63))
 
 

@@ -273,6 +273,13 @@ def test_a_decimal_comma_beside_a_decimal_point_is_derived(tmp_path: Path) -> No
     assert rows_["w_number"].to_pylist() == [None if i == 5 else float(f"{i}.{i % 10}5") for i in range(120)]
 
 
+@pytest.mark.parametrize("name", ["price", "created_at", "x"])
+def test_json_strings_that_are_numbers_to_spark(tmp_path: Path, name: str) -> None:
+    rows = [{name: "NaN" if i == 3 else i + 0.5, "seen": (T0 + timedelta(minutes=i)).isoformat()} for i in range(9)]
+    (tmp_path / "a.json").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    assert made(tmp_path / "a.json")[0]["source"]["schema"][name] == "double"
+
+
 def test_infinite_numbers_are_numbers(tmp_path: Path) -> None:
     rows = [["Inf" if i == 7 else f"{i}.5", (T0 + timedelta(minutes=i)).isoformat()] for i in range(50)]
     assert made(write_csv(tmp_path / "a.csv", ["x", "seen"], rows))[0]["source"]["schema"]["x"] == "double"
