@@ -71,6 +71,8 @@ def _type(said: Any, known: set[str], depth: int, in_union: bool = False) -> Any
     if not isinstance(said, dict):
         raise ValueError("a type is a name, a list of types, or an object")
     kind = said.get("type")
+    if not isinstance(kind, str):
+        return _type(kind, known, depth + 1, in_union)
     if (kind in _PLAIN and kind != "null") or kind in ("array", "map"):
         inner = {"array": "items", "map": "values"}.get(kind)
         made: dict[str, Any] = {"type": kind}

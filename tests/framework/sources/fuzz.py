@@ -27,7 +27,10 @@ from skyband.framework.base.types import readable
 from skyband.framework.guess.draft import draft
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.judged import judged, share_of
+from skyband.framework.sources.kafka.avro_schema import columns, rebuilt
+from skyband.framework.sources.kafka.records import taken
 from skyband.framework.sources.text.line_limit import too_large
+from skyband.framework.storage.locations import location
 from tests.specs import plan_of_text, spec_text
 
 SCHEMA = "{id: bigint, ts: timestamp, s: string, x: double, day: date, d: 'decimal(10,2)', tags: array<string>}"
@@ -49,6 +52,12 @@ TABLE = pa.schema({
     "id": pa.int64(), "ts": pa.timestamp("us", "UTC"), "s": pa.string(), "x": pa.float64(), "day": pa.date32(), "d": pa.decimal128(10, 2),
     "tags": pa.list_(pa.string()),
 })  # fmt: skip
+AVRO: Any = {"type": "record", "name": "r", "fields": [
+    {"name": "sensor", "type": "string"}, {"name": "sent", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "x", "type": ["null", "float"], "default": None}, {"name": "tags", "type": {"type": "array", "items": "string"}},
+    {"name": "e", "type": {"type": "enum", "name": "n.e", "symbols": ["X", "Y"]}},
+    {"name": "f", "type": {"type": "fixed", "name": "f", "size": 4}},
+]}  # fmt: skip
 ODD_NAMES: list[Any] = [
     "../v.parquet", "/etc/passwd", "file:///etc/passwd", "s3://b/x", "a%2F..%2F..%2Fb", "x" * 300, "%", "%00", "array", "struct",
     "decimal(99,2)",
@@ -111,16 +120,16 @@ def typed_file(rng: random.Random, form: str) -> bytes:
     whole = [rng.choice([0, 1, -1, 2**63 - 1, -(2**63), 253_402_300_800_000_000]) for _ in range(n)]
     days = pa.array([rng.choice([0, 2**31 - 1, -(2**31), 2_932_897]) for _ in range(n)], pa.int32()).cast(pa.date32())
     stamps = pa.array(whole, pa.int64()).cast(pa.timestamp(rng.choice(["us", "ns", "ms"]), rng.choice([None, "UTC"])))
-    columns: dict[str, Any] = {
+    made: dict[str, Any] = {
         "id": pa.array(range(n), pa.int64()), "ts": stamps, "s": pa.array(["a"] * n), "x": pa.array([0.5] * n), "day": days,
         "d": pa.array([None] * n, pa.decimal128(10, 2)), "tags": pa.array([["a"]] * n),
     }  # fmt: skip
     if rng.random() < 0.5:
-        columns[rng.choice(list(columns))] = rng.choice([pa.nulls(n), days, stamps, pa.array([b"\xff"] * n), pa.array([{"a": 1}] * n)])
+        made[rng.choice(list(made))] = rng.choice([pa.nulls(n), days, stamps, pa.array([b"\xff"] * n), pa.array([{"a": 1}] * n)])
     out = pa.BufferOutputStream()
     write: Callable[[pa.Table, Any], None] = pq.write_table if form == "parquet" else pyarrow.orc.write_table
     try:
-        write(pa.table(columns), out)
+        write(pa.table(made), out)
     except pa.ArrowException:
         return b""
     return bytes(out.getvalue().to_pybytes())
@@ -197,6 +206,29 @@ def _action(rng: random.Random, line: bytes) -> bytes:
     return json.dumps(action).encode()
 
 
+def kafka(rng: random.Random, directory: Path) -> None:
+    """Read a damaged Avro schema, and the offsets of a damaged checkpoint. Raises whatever is no error of ours."""
+    schema = json.dumps(AVRO).encode()
+    for _ in range(rng.randrange(4)):
+        schema = _action(rng, schema) if rng.random() < 0.7 else damaged(rng, schema)
+    try:
+        json.dumps(columns(rebuilt(schema.decode("utf-8", "replace"))))
+    except ValueError as e:
+        assert str(e), schema
+    log = json.dumps({"topic": {"0": 5, "1": 7}}).encode()
+    files = {"commits/0": b"v1\n{}", "offsets/0": b"v1\n{}\n" + log, "sources/0/0": b"\0v1\n" + log}
+    for name, data in files.items():
+        path = directory / "checkpoint" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kind = rng.randrange(4)
+        if kind:
+            path.write_bytes(data if kind == 1 else damaged(rng, data) if kind == 2 else data.replace(log, _action(rng, log)))
+    try:
+        taken(location(directory / "checkpoint"))
+    except SkybandError as e:
+        assert e.code == "SKY-E303", e
+
+
 def plan_of(directory: Path, form: str, multi: bool) -> Plan:
     options = "{multiLine: true}" if multi else None
     schema = SCHEMA if form != "csv" else SCHEMA.replace("array<string>", "string")
@@ -206,8 +238,11 @@ def plan_of(directory: Path, form: str, multi: bool) -> Plan:
 def case(seed: int, directory: Path) -> None:
     """Read one damaged source by every reader. Raises whatever is no error of ours."""
     rng = random.Random(seed)
-    form = rng.choice(["json", "json", "csv", "csv", "parquet", "orc", "delta", "delta"])
+    form = rng.choice(["json", "json", "csv", "csv", "parquet", "orc", "delta", "delta", "kafka"])
     shutil.rmtree(directory, ignore_errors=True)
+    if form == "kafka":
+        kafka(rng, directory)
+        return
     if form == "delta":
         delta_table(rng, directory)
     else:

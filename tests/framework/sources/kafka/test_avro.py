@@ -127,3 +127,11 @@ def test_what_is_too_deep() -> None:
         rebuilt(json.dumps(record(("a", deep))))
     with pytest.raises(ValueError, match=r"not JSON|deeper"):
         rebuilt('{"type":' * 12_000)
+
+
+def test_a_type_within_a_type() -> None:
+    """A type may be given by an object, or a list, in another one."""
+    made = rebuilt(json.dumps({"type": record(("a", {"type": {"type": "long"}}), ("b", {"type": ["null", "int"]}))}))
+    assert {f["name"]: f["type"] for f in made["fields"]} == {"a": {"type": "long"}, "b": ["null", "int"]}
+    with pytest.raises(ValueError, match="a type is"):
+        rebuilt(json.dumps(record(("a", {"type": {"type": None}}))))
