@@ -192,7 +192,9 @@ class GroupsConfiguration:
             return np.empty(0, np.int64)
         saved = arrays["shown_carried"]
         codes = saved.reshape(len(self.regular), len(self.carry), saved.shape[1])[:, self._texts]
-        found: I64 = np.unique(codes[codes != NULL])
+        # What stands there for groups that are not shown is of no meaning: their texts may be gone.
+        shown = arrays["shown"][self.regular].astype(bool)[:, None]
+        found: I64 = np.unique(codes[shown & (codes != NULL)])
         return found
 
     @property

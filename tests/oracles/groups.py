@@ -352,7 +352,7 @@ def _change(query: Query, key: str, at: int, came: Row | None, state: _State, al
     shown = state.shown
 
     def order(groups: Iterable[tuple[Any, ...]], of: dict[tuple[Any, ...], tuple[Value, Row]]) -> list[tuple[Any, ...]]:
-        return sorted(groups, key=lambda g: _rank(query, g, nearest(of[g][0])))
+        return sorted(groups, key=lambda g: _rank(query, g, of[g][0]))
 
     left, entered = order(shown.keys() - now.keys(), shown), order(now.keys() - shown.keys(), now)
     own = None if came is None else tuple(came[c] for c in query.group)
@@ -379,7 +379,7 @@ def _points(query: Query, key: str, at: int, state: _State, out: Tables) -> None
 def _final(query: Query, key: str, at: int, state: _State, alive: dict[tuple[Any, ...], list[Row]], out: Tables) -> None:
     """Write the result of a calendar window that ends."""
     assert query.window is not None and query.window.tumbling is not None
-    order = sorted(state.members, key=lambda g: _rank(query, g, nearest(state.members[g])))
+    order = sorted(state.members, key=lambda g: _rank(query, g, state.members[g]))
     for rank, g in enumerate(order, 1):
         window = {"window_start": at - query.window.tumbling, "window_end": at, "rank": rank}
         out.rows[f"final:{query.name}"].append(_columns(query, key, g, state.members[g], _values(query, alive, g)) | window)

@@ -111,3 +111,15 @@ def test_cuts_restarts_and_a_journal_leave_no_trace(window: str, deletes: str, s
             with patch.object(Bucket, "crowded", property(lambda _: crowded.pop())):  # noqa: B023 - used at once
                 assert drive(plan, batches, restore=True) == whole
     assert {"final:spread", "final:daily", "trajectory:sums", "changes:odd", "heads"} <= kinds
+
+
+@pytest.mark.parametrize("g", [None, "a"])
+def test_groups_that_are_not_shown_yet_have_no_texts_to_keep(g: str | None) -> None:
+    """A bucket is saved before the first boundary, with a text or without any."""
+    queries = "  held: {type: topk_groups, group: h, score: count(), k: 1, every: 3 minutes, carry: [last(g)]}\n"
+    head, tail = SPEC.format(window="{time: 15 minutes}", deletes="", sessions="").split("queries:\n")
+    plan = plan_of_text(f"{head}queries:\n{queries}sink{tail.partition('sink')[2]}")
+    plain = {"grp": "p", "g": g, "x": 1.0, "d": None, "gone": False}
+    rows = [{"id": i, "ts": t * MINUTE, "h": i % 2, **plain} for i, t in enumerate([4, 5, 5, 20])]
+    kept = drive(plan, [[row] for row in rows], restore=True)
+    assert kept == drive(plan, [rows], restore=False) and kept["changes:held"]
