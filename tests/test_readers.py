@@ -34,11 +34,11 @@ OWN: Final = frozenset({
 })  # fmt: skip
 """Readers of what this process, its workers, this package or the installed environment has made."""
 OF_SINK: Final = frozenset({
-    "framework/quality/rejected_rows.py _row", "framework/streaming/bucket/bucket.py restore", "framework/streaming/bucket/journal.py of",
+    "framework/streaming/bucket/bucket.py restore", "framework/streaming/bucket/journal.py of",
     "framework/streaming/rebuild/backfill.py __init__", "framework/streaming/rebuild/partitions.py _row",
     "framework/streaming/rebuild/split_buckets.py __init__", "framework/streaming/rebuild/transition.py changed",
     "framework/streaming/rows/blocks.py bytes_arrays", "framework/streaming/rows/instants/ahead.py _read",
-    "framework/streaming/run/batch.py _total", "framework/streaming/run/live_queries.py _boundary",
+    "framework/streaming/run/live_queries.py _boundary",
 })  # fmt: skip
 """Readers of the state and the tables that the job itself keeps in its sink. This list may only become shorter."""
 

@@ -139,8 +139,17 @@ def _cells(source: SourceNode, out: IO[str]) -> Any:
 
 
 def _row(text: str, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the source's columns of a row of ``rejected``, with numbers spelled as in the source."""
-    row = json.loads(text, parse_float=Decimal, strict=False)
+    """Return the source's columns of a row of ``rejected``, with numbers spelled as in the source.
+
+    Raises SkybandError SKY-E402 for a text that Skyband has not written.
+    """
+    try:
+        row = json.loads(text, parse_float=Decimal, strict=False)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict):
+        said = f"table rejected has a text that is no row of the job: {text[:60]!r}"
+        raise SkybandError("SKY-E402", said, hint="restore the table, or leave out what another program has written into it")
     return {source: row.get(name) for name, source in names.items()}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import (
     ACCEPTED,
     BEHIND,
@@ -23,6 +24,7 @@ from skyband.framework.base.messages import (
     behind,
     time_count,
 )
+from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.streaming.job.jumps import Jump
 
@@ -140,8 +142,12 @@ class Totals:
 
 
 def _total(row: Mapping[str, Any]) -> Total:
-    """Return the totals of a row of ``runs``."""
-    controlled = CONTROL in json.loads(row["counters"])
+    """Return the totals of a row of ``runs``. Raises SkybandError SKY-E304 for counters that Skyband has not written."""
+    try:
+        controlled = CONTROL in mapping(row["counters"])
+    except ValueError as e:
+        said = f"table runs has counters of batch {row['batch_id']} that Skyband has not written"
+        raise SkybandError("SKY-E304", said, hint="restore the table from a backup, or to its version before that") from e
     return Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), controlled, behind(row["counters"]))
 
 

@@ -118,3 +118,11 @@ def test_what_no_file_can_hold_is_refused(tmp_path: Path, reason: str, name: str
     with pytest.raises(SkybandError, match=said):
         export(plan, HEADER, writer, reason, tmp_path / name)
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "7", "[" * 100_000])
+def test_a_text_that_skyband_has_not_written_is_named(tmp_path: Path, text: str) -> None:
+    plan = plan_of(tmp_path)
+    with pytest.raises(SkybandError, match="no row of the job") as raised:
+        export(plan, HEADER, sink_of(plan, [("rule:a", text)]), "rule:a", tmp_path / "rows.csv")
+    assert raised.value.code == "SKY-E402" and not (tmp_path / "rows.csv").exists()

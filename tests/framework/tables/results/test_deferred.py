@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import BEHIND, DEFERRED, FLUSH, Tally, behind
 from skyband.framework.streaming.run.batch import Batch, Totals
 from skyband.framework.tables.results.deferred import batches_behind
@@ -39,3 +40,11 @@ def test_batches_are_counted_until_all_buckets_have_flushed() -> None:
     assert said == [0, 1, 2, 3, 0, 0, 0, 1]
     row = Batch(8, Tally({BEHIND: 5, "near.rows": 2})).runs_row(0.0, [])
     assert Totals([{**row, "frontier": None, "newest": None}]).behind == 5
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "[" * 100_000])
+def test_counters_that_skyband_has_not_written_are_named(text: str) -> None:
+    row = {**Batch(8, Tally()).runs_row(0.0, []), "frontier": None, "newest": None, "counters": text}
+    with pytest.raises(SkybandError, match="counters of batch 8") as raised:
+        Totals([row])
+    assert raised.value.code == "SKY-E304"
