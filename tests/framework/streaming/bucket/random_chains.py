@@ -7,11 +7,9 @@ Run it for as long as you like; it prints the seed, the spec and the rows of the
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,6 +31,7 @@ from skyband.framework.verify.brute_force.sample import compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.stored import Stored
+from tests.framework.streaming.bucket.random_cases import check_until
 from tests.framework.streaming.bucket.test_bucket import MINUTE, batches_of, keeping_a_journal
 from tests.framework.streaming.bucket.test_bucket_streams import as_a_job, texts
 from tests.framework.verify import small
@@ -366,29 +365,12 @@ def _first(got: dict[str, list[str]], expected: dict[str, list[str]]) -> str:
     return "nothing"
 
 
-def main() -> int:
-    """Check random cases until the time is over; return 1 if one differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    until, seed, counted = time.monotonic() + 60 * given.minutes, given.seed, Counter[str]()
-    failed = 0
-    while time.monotonic() < until:
-        case = random_case(seed)
-        plan = case.plan()
-        counted.update(q.type for q in plan.every_query)
-        try:
-            found = differences(case, seed)
-        except Exception as e:
-            found = [f"{type(e).__name__}: {e}"]
-        if found:
-            failed += 1
-            print(f"seed {seed}\n{case.spec}\n{case.rows}", *found[:5], sep="\n", flush=True)
-        seed += 1
-    print(f"{seed - given.seed} cases, {failed} with differences; queries: {dict(counted)}")
-    return 1 if failed else 0
+def checked(seed: int) -> tuple[list[str], Counter[str]]:
+    """Return what to print of the case of a seed if it differs, and the types of its queries."""
+    case = random_case(seed)
+    found = differences(case, seed)
+    return [f"{case.spec}\n{case.rows}", *found] if found else [], Counter(q.type for q in case.plan().every_query)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_until(checked, __doc__))

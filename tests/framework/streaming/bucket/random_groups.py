@@ -7,13 +7,11 @@ Run it for as long as you like; it prints the seed, the spec and the first rows 
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import random
 import sys
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +28,7 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
+from tests.framework.streaming.bucket.random_cases import check_until
 from tests.framework.streaming.bucket.test_bucket import MINUTE, keeping_a_journal
 from tests.oracles import groups as oracle
 from tests.oracles.groups import AGGREGATES, Row, Value, Window, nearest, number
@@ -512,29 +511,12 @@ def differences(case: Case, seed: int = 0) -> list[str]:
     return found
 
 
-def main() -> int:
-    """Check random cases until the time is over; return 1 if one differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    until, seed, counted = time.monotonic() + 60 * given.minutes, given.seed, defaultdict[str, int](int)
-    failed = 0
-    while time.monotonic() < until:
-        case = random_case(seed)
-        for query in case.plan().queries:
-            counted[query.type] += 1
-        try:
-            found = differences(case, seed)
-        except Exception as e:
-            found = [f"{type(e).__name__}: {e}"]
-        if found:
-            failed += 1
-            print(f"seed {seed}\n{case.spec}", *found[:6], sep="\n", flush=True)
-        seed += 1
-    print(f"{seed - given.seed} cases, {failed} with differences; queries: {dict(counted)}")
-    return 1 if failed else 0
+def checked(seed: int) -> tuple[list[str], Counter[str]]:
+    """Return what to print of the case of a seed if it differs, and the types of its queries."""
+    case = random_case(seed)
+    found = differences(case, seed)
+    return [case.spec, *found] if found else [], Counter(q.type for q in case.plan().queries)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_until(checked, __doc__))

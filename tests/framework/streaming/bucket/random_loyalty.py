@@ -11,11 +11,9 @@ Run it for as long as you like; it prints the seed, the spec and the rows of the
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
@@ -25,6 +23,7 @@ import yaml
 
 from skyband.framework.plan.model import Plan
 from tests.edge.test_loyalty import compared
+from tests.framework.streaming.bucket.random_cases import check_until
 from tests.framework.streaming.bucket.random_chains import Case, Specs, Tables, all_buckets, random_rows
 from tests.framework.streaming.bucket.test_bucket import MINUTE
 from tests.framework.verify import small
@@ -251,26 +250,5 @@ def differences(seed: int) -> tuple[list[str], Counter[str]]:
     return [f"{case.spec}\n{case.rows}", *found] if found else [], counted
 
 
-def main() -> int:
-    """Check random cases until the time is over; return 1 if one differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    until, seed, counted, failed = time.monotonic() + 60 * given.minutes, given.seed, Counter[str](), 0
-    while time.monotonic() < until:
-        try:
-            found, some = differences(seed)
-            counted += some
-        except Exception as e:
-            found = [f"{type(e).__name__}: {e}"]
-        if found:
-            failed += 1
-            print(f"seed {seed}", *found[:6], sep="\n", flush=True)
-        seed += 1
-    print(f"{seed - given.seed} cases, {failed} with differences; parts: {dict(counted)}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_until(differences, __doc__))
