@@ -365,7 +365,9 @@ def _of_arrow(column: Column, name: str) -> Guess | None:
     declared = declare(kind)
     if declared is None:
         return None
-    made = Guess(column.name, name, declared, column.values)
+    # Bytes of a typed file are read as texts.
+    values = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in column.values]
+    made = Guess(column.name, name, declared, values)
     if pa.types.is_timestamp(kind):
         made.micros = list(column.values)
         if kind.unit == "ns":

@@ -731,3 +731,13 @@ def test_it_runs(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["query", "job.yaml", "top"]) == 0
     out = capsys.readouterr().out
     assert "top: 10 rows" in out and out.count("28.5") == 10
+
+
+def test_bytes_of_a_typed_file_are_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    instants = pa.array([0, 1, 2, 3], pa.timestamp("us", "UTC"))
+    table = pa.table({"name": [b"a\xff", b"2020-01-01", None, b"soon"], "x": [1.5, 2.5, 3.5, 4.5], "ts": instants})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    assert main(["init", str(tmp_path / "job.yaml"), "--from", str(tmp_path / "rows.parquet")]) == 0, capsys.readouterr().err
+    text = (tmp_path / "job.yaml").read_text()
+    assert "    name: string" in text, text
+    assert main(["validate", str(tmp_path / "job.yaml")]) == 0
