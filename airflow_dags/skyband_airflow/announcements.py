@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
 BEGINNING: Final = None
-"""The position before all batches, and before the backfilled rows of added queries."""
+"""Stands for the position before all batches, and before the backfilled rows of added queries."""
 Figures = Mapping[str, Any]
 """Figures of batches: ``batches``, ``changes`` by query, ``rejected`` by reason."""
 
 
 @dataclass(frozen=True)
 class Announced:
-    """The end of the last event of a table: the table's id in Delta, its version, and the job's last batch."""
+    """Says where the last event of a table ended: the table's id in Delta, its version, and the job's last batch."""
 
     table_id: str
     version: int
@@ -42,7 +42,7 @@ def last_announced(extras: Iterable[Any]) -> Announced | None:
 
 @dataclass(frozen=True)
 class Announcement:
-    """The range of the next event of a table: after version ``from_version`` (None: all versions), after batch ``after`` up to ``upto``."""
+    """Says what the next event of a table covers: versions after ``from_version`` (None: all), batches after ``after`` up to ``upto``."""
 
     from_version: int | None
     to_version: int

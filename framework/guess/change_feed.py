@@ -1,4 +1,4 @@
-"""Recognizes a change feed as Debezium writes it in JSON, and guesses the columns, the id and the order of its changes."""
+"""Recognize a change feed as Debezium writes it in JSON, and guess the columns, the id and the order of its changes."""
 
 from __future__ import annotations
 

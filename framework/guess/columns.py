@@ -27,7 +27,7 @@ _FORMAT: Final = re.compile(r'Format: "([^"]+)"')
 _EPOCHS: Final = ((10, 1_000_000, "timestamp_seconds"), (13, 1000, "timestamp_millis"), (16, 1, "timestamp_micros"))
 """Digits of today since 1970, microseconds of a unit, Spark's function."""
 _COMPACT: Final = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
-"""A date without dashes, in a column whose name says so: 20240131."""
+"""Matches a date without dashes, in a column whose name says so: 20240131."""
 _READ: Final[dict[str, Callable[[str], Any]]] = {"boolean": lambda v: v.lower() == "true", "bigint": int}
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MONEY: Final = frozenset((
@@ -48,12 +48,12 @@ _RATIOS: Final = frozenset((
 ))  # fmt: skip
 """Words for what is computed from money and has no smallest unit."""
 _CENTS: Final = re.compile(r"[+-]?\d{1,12}(\.\d{1,4})?")
-"""An amount of money. Prices of a litre or a share have up to four digits after the point."""
+"""Matches an amount of money. Prices of a litre or a share have up to four digits after the point."""
 _WHOLE_CENTS: Final = re.compile(r"[+-]?\d{1,12}(\.\d{1,2})?")
 _AMOUNT: Final = 18
 """Digits of a decimal for money. Groups and statistics add up to 18 digits exactly."""
 _SIGNED: Final = re.compile(r"([+-]?)([^\d+-]{0,5}?)([+-]?[\d.][\d.,' _\u2019\u00a0\u202f]*?)([^\d+-]{0,5})")
-"""A number and what stands around it: the sign, what comes before, the number, what comes after."""
+"""Matches a number with what stands around it: the sign, what comes before, the number, what comes after."""
 _CURRENCIES: Final = frozenset(("$", "\u20ac", "\u00a3", "\u00a5", "\u20b9", "USD", "EUR", "GBP", "CHF", "JPY", "INR", "US$"))
 _MARKS: Final = ((".", None), (".", ","), (",", None), *((",", g) for g in GROUPS))
 """Decimal and thousands marks in the order in which they are tried."""

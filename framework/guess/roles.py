@@ -37,7 +37,7 @@ _HELD: Final = 1000
 _WORDS: Final = 3
 """Mean number of words from which a text is compared by them."""
 _VARIED: Final = 0.2
-"""The least share of different texts among those of words; labels have less."""
+"""Texts are compared by their words if at least this share of them is different; of labels less is."""
 _TRIED: Final = 12
 """Most columns whose pairs and triples are tried as an id."""
 

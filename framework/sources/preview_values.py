@@ -18,7 +18,7 @@ from skyband.framework.spec.parsing.cells import cell
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 """Instants and dates that have one reading."""
 _OFFSET: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?[+-](0\d|1[0-7]):[0-5]\d")
-"""Instants with an offset. Their date is that of the text, not that in UTC."""
+"""Matches instants with an offset. Their date is that of the text, not that in UTC."""
 
 
 class Doubtful(Exception):

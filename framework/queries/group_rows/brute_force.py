@@ -28,7 +28,7 @@ from skyband.operators.expressions.canonical import attributes
 I64 = npt.NDArray[np.int64]
 Group = int  # the index of its name in the data
 Number = float | Fraction | int
-"""A fraction if it is a decimal, an int if it is a whole number."""
+"""Holds a decimal as a fraction, a whole number as an int, any other number as a float."""
 
 
 def passing(question: Question, every: bool = False) -> Found | None:

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from skyband.framework.guess.change_feed import _bytes_to_number
-from skyband.framework.guess.draft import draft
 from skyband.framework.preview.judged import judged
-from skyband.framework.spec.load import validate_file
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
+from tests.framework.guess.test_init_from import made
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,17 +55,6 @@ def write(path: Path, rows: Iterable[Any]) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
     return path
-
-
-def made(path: Path) -> tuple[dict[str, Any], str, list[str]]:
-    """The draft, which must be good, as YAML reads it and as text; what is said of it."""
-    spec = path.parent / "job.yaml"
-    text, unsure = draft(path, spec)
-    spec.write_text(text, encoding="utf-8")
-    job, errors = validate_file(str(spec), {})
-    assert job is not None and not errors, [e.render() for e in errors]
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found, text, unsure
 
 
 def objects(changes: Iterable[tuple[str, Row | None, Row | None]], key: str = "id") -> dict[Any, Row]:
