@@ -148,7 +148,8 @@ def _members(question: Question, every: bool = False, at: int | None = None) -> 
 def _ranked(question: Question, at: int, among: Iterable[int]) -> list[tuple[int, int, Any, int]]:
     names, _ = _named(question)
     loyalty, slope = loyalties(question, at)
-    return sorted((-int(loyalty[o]), -int(slope[o]), _in_order(names[o]), o) for o in among)
+    # A row of a result may name no object: it reports on none.
+    return sorted((-int(loyalty[o]), -int(slope[o]), _in_order(names[o]), o) for o in among if None not in names[o])
 
 
 def _operator(question: Question) -> Any:

@@ -80,3 +80,8 @@ def test_random_cases_have_every_query_type_and_depth() -> None:
     types = {k for k in kinds if not k.startswith("loyalty over")}
     assert len(types) == 10 and {f"loyalty over {t}" for t in types} <= set(kinds)
     assert set(range(2, DEPTH + 1)) <= set(depths)
+
+
+def test_rows_of_a_result_that_name_no_object_are_verified() -> None:
+    """A group's row has no cause, so the loyalty of causes over it gets a report on no object; other causes are in its rank."""
+    assert differences(random_case(9183), 9183) == []
