@@ -114,6 +114,7 @@ def _driver(spec: str) -> dict[str, Any]:
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.received import Received
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.streaming.spark.session import get_session
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
@@ -137,7 +138,7 @@ def _driver(spec: str) -> dict[str, Any]:
     spark = get_session("skyband-bench", quick=False)
     batches: list[Batch] = []
     start = time.perf_counter()
-    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
     seconds = time.perf_counter() - start
     parts["in batches"] = sum(b.seconds for b in batches)
     assert spark._jvm is not None

@@ -66,6 +66,7 @@ def skyband(table: pa.Table, files: int, directory: Path) -> tuple[dict[str, Any
     """One run over all rows, with its figures; and its tables."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.streaming.spark.session import get_session
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
@@ -78,7 +79,7 @@ def skyband(table: pa.Table, files: int, directory: Path) -> tuple[dict[str, Any
     spark, plan = get_session("skyband-bench", quick=False), load_plan(str(directory / "job.yaml"))
     batches: list[Batch] = []
     start, cpu = time.perf_counter(), tree_cpu()
-    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
     seconds, cpu = time.perf_counter() - start, tree_cpu() - cpu
     assert sum(b.get("accepted") for b in batches) == len(table)
     sink = directory / "out"

@@ -50,6 +50,7 @@ run: {{trigger: once, max_files: 1, buckets: 4}}
 def run() -> Iterator[dict[str, Any]]:
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.streaming.spark.session import get_session
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
@@ -71,9 +72,9 @@ def run() -> Iterator[dict[str, Any]]:
             ends[-1] = time.perf_counter()
 
     spark = get_session("skyband-bench", quick=False)
-    Runner(spark, plan, writer_for(plan.sink, spark), note).run(once=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), note).run(once=True)
     rows.append(row(batches, ends) | {"params": {"batches": batches, "at": "end"}})
-    Runner(spark, plan, writer_for(plan.sink, spark), note).run(once=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), note).run(once=True)
     rows.append(row(batches, ends) | {"params": {"batches": batches, "at": "after another run"}})
     yield from rows
 

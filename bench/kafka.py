@@ -92,6 +92,7 @@ def _once(spark: Any, running: Broker, job: str, source: str, sink: str, more: s
     """One run over everything with a finish into fresh tables."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
@@ -100,7 +101,7 @@ def _once(spark: Any, running: Broker, job: str, source: str, sink: str, more: s
     plan = load_plan(str(spec))
     batches: list[Batch] = []
     cpu, start = tree_cpu() - _cpu_of(running), time.perf_counter()
-    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
     seconds = time.perf_counter() - start
     used = tree_cpu() - _cpu_of(running) - cpu
     return {"rows": sum(b.get("accepted") for b in batches), "batches": len(batches), "seconds": seconds, "cpu": used}

@@ -56,6 +56,7 @@ def _once(spark: Any, plan: Any) -> dict[str, float]:
     """Run a plan over all rows into fresh tables; return rows, seconds, and CPU seconds of driver, JVM and workers."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
 
     shutil.rmtree(plan.sink, ignore_errors=True)
@@ -66,7 +67,7 @@ def _once(spark: Any, plan: Any) -> dict[str, float]:
         rows += batch.get("rows_in")
 
     cpu, start = tree_cpu(), time.perf_counter()
-    Runner(spark, plan, writer_for(plan.sink, spark), count).run(once=True, finish=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), count).run(once=True, finish=True)
     return {"rows": rows, "seconds": time.perf_counter() - start, "cpu": tree_cpu() - cpu}
 
 

@@ -113,12 +113,13 @@ def _once(spark: Any, plan: Any) -> dict[str, float]:
     """One run over everything with a finish into fresh tables."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
 
     shutil.rmtree(plan.sink, ignore_errors=True)
     batches: list[Batch] = []
     cpu, start = tree_cpu(), time.perf_counter()
-    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
     seconds = time.perf_counter() - start
     rows = sum(b.get("accepted") for b in batches)
     assert rows == ROWS, f"{rows} of {ROWS} rows accepted"

@@ -64,6 +64,7 @@ def _job(spark: Any, kind: str, query: str, rows: int, arrow: bool) -> tuple[flo
     from skyband.framework.streaming.run import query as building
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
@@ -79,7 +80,7 @@ def _job(spark: Any, kind: str, query: str, rows: int, arrow: bool) -> tuple[flo
     cpu, began = tree_cpu(), time.perf_counter()
     building.by_arrow = by_arrow if arrow else lambda *_: False
     try:
-        Runner(spark, plan, writer_for(plan.sink, spark), count).run(once=True, finish=True)
+        Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), count).run(once=True, finish=True)
     finally:
         building.by_arrow = by_arrow
     assert accepted == rows

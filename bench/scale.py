@@ -77,6 +77,7 @@ def _job(
 ) -> dict[str, Any]:  # fmt: skip
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
@@ -122,7 +123,7 @@ def _job(
     batches: list[Batch] = []
     with Memory() as memory:
         start, cpu = time.perf_counter(), tree_cpu()
-        Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
+        Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
         seconds, cpu = time.perf_counter() - start, tree_cpu() - cpu
     accepted = sum(b.get("accepted") for b in batches)
     assert accepted == rows, f"{accepted} of {rows} rows accepted"

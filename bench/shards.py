@@ -105,6 +105,7 @@ def _seconds(spark: Any, plan: Plan) -> float:
     """Run a job into fresh tables; return the seconds from the end of the batch that filled the window to the end of the last rows."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
 
     shutil.rmtree(plan.sink, ignore_errors=True)
@@ -114,7 +115,7 @@ def _seconds(spark: Any, plan: Plan) -> float:
         if batch.get("rows_in"):
             ends.append(time.perf_counter())
 
-    Runner(spark, plan, writer_for(plan.sink, spark), note).run(once=True, finish=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), note).run(once=True, finish=True)
     assert len(ends) == ROWS // BATCH
     return ends[-1] - ends[WINDOW // BATCH - 1]
 

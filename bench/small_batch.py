@@ -135,6 +135,7 @@ def _job(spark: Any, plan: Any) -> dict[str, list[float]]:
     """The demo job, a file a batch, with the job's own figures of its parts."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
 
     shutil.rmtree(plan.sink, ignore_errors=True)
@@ -147,7 +148,7 @@ def _job(spark: Any, plan: Any) -> dict[str, list[float]]:
         for query in spark.streams.active if batch.number % 20 == 19 else ():
             progress.update({p["batchId"]: p["durationMs"] for p in query.recentProgress})
 
-    Runner(spark, plan, writer_for(plan.sink, spark), note).run(once=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), note).run(once=True)
     seen = [b for b in batches[WARM:] if b.get("rows_in")]
     host = {f"host {name}": [b.get(f"us_{name}") / 1000 for b in seen] for name in ("load", "decode", "order", "operator", "state")}
     return _times(progress) | {"job and tables": [b.seconds * 1000 for b in seen]} | host

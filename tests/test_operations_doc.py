@@ -70,6 +70,7 @@ def test_every_code_of_running_and_of_tables_is_listed() -> None:
             (
                 "SKY-E207",
                 "SKY-E208",
+                "SKY-E209",
                 "SKY-E3",
                 "SKY-E4",
                 "SKY-E502",

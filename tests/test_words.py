@@ -24,7 +24,7 @@ def test_a_retired_word_is_found_in_prose_names_and_file_names(tmp_path: Path, m
     monkeypatch.setattr(house, "name_of", lambda path: path.name)
     # In pieces, so that this file has none of them.
     page = tmp_path / f"{'to' + 'ld'}_again.py"
-    page.write_text(f"def was_{'me' + 'nded'}(): ...\n# {'the' + ' engine'}\nSKYBAND_ENGINE_WAIT = 'engine.lock'\n", encoding="utf-8")
+    page.write_text(f"def was_{'me' + 'nded'}(): ...\n# {'par' + 'cels'}\nDROP = 'drop.json'\n", encoding="utf-8")
     assert [found.split(":")[1] for found in house.retired_words([page])] == ["0", "1", "2"]
 
 

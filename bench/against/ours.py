@@ -76,6 +76,7 @@ def everything(spark: Any, query: str, files: Path, directory: Path) -> tuple[in
     """(rows accepted, seconds, sink) of one run over ``files`` into fresh tables, with a finish."""
     from skyband.framework.streaming.run.batch import Batch
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
@@ -85,7 +86,7 @@ def everything(spark: Any, query: str, files: Path, directory: Path) -> tuple[in
     plan = load_plan(str(directory / "job.yaml"))
     batches: list[Batch] = []
     start = time.perf_counter()
-    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
     return sum(b.get("accepted") for b in batches), time.perf_counter() - start, directory / "out"
 
 

@@ -177,6 +177,7 @@ RUNS: Final[Layout] = (
     Column("newest", "timestamp", "latest event time accepted or pending so far", nullable=True),
     Column("counters", "string", "JSON: work counters of the operators", nullable=True),
     Column("committed", "string", "JSON: table to the last batch that it has rows of", nullable=True),
+    Column("state", "string", "JSON: bucket to the files of its state after this batch; null: Spark keeps the state", nullable=True),
     *(Column(f"{d}_ms", "double", f"milliseconds: {d}", nullable=True) for d in DURATIONS),
 )
 """``runs``: one row per micro-batch, written last. rows_in = filtered + rejected + accepted + pending_change."""

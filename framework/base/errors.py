@@ -66,6 +66,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E134": "SQL is not deterministic",
     "SKY-E135": "SQL that does not work row by row (aggregate, window, subquery)",
     "SKY-E136": "the type of a derived column is not known",
+    "SKY-E137": "the local engine cannot run the job",
     # Order of rows
     "SKY-E139": "a warning: a change feed without columns that order changes of one instant",
     # Windows and queries
@@ -89,6 +90,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E206": "the source does not exist, or its files lack the spec's columns",
     "SKY-E207": "the source table was rewritten, recreated or truncated, so the job cannot continue",
     "SKY-E208": "the log of a Delta table names files outside of the table",
+    "SKY-E209": "another engine keeps the job's state",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",

@@ -148,6 +148,7 @@ def _compile(job: Job, live: Live = NO_LIVE) -> Plan:
         lookups=tuple(_lookup_source(lookup) for lookup in job.lookups.values()),
         statistics=statistics,
         live=live,
+        engine=job.run.engine,
     )
 
 

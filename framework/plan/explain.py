@@ -7,6 +7,7 @@ from typing import Final
 from skyband.framework.base.counts import counted, number_text
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES
 from skyband.framework.base.units import format_duration
+from skyband.framework.plan.engine import why_not_local
 from skyband.framework.plan.explain_parts import (
     format_bytes,
     format_window,
@@ -275,7 +276,7 @@ def tables_of(plan: Plan) -> list[str]:
 
 def _sink(plan: Plan) -> list[str]:
     how = "once over the present input" if plan.trigger_micros is None else f"continuously, every {format_duration(plan.trigger_micros)}"
-    lines = [f"sink     {how}" + (f"; Airflow: {plan.schedule}" if plan.schedule else ""), "  tables"]
+    lines = [f"sink     {how}" + (f"; Airflow: {plan.schedule}" if plan.schedule else ""), _engine(plan), "  tables"]
     lines += [f"    {t}" for t in tables_of(plan)]
     if plan.kafka is not None:
         lines.append("  changes are sent to Kafka besides, each at least once, in topics")
@@ -290,6 +291,14 @@ def _sink(plan: Plan) -> list[str]:
     if plan.checks:
         lines.append(f"  checks    {counted(len(plan.checks), 'expectation')}")
     return lines
+
+
+def _engine(plan: Plan) -> str:
+    """Return what runs the job, and whether this process could."""
+    if plan.engine == "local":
+        return "  engine    local: the process of the command, without Spark"
+    why = why_not_local(plan)
+    return "  engine    spark; " + ("local can run it, too" if why is None else f"local cannot run it, as {why}")
 
 
 def _alert(alert: AlertNode) -> str:

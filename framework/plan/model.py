@@ -138,6 +138,7 @@ class OperationNode:
     ignore: tuple[str, ...] = ()
 
 
+EngineName = Literal["spark", "local"]
 OnDuplicate = Literal["reject", "replace", "keep_first"]
 
 
@@ -318,7 +319,7 @@ class Plan:
     long rows of ``runs``, and names of files that are gone, are kept. ``catalog``: the schema in which tables are registered.
     ``iceberg``: whether published tables get Iceberg metadata. ``feeds``: queries whose tables of results have a change data feed.
     ``lookups``: the tables of ``intake.lookups``. ``shards``: of every bucket, or ``sharding.AUTO``. ``streams``: what results make up
-    for further queries, each after the one whose query it takes.
+    for further queries, each after the one whose query it takes. ``engine``: what runs the job, unless the command says otherwise.
     """
 
     job: str
@@ -349,6 +350,7 @@ class Plan:
     streams: tuple[StreamNode, ...] = ()
     iceberg: bool = False
     feeds: tuple[str, ...] = ()
+    engine: EngineName = "spark"
 
     @property
     def places(self) -> tuple[str | None, ...]:

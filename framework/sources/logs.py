@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.plain_json import loads, mapping, number, whole
@@ -22,6 +24,8 @@ LARGEST: Final = 64 << 20
 _STATE_FILES: Final = ("zip", "changelog")
 """Endings of a state store's files, behind the version: snapshots and changes."""
 _BLOCK = 1 << 20
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-!.~'()*,;:$&+=@")
+"""Characters of a path that Java's URIs do not encode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,28 @@ class Taken:
 def local_path(url: str) -> str | None:
     """The path of a file's URL on this machine, None for one elsewhere."""
     if url.startswith("file:///") and not {"?", "#"} & set(url):
-        return unquote(url[7:])
+        return _decoded(url[7:])
     try:
         parts = urlsplit(url)
     except ValueError:
         return None
-    return unquote(parts.path) if parts.scheme in ("", "file") else None
+    return _decoded(parts.path) if parts.scheme in ("", "file") else None
+
+
+def _decoded(path: str) -> str:
+    """Return a path of a URL; bytes that are no UTF-8 as Python has them in names of files."""
+    return os.fsdecode(unquote_to_bytes(path))
+
+
+def file_url(path: str) -> str:
+    """Return the URL of a file of this machine as Spark spells it: what stands for itself in Java's URIs stays as it is."""
+    return "file://" + "".join(c if c in _PLAIN or _is_other(c) else quote(os.fsencode(c), safe="") for c in path)
+
+
+def _is_other(c: str) -> bool:
+    """Return True for a character that Java calls *other*: beyond ASCII, no control, no space. A lone surrogate stands for a byte."""
+    category = unicodedata.category(c)
+    return c > "\x7f" and category not in ("Cc", "Cs") and category[0] != "Z"
 
 
 def source_numbers(checkpoint: Location) -> list[int]:
@@ -184,18 +204,21 @@ def taken(log: Location, after: int = -1) -> list[Taken]:
     return list(found.values())
 
 
-def forget_plan(checkpoint: Location, planned: int, upto: int, source: int = 0) -> None:
+def forget_plan(checkpoint: Location, planned: int | None, upto: int, source: int = 0) -> None:
     """Take back a batch of which nothing has been written: its files are found again. ``upto``: the last number that stays
-    in the log of ``source``.
+    in the log of ``source``. ``planned``: the batch, None if only its files have been noted yet.
 
     Raises SkybandError SKY-E303 if the log of files has been merged since: then nothing can be taken back.
     """
     log = checkpoint / "sources" / str(source)
     above = [p for p in log.glob("[0-9]*") if (n := number(p.name.partition(".")[0])) is not None and n > upto]
     if any(p.name.endswith(".compact") for p in above):
-        raise unusable(checkpoint, f"batch {planned} cannot be taken back")
+        raise unusable(
+            checkpoint, "a batch that has not run cannot be taken back" if planned is None else f"batch {planned} cannot be taken back"
+        )
     # The plan first: without it numbers above are only files found, and found again.
-    for path in [checkpoint / "offsets" / str(planned), *sorted(above, key=lambda p: -int(p.name))]:
+    plans = [] if planned is None else [checkpoint / "offsets" / str(planned)]
+    for path in [*plans, *sorted(above, key=lambda p: -int(p.name))]:
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         path.unlink()
 

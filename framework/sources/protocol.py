@@ -109,7 +109,11 @@ class Watch(Protocol):
 class Backlog(Protocol):
     """The files of a source that are present when a run starts, with the event times known before they are read."""
 
-    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
+    def listed(self, spark: SparkSession) -> list[str]:
+        """Return the URLs of the files that are there, as Spark's stream would find and spell them."""
+        ...
+
+    def unread(self, listed: Callable[[], list[str]], files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
         """Return (URLs of the files of an unfinished batch, the files that no batch has taken).
 
         The latter may be left out if one batch takes all of them; see ``watermark_caps.fits`` for ``files`` and ``size``.

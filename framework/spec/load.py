@@ -10,6 +10,7 @@ from typing import Final
 
 from skyband.framework.base.errors import SkybandError, Where, sort_errors
 from skyband.framework.spec.chains import resolved
+from skyband.framework.spec.checks.engine import check_engine
 from skyband.framework.spec.checks.job import check
 from skyband.framework.spec.models.errors import read_job
 from skyband.framework.spec.models.job import Job
@@ -92,6 +93,7 @@ def _validated(
         if job is not None:
             job = resolved(resolve_paths(doc, job, str(Path(file).parent), os.environ if env is None else env))
             check(doc, job)
+            check_engine(doc, job)
             job = job.with_variables(doc.variables())
         register_paths(doc.variables(), os.environ if env is None else env)
     errors = sort_errors(doc.errors)

@@ -22,6 +22,7 @@ from skyband.framework.tables.delta.delta_read import exists, open_table, read
 def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
     """Return the job's tables after the test's rows. Takes seconds per batch. Raises SkybandError as runs do, and SKY-E530."""
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
 
     batches, clock = input_batches(plan, test), clock_of(test)
@@ -40,7 +41,7 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
         for n, batch in enumerate(batches):
             _write(landing / f"{n:06}.parquet", own, batch.rows)
             finish = test.finish and n + 1 == len(batches)
-            Runner(spark, own, writer_for(own.sink, spark), lambda _: None, clock=clock).run(once=True, finish=finish)
+            Runner(SparkEngine(spark), own, writer_for(own.sink, spark), lambda _: None, clock=clock).run(once=True, finish=finish)
         names = [*(n for q in plan.every_query for n in tables_of_query(q)), REJECTED]
         return {n: read(open_table(sink, n)) for n in names if exists(sink, n)}
 

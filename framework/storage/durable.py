@@ -47,3 +47,17 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def create(path: Location, content: bytes) -> None:
+    """Write a new file, whose content is on the disk when this returns; its name is once the directory is flushed. Raises OSError.
+
+    Raises FileExistsError on this machine if there is one. Its directory must exist.
+    """
+    if scheme_of(str(path)) is not None:
+        path.write_bytes(content)
+        return
+    with open(os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())

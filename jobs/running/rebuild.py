@@ -23,8 +23,8 @@ from skyband.jobs.running.opening import (
     watch_run,
     with_live_queries,
 )
-from skyband.jobs.running.run import add_arguments
-from skyband.jobs.running.streaming import StreamJob, is_quick
+from skyband.jobs.running.run import add_arguments, add_engine
+from skyband.jobs.running.streaming import StreamJob, is_quick, require_engine
 
 if TYPE_CHECKING:
     from skyband.framework.console.lines import Lines
@@ -53,6 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     add_arguments(p)
+    add_engine(p)
     p.add_argument("--partial", action="store_true", help="rebuild without the rows of files that the job has read and that are gone")
     p.add_argument("--anyway", action="store_true", help="swap in although the gate fails or too many rows are rejected")
     p.add_argument("--anew", action="store_true", help="do not continue an interrupted rebuild")
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.streaming.job.locks import one_run
     from skyband.jobs.running.recorded import recorded
 
+    require_engine(args, plan, None)
     built, wait = Layout(staged(plan, layout).sink), waiting_notice(args.lines)
     with one_run(layout, plan.job, wait):
         if args.undo or args.drop_old:
@@ -177,6 +179,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
 
     lines: Lines = args.lines
     job = layout.known()
+    require_engine(args, plan, job)
     plan = with_live_queries(args, plan)
     check_channels(plan)
     found = addable(plan, layout, job)

@@ -39,6 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     add_arguments_of_runs(p)
+    add_engine(p)
     p.set_defaults(run=run)
 
 
@@ -49,6 +50,11 @@ def add_arguments_of_runs(p: argparse.ArgumentParser) -> None:
     how.add_argument("--once", action="store_true", help="stop when the present input has been processed; overrides run.trigger")
     how.add_argument("--continuous", action="store_true", help="run until stopped (Ctrl-C); overrides run.trigger")
     p.add_argument("--rebuild-results", action="store_true", help="first derive the tables of results again from the tables of changes")
+
+
+def add_engine(p: argparse.ArgumentParser) -> None:
+    """Add the argument that says what runs the job."""
+    p.add_argument("--engine", choices=("spark", "local"), help="what runs the job (default: run.engine of the spec, or spark)")
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -112,10 +118,12 @@ def run(args: argparse.Namespace) -> int:
         opening.report_former_rules(plan, lines)
 
     # Check all that can be checked before Spark starts, so that mistakes are reported at once.
+    streaming.require_engine(args, plan, None)
     with one_run(layout, plan.job, opening.waiting_notice(lines)), recorded(args, "run", layout) as record:
         plan = opening.with_live_queries(args, plan)
         catalog = opening.registrar(plan, layout, opening.warning(lines))
         job = fitting_job(plan, layout)
+        streaming.require_engine(args, plan, job)
         opening.CheckSource(plan.source, job is None, lines).run()
         if catalog is not None:
             catalog.check(plan)

@@ -6,8 +6,8 @@ import argparse
 import importlib
 import os
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,14 +21,18 @@ from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.running.opening import warning
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from skyband.framework.catalogs.registrar import Registrar
     from skyband.framework.console.lines import Lines
     from skyband.framework.console.outcome import Outcome
     from skyband.framework.plan.live import Live
-    from skyband.framework.plan.model import Plan
+    from skyband.framework.plan.model import EngineName, Plan
     from skyband.framework.streaming.job.consistency import Found
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.streaming.run.batch import Batch
+    from skyband.framework.streaming.run.progress import Progress
+    from skyband.framework.streaming.run.runner import RunsBatches
     from skyband.framework.tables.writing.sink import Sink
 
 QUICK_BYTES: Final = 64 << 20
@@ -38,6 +42,23 @@ QUICK_BYTES: Final = 64 << 20
 def runs_once(args: argparse.Namespace, plan: Plan) -> bool:
     """Return whether the command ends when it has read the present input."""
     return args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
+
+
+def engine_of(args: argparse.Namespace, plan: Plan) -> EngineName:
+    """Return the engine that runs the job: that of the command, else that of the spec."""
+    named: EngineName | None = args.engine
+    return named or plan.engine
+
+
+def require_engine(args: argparse.Namespace, plan: Plan, job: JobFile | None) -> None:
+    """Raise SkybandError SKY-E137 or SKY-E209 if the engine of the run cannot run the job; ``job``: its job file, if it has run."""
+    from skyband.framework.plan.engine import require_local_engine
+    from skyband.framework.streaming.job.layout import require_spark_state
+
+    if engine_of(args, plan) == "local":
+        require_local_engine(plan)
+    elif job is not None:
+        require_spark_state(job)
 
 
 def is_quick(files: Sequence[str] | None) -> bool:
@@ -74,6 +95,8 @@ class RunIdle:
         """Return the exit code."""
         from skyband.framework.quality.gate import Gate
         from skyband.framework.sources.files.watch import FileWatch
+        from skyband.framework.streaming.bucket.state_files import StateFiles
+        from skyband.framework.streaming.job.bucket_states import last_states
         from skyband.framework.streaming.job.consistency import check
         from skyband.framework.streaming.run.progress import Progress
         from skyband.framework.tables.results.derive import derive
@@ -85,6 +108,9 @@ class RunIdle:
         progress = Progress(lines, self.args.quiet, self.plan, self.began)
         tables = check(self.plan, self.layout, self.job)
         job = self.layout.renew(self.plan, self.job)
+        if job.state == "files":
+            states = last_states(self.layout.root)
+            StateFiles(self.layout.state).require({bucket: state.token for bucket, state in states.items()})
         sink = Sink(self.plan, writer_for(self.plan.sink), job.generation)
         sink.ensure_all()
         if self.catalog is not None:
@@ -119,9 +145,6 @@ class StreamJob:
         """Return the exit code."""
         from skyband.framework.quality.newest_checks import newest_checks
         from skyband.framework.streaming.run.progress import Progress
-        from skyband.framework.streaming.spark.packages import packages
-        from skyband.framework.streaming.spark.session import get_session
-        from skyband.framework.streaming.spark.worker_pools import SOON_OVER
 
         args, plan, layout = self.args, self.plan, self.layout
         lines: Lines = args.lines
@@ -139,38 +162,16 @@ class StreamJob:
             outcome.observers.phase(text)
 
         progress = Progress(lines, args.quiet, plan, self.began)
-        phase("starting Spark")
-        progress.show()
-        brief = self.quick or (runs_once(args, plan) and _only_moves_blocks(plan))
         tables: list[Found] = []
-
-        checking = threading.Thread(target=lambda: tables.extend(check_ahead(plan, layout)), name="check ahead", daemon=True)
-
-        def while_the_jvm_starts() -> None:
-            _import_ahead()
-            checking.start()
-
-        extra = SOON_OVER if self.quick else None
-        jars = packages(plan, alerts=True)
-        spark = get_session(plan.job, packages=jars, home=self.home, extra=extra, quick=brief, meanwhile=while_the_jvm_starts)
-        if checking.ident is not None:
-            checking.join()
-        if self.catalog is not None:
-            self.catalog.check(plan, started=True)
+        locks = ExitStack()
+        engine = self._local(phase, locks) if engine_of(args, plan) == "local" else self._spark(progress, phase, tables)
         from skyband.framework.quality import unusable
         from skyband.framework.quality.gate import Gate
         from skyband.framework.quality.rejections import report
         from skyband.framework.row_rules.rules import demoted, report_warned
         from skyband.framework.sources.files.progress import FileProgress
-        from skyband.framework.streaming.run.fork_ahead import fork_ahead
         from skyband.framework.streaming.run.runner import Runner
-        from skyband.framework.streaming.spark import executors
-        from skyband.framework.tables.writing.factory import writer_for
 
-        if spark_settings().local:
-            fork_ahead(spark, plan)
-        elif plan.source.path is not None:
-            executors.see(spark, plan.source.path)
         failpoint("engine.started")
         phase("looking at tables and source")
         if lines.live:
@@ -191,13 +192,15 @@ class StreamJob:
         def tell(text: str) -> None:
             lines.tell("info", "queries", text)
 
-        writer = writer_for(plan.sink, spark)
         runner = Runner(
-            spark, plan, writer, report_batch, warn=warning(lines), phase=phase, gate=gate_between_batches, tell=tell,
+            engine, plan, engine.writer(plan.sink), report_batch, warn=warning(lines), phase=phase, gate=gate_between_batches, tell=tell,
             replan=replan if self.takes_requests else None,
             opened=self.catalog.register if self.catalog is not None else lambda _: None,
         )  # fmt: skip
-        finished = runner.run(once=runs_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(tables), None))
+        with locks:
+            finished = runner.run(
+                once=runs_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(tables), None)
+            )
         progress.close()
         plan = gate.plan = finished.sink.plan
         report_warned(plan, progress.warned, progress.rows, lines)
@@ -211,6 +214,62 @@ class StreamJob:
         failpoint("checks.before")
         return gate.look(finished.sink, progress.run_rows()) or too_many
 
+    def _local(self, phase: Callable[[str], None], locks: ExitStack) -> RunsBatches:
+        """Return this process as the engine. If it starts Spark, ``locks`` get the lock of its JVM, whose workers may outlive it."""
+        from skyband.framework.streaming.local.engine import LocalEngine
+
+        phase("loading operators")
+        if self.catalog is not None:
+            self.catalog.check(self.plan, started=True)
+
+        started: list[SparkSession] = []
+
+        def start() -> SparkSession:
+            from skyband.framework.streaming.job.locks import jvm_lock
+            from skyband.framework.streaming.spark.packages import packages
+            from skyband.framework.streaming.spark.session import get_session
+
+            if not started:
+                phase("starting Spark")
+                started.append(get_session(self.plan.job, packages=packages(self.plan, alerts=True), home=self.home))
+                locks.enter_context(jvm_lock(started[0], self.layout))
+            return started[0]
+
+        return LocalEngine(self.layout.state, start)
+
+    def _spark(self, progress: Progress, phase: Callable[[str], None], tables: list[Found]) -> RunsBatches:
+        """Start Spark, and return it as the engine. Meanwhile look at the tables of earlier runs: they are added to ``tables``."""
+        from skyband.framework.streaming.spark.packages import packages
+        from skyband.framework.streaming.spark.session import get_session
+        from skyband.framework.streaming.spark.worker_pools import SOON_OVER
+
+        args, plan = self.args, self.plan
+        phase("starting Spark")
+        progress.show()
+        brief = self.quick or (runs_once(args, plan) and _only_moves_blocks(plan))
+        checking = threading.Thread(target=lambda: tables.extend(check_ahead(plan, self.layout)), name="check ahead", daemon=True)
+
+        def while_the_jvm_starts() -> None:
+            _import_ahead()
+            checking.start()
+
+        extra = SOON_OVER if self.quick else None
+        jars = packages(plan, alerts=True)
+        spark = get_session(plan.job, packages=jars, home=self.home, extra=extra, quick=brief, meanwhile=while_the_jvm_starts)
+        if checking.ident is not None:
+            checking.join()
+        if self.catalog is not None:
+            self.catalog.check(plan, started=True)
+        from skyband.framework.streaming.run.fork_ahead import fork_ahead
+        from skyband.framework.streaming.run.spark_engine import SparkEngine
+        from skyband.framework.streaming.spark import executors
+
+        if spark_settings().local:
+            fork_ahead(spark, plan)
+        elif plan.source.path is not None:
+            executors.see(spark, plan.source.path)
+        return SparkEngine(spark)
+
 
 def _only_moves_blocks(plan: Plan) -> bool:
     """Return whether Spark only moves blocks, as tasks read the files: then the JVM's second compiler costs more than it gains."""
@@ -221,5 +280,9 @@ def _only_moves_blocks(plan: Plan) -> bool:
 
 def _import_ahead() -> None:
     """Import what is needed once Spark has started. Not in a thread: two threads that import each other's modules see half of them."""
-    for module in ("skyband.framework.streaming.run.runner", "skyband.framework.quality.gate"):
+    for module in (
+        "skyband.framework.streaming.run.spark_engine",
+        "skyband.framework.streaming.run.runner",
+        "skyband.framework.quality.gate",
+    ):
         importlib.import_module(module)

@@ -27,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     run_job.add_arguments_of_runs(p)
-    p.set_defaults(run=run)
+    p.set_defaults(run=run, engine="spark")
 
 
 def run(args: argparse.Namespace) -> int:

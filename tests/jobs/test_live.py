@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -66,7 +67,7 @@ class Made:
         plan, job = text.plan(), self.layout.known()
         writer = writer_for(plan.sink)
         context = RunContext(
-            cast("Any", None),
+            cast("Any", SimpleNamespace(session=None)),
             self.layout,
             writer,
             lambda _: None,

@@ -104,13 +104,14 @@ def write_spec(
 def run(spark: SparkSession, spec: Path, finish: bool = True, partitions: int = 2) -> list[Batch]:
     """Runs the job in this process; its batches."""
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     plan = load_plan(str(spec))
     batches: list[Batch] = []
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=finish)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=finish)
     return batches
 
 

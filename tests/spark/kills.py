@@ -3,7 +3,8 @@
 ``python -m tests.spark.kills --count 200 --seed 7 --out figures.json``: chains of kills. A chain is one job: a run is started, its driver,
 JVM, a worker or all of them get SIGKILL at a moment that the seed gives, new files arrive, the next run starts at once, beside what is
 left of the one before. The last run goes to its end; then all tables equal those of one run over all the files, and ``skyband verify``
-agrees. The process exits with 1 if anything was otherwise.
+agrees. The process exits with 1 if anything was otherwise. ``--engine local``: the local engine runs the jobs; ``switched``: Spark does,
+and later the local engine, which takes them over.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyband.framework.sources.files.format import files_taken
+from skyband.framework.tables.results.deferred import batches_behind
 from tests.spark.cuts import verified
 from tests.spark.equality import differences
 from tests.spark.jobs import run, start_apart, write_file
@@ -106,9 +108,12 @@ class Pace:
 class Job:
     """One chain's directory: files arrive by group."""
 
-    def __init__(self, directory: Path, kind: str, seed: int, kills: int) -> None:
+    def __init__(self, directory: Path, kind: str, seed: int, kills: int, engine: str) -> None:
         self.directory = directory
         self.spec = _EVERY[kind].write(directory, max_files=1)
+        if engine != "spark":
+            for_the_local_engine(self.spec)
+        self.engine = engine
         self.groups = groups(_EVERY[kind].rows(seed, FILES * ROWS * (kills + 1)), kills + 1, seed)
         self.arrived = 0
 
@@ -124,11 +129,29 @@ class Job:
             return self.arrived * FILES - len(files_taken(self.directory / "out" / "_skyband" / "checkpoint"))
         return FILES
 
+    def start(self) -> Run:
+        """Start a run. The local engine takes a job over from Spark as soon as no batch is unfinished."""
+        local = self.engine == "local" or (self.engine == "switched" and self.arrived > 2 and not self._unfinished())
+        return Run(start_apart(self.spec, "--finish", "--engine", "local" if local else "spark", tmp=self.directory / "tmp"))
+
+    def _unfinished(self) -> bool:
+        """Whether only Spark can go on with the job: it keeps the state, and a batch is not complete."""
+        home = self.directory / "out" / "_skyband"
+        kept = json.loads((home / "job.json").read_text())["state"] if (home / "job.json").exists() else "spark"
+        return kept == "spark" and (self.in_a_batch() or batches_behind(str(home.parent)) > 0)
+
     def in_a_batch(self) -> bool:
         """Whether a batch has been planned and is not yet done."""
         logs = (self.directory / "out" / "_skyband" / "checkpoint" / name for name in ("offsets", "commits"))
         planned, done = (max((int(p.name) for p in log.glob("[0-9]*")), default=-1) for log in logs)
         return planned > done
+
+
+def for_the_local_engine(spec: Path) -> None:
+    """Take out of a spec what only Spark can run: the row rule."""
+    text = spec.read_text()
+    begin, end = text.index("  rows:\n    - {name: sane_x"), text.index("\n", text.index("    - {name: sane_x")) + 1
+    spec.write_text(text[:begin] + text[end:])
 
 
 def write_group(directory: Path, rows: Rows, number: int) -> None:
@@ -138,10 +161,10 @@ def write_group(directory: Path, rows: Rows, number: int) -> None:
         write_file(directory, f"{at:04}.csv", rows[i * size : (i + 1) * size], at=10 * at)
 
 
-def chain(spark: SparkSession, directory: Path, kind: str, seed: int, kills: int, pace: Pace | None = None) -> Chain:
+def chain(spark: SparkSession, directory: Path, kind: str, seed: int, kills: int, pace: Pace | None = None, engine: str = "spark") -> Chain:
     """Kills one job ``kills`` times, lets it end, and compares. ``directory`` is made: the job is in ``killed``, its twin in ``alone``."""
     started, rng, pace = time.monotonic(), random.Random(seed), pace or Pace()
-    job, figures = Job(directory / "killed", kind, seed, kills), Chain(kind, seed)
+    job, figures = Job(directory / "killed", kind, seed, kills, engine), Chain(kind, seed)
     left_behind: list[Process] = []
     starts: list[Start] = []
     job.arrive()
@@ -180,7 +203,7 @@ def _killed(job: Job, rng: random.Random, pace: Pace, late: bool) -> tuple[Kill,
     moment = rng.choices(("time", "batch", "end"), (0 if late else 3, 5, 2))[0] if expected else "time"
     part, early, wanted = rng.random(), rng.random() < 0.4, rng.choice(VICTIMS)
     number = expected if moment == "end" else rng.randint(1, expected or 1)
-    of = Run(start_apart(job.spec, "--finish", tmp=job.directory / "tmp"))
+    of = job.start()
     if moment == "time":
         of.ended(1.2 * part * statistics.median(pace.first))
     else:
@@ -212,7 +235,7 @@ def _to_the_end(job: Job, figures: Chain) -> Iterator[Start]:
     """The last run of a chain, which nobody kills; it may be told to wait for what others left behind."""
     until = time.monotonic() + ORPHANS
     while True:
-        of = Run(start_apart(job.spec, "--finish", tmp=job.directory / "tmp"))
+        of = job.start()
         if not of.ended(BOUND):
             kill(of.family)
             figures.faults.append("the last run did not end")
@@ -244,6 +267,8 @@ def _compare(spark: SparkSession, directory: Path, job: Job, figures: Chain, sta
     figures.faults += faults(job.directory, starts)
     alone = directory / "alone"
     spec = _EVERY[figures.kind].write(alone, max_files=1000)
+    if job.engine != "spark":
+        for_the_local_engine(spec)
     for number, rows in enumerate(job.groups):
         write_group(alone, rows, number)
     run(spark, spec)
@@ -258,7 +283,9 @@ def _compare(spark: SparkSession, directory: Path, job: Job, figures: Chain, sta
         figures.faults.append(f"verify found a difference: {said.getvalue()}")
 
 
-def chains(spark: SparkSession, directory: Path, count: int, seed: int, each: int, kinds: Sequence[str] = tuple(_EVERY)) -> Iterator[Chain]:
+def chains(
+    spark: SparkSession, directory: Path, count: int, seed: int, each: int, kinds: Sequence[str] = tuple(_EVERY), engine: str = "spark"
+) -> Iterator[Chain]:
     """Chains of ``each`` kills, kind by kind, until there are ``count`` kills. A chain without a fault leaves no files."""
     pace, done = Pace(), 0
     for number in itertools.count():
@@ -266,7 +293,7 @@ def chains(spark: SparkSession, directory: Path, count: int, seed: int, each: in
             return
         kind = kinds[number % len(kinds)]
         place = directory / f"{kind}-{seed + number}"
-        made = chain(spark, place, kind, seed + number, each, pace)
+        made = chain(spark, place, kind, seed + number, each, pace, engine)
         done += len(made.kills)
         if not (made.faults or made.unequal):
             shutil.rmtree(place)
@@ -312,6 +339,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=7, help="of the first chain; the next has the next one")
     parser.add_argument("--each", type=int, default=5, help="kills a chain (default 5)")
     parser.add_argument("--kinds", nargs="+", choices=sorted(_EVERY), default=list(_EVERY))
+    parser.add_argument("--engine", choices=("spark", "local", "switched"), default="spark", help="what runs the jobs (default spark)")
     parser.add_argument("--out", type=Path, help="a file for the figures, as JSON")
     parser.add_argument("--directory", type=Path, help="where jobs go (default: a temporary directory); those with a fault stay there")
     args = parser.parse_args(argv)
@@ -320,7 +348,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     spark = get_session("skyband-kills", 2, "local[2]")
     directory = args.directory or Path(tempfile.mkdtemp(prefix="skyband-kills-"))
     made: list[Chain] = []
-    for done in chains(spark, directory, args.count, args.seed, args.each, args.kinds):
+    for done in chains(spark, directory, args.count, args.seed, args.each, args.kinds, args.engine):
         made.append(done)
         said = "; ".join([*done.faults, *(f"{t} differs" for t in done.unequal)]) or "equal"
         print(f"{done.kind} (seed {done.seed}): {len(done.kills)} kills, {done.seconds:.0f} s: {said}", file=sys.stderr, flush=True)

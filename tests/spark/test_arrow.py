@@ -21,7 +21,7 @@ from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.rows.arrow_intake import judged
 from skyband.framework.streaming.rows.intake import intake
-from skyband.framework.streaming.run import commit, query
+from skyband.framework.streaming.run import query, stream
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import run, sorted_rows, table
 
@@ -225,7 +225,7 @@ def test_a_query_keeps_its_settings_and_the_session_its_own(spark, tmp_path, mon
         seen.append(tuple(made.sparkSession.conf.get(n) for n in names))
         return query.run_batch(made, batch_id, layout, clock, newest)
 
-    monkeypatch.setattr(commit, "run_batch", batch)
+    monkeypatch.setattr(stream, "run_batch", batch)
     path = spec(tmp_path, max_files=10)
     write(tmp_path, "0.parquet", content(60), 0)
     spark.conf.set(names[0], "3")

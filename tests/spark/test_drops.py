@@ -17,8 +17,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.files.backlog import FileBacklog
 from skyband.framework.sources.logs import watermark
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.by_arrow import spans
+from skyband.framework.streaming.run.spark_backlog import SparkBacklogCaps
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import stream
 from tests.spark.equality import assert_equal_tables
@@ -69,6 +69,7 @@ def test_neither_order_nor_bounds_of_a_drop_matter(spark: SparkSession, tmp_path
 def cut_short(spark: SparkSession, spec: Path, batch: int) -> None:
     """A run that fails when ``batch`` is in the tables and Spark does not know yet: it will be repeated."""
     from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
@@ -78,7 +79,7 @@ def cut_short(spark: SparkSession, spec: Path, batch: int) -> None:
 
     plan = load_plan(str(spec))
     with pytest.raises(SkybandError, match="cut short"):
-        Runner(spark, plan, writer_for(plan.sink, spark), report).run(once=True)
+        Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), report).run(once=True)
 
 
 def test_the_rest_of_a_drop_and_what_came_since_are_one_drop(spark: SparkSession, tmp_path: Path) -> None:
@@ -194,13 +195,13 @@ sink: {{path: {tmp_path}/out}}
 """)
     plan = load_plan(str(spec))
     layout, job = Layout(plan.sink), JobFile("spans", "g", {}, 2, ["id", "ts", "x"])
-    drops = BacklogCaps(spark, plan, layout, job, lambda text: None, {})
+    drops = SparkBacklogCaps(spark, plan, layout, job, lambda text: None, {})
     (part,) = drops.backlogs
     assert isinstance(part.backlog, FileBacklog)
     urls = sorted(part.backlog.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
     found = spans(spark, plan, job, urls, exact=True, latest=None)
-    engines = drops._spans_by_spark(part, urls)
+    engines = drops._by_engine(part, urls)
     assert sorted(set(urls) - set(found)) == [u for u in urls if "odd" in u]
     assert found == {u: engines[u] for u in found} and len(set(found.values())) == 4
     assert drops._read(part, urls) == engines
@@ -219,9 +220,9 @@ def test_only_a_drop_out_of_order_is_spans_by_spark_closely(
         asked.append(exact)
         return by_arrow(self, urls, exact)
 
-    by_arrow = BacklogCaps._by_arrow
-    monkeypatch.setattr(BacklogCaps, "_by_arrow", noted)
-    monkeypatch.setattr(BacklogCaps, "_spans_by_spark", lambda self, part, urls: pytest.fail("read by Spark") if urls else {})
+    by_arrow = SparkBacklogCaps._by_arrow
+    monkeypatch.setattr(SparkBacklogCaps, "_by_arrow", noted)
+    monkeypatch.setattr(SparkBacklogCaps, "_by_engine", lambda self, part, urls: pytest.fail("read by Spark") if urls else {})
     spec = write_spec(tmp_path, watermark="0 seconds", max_files=1)
     text = spec.read_text()
     spec.write_text(text.replace(text[text.index("quality:") : text.index("window:")], ""))

@@ -21,6 +21,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.run.runner import Runner
+from skyband.framework.streaming.run.spark_engine import SparkEngine
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Files, Sink
 from skyband.jobs import cli
@@ -283,7 +284,7 @@ def test_a_lost_table_stops_run_and_verify_and_results_are_made_anew(spark: Spar
     assert e.value.code == "SKY-E304" and "--rebuild-results" in str(e.value.hint)
     assert not verified(spec) and not (out / "far5").exists()
     plan = load_plan(str(spec))
-    Runner(spark, plan, writer_for(plan.sink, spark), lambda batch: None).run(rebuild=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), lambda batch: None).run(rebuild=True)
     assert {n: sorted_rows(table(copied, n)) for n in before} == before
     assert len(before["far5"]) > 25 and verified(spec)
     for name in ("runs", "far5_changes"):

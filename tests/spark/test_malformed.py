@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.run.runner import Runner
+from skyband.framework.streaming.run.spark_engine import SparkEngine
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.spec import load_plan
@@ -122,7 +123,7 @@ def write(directory: Path, name: str, rows: Iterator[bytes]) -> None:
 def run(spark: SparkSession, directory: Path) -> None:
     plan = load_plan(str(directory / "spec.yaml"))
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    Runner(spark, plan, writer_for(plan.sink, spark), lambda _: None).run(once=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), lambda _: None).run(once=True)
 
 
 @pytest.mark.parametrize("each", [20, pytest.param(4_550, marks=pytest.mark.slow)])

@@ -14,6 +14,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.row_rules.rules import demoted
 from skyband.framework.streaming.run.batch import Batch
 from skyband.framework.streaming.run.runner import Runner
+from skyband.framework.streaming.run.spark_engine import SparkEngine
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import verified
@@ -54,7 +55,7 @@ def run(spark: SparkSession, spec: Path, *demote: str) -> list[Batch]:
     plan = demoted(load_plan(str(spec)), demote)
     batches: list[Batch] = []
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
+    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
     return batches
 
 

@@ -22,6 +22,7 @@ from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.runner import Runner
+from skyband.framework.streaming.run.spark_engine import SparkEngine
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.verify.reconciliation.row_counts import compare_count
 from skyband.framework.verify.stored import Stored
@@ -223,7 +224,7 @@ def test_a_job_that_began_with_the_backslash_goes_on_with_it(spark: SparkSession
     def run(name: str, quoted: str, minute: int) -> None:
         (tmp_path / "in" / name).write_text(f'id,ts,x\n"{quoted}",2024-01-01 00:0{minute}:00,{minute}\n')
         plan = load_plan(str(tmp_path / "spec.yaml"))
-        Runner(spark, plan, writer_for(plan.sink, spark), lambda _: None).run(once=True, finish=True)
+        Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), lambda _: None).run(once=True, finish=True)
 
     def names() -> list[str]:
         return sorted(table(tmp_path, "top_now")["id"].to_pylist())
@@ -263,7 +264,7 @@ def test_a_line_with_two_objects_hands_the_job_to_the_exact_reader(spark: SparkS
     def run(name: str, text: str) -> JobFile:
         (tmp_path / "in" / name).write_text(text)
         plan = load_plan(str(tmp_path / "spec.yaml"))
-        Runner(spark, plan, writer_for(plan.sink, spark), lambda _: None).run(once=True, finish=True)
+        Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), lambda _: None).run(once=True, finish=True)
         return Layout(plan.sink).known()
 
     good = '{"id":"a","ts":"2024-01-01T00:01:00Z","x":1.0}'

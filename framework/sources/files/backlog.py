@@ -6,9 +6,10 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from skyband.framework.base.units import bytes_of
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.logs import last_batch, local_path, offset, taken
@@ -20,10 +21,20 @@ from skyband.framework.storage.overlap import without_scheme
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+BATCH_BYTES: Final = "128m"
+"""The most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
 _UNITS = {"milliseconds": 1000, "microseconds": 1}
 """Units of Parquet's instants that Spark reads, in microseconds."""
 _TOO_LATE = 253_402_128_000_000_000
 """9999-12-30: the stream rejects instants from here on, and those before 1970."""
+
+
+def batch_bytes(source: SourceNode) -> int:
+    """Return the most bytes of a batch that is not bounded by the number of its files.
+
+    A batch is held in memory: without a bound the first could be all files that there ever were.
+    """
+    return bytes_of(source.max_bytes_per_batch or BATCH_BYTES)
 
 
 class FileBacklog:
@@ -39,7 +50,7 @@ class FileBacklog:
         self.listed = listed
         self._rows = rows
 
-    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
+    def unread(self, listed: Callable[[], list[str]], files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
         """See ``Backlog.unread``. O(files there and files taken)."""
         planned, done = (offset(self.checkpoint, last_batch(self.checkpoint / log), self.source.number) for log in ("offsets", "commits"))
         known = taken(self.checkpoint / "sources" / str(self.source.number))
@@ -49,7 +60,7 @@ class FileBacklog:
         if self._few(first, {local_path(t.url) for t in known}, files, size):
             return begun, []
         seen = {t.url for t in known}
-        return begun, first + [_piece(u) for u in self.listed(spark) if u not in seen]
+        return begun, first + [_piece(u) for u in listed() if u not in seen]
 
     def _few(self, first: Sequence[UnreadFile], known: set[str | None], files: int | None, size: int) -> bool:
         """Return True if one batch takes all files that may be unread in a local directory. That saves Spark's slow listing."""

@@ -153,6 +153,14 @@ class FileFormat(SourceFormat):
 
         return FileBacklog(source, columns, home, listed, rows)
 
+    def at_rest(
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, urls: Sequence[str], caps: WatermarkCaps | None
+    ) -> DataFrame:
+        """Return the rows of the files ``urls``, as ``stream`` gives them."""
+        from skyband.framework.sources.files import spark_reader
+
+        return spark_reader.files(spark, self._named(source), columns, self.text, [unquote(u) for u in urls], caps=caps)
+
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Location) -> DataFrame:
         """See ``SourceFormat.again``: SKY-E301 if files are gone. Files set aside are left out."""
         ((_, rows),) = self.again_in_parts(spark, source, columns, checkpoint, ())

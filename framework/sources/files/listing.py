@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
@@ -20,6 +20,7 @@ from skyband.framework.storage.overlap import without_scheme
 PATTERN: Final = "[]{}*?\\"
 """Characters that make Spark take a path for a pattern."""
 _MOST_ALTERNATIVES: Final = 1_000
+Failed = Callable[[OSError], object]
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 RECURSIVE: Final = "recursiveFileLookup"
 
@@ -61,8 +62,11 @@ def recursive(source: SourceNode) -> bool:
     return any(n.lower() == RECURSIVE.lower() and v.lower() == "true" for n, v in source.options)
 
 
-def listing(source: SourceNode) -> Listing | None:
-    """Return the files of a local source as Spark finds them; None if its path is remote. O(files below the path)."""
+def listing(source: SourceNode, failed: Failed | None = None) -> Listing | None:
+    """Return the files of a local source as Spark finds them; None if its path is remote. O(files below the path).
+
+    ``failed`` is called for a directory that cannot be listed; without it, its files are left out.
+    """
     root = root_of(source)
     if root is None:
         return None
@@ -73,7 +77,7 @@ def listing(source: SourceNode) -> Listing | None:
         if os.path.isfile(start):
             top += [start] if _wanted(os.path.basename(start), wanted) else []
             continue
-        for where, names, linked in _walk(start):
+        for where, names, linked in _walk(start, failed):
             found.linked |= linked
             paths = [os.path.join(where, n) for n in names if _wanted(n, wanted)]
             top += paths if where == start else []
@@ -159,10 +163,10 @@ def _wanted(name: str, patterns: list[re.Pattern[str]] | None) -> bool:
     return not hidden(name) and (patterns is None or any(p.fullmatch(name) for p in patterns))
 
 
-def _walk(start: str) -> Iterator[tuple[str, list[str], bool]]:
+def _walk(start: str, failed: Failed | None = None) -> Iterator[tuple[str, list[str], bool]]:
     """Yield (directory, names of its files, whether it contains a link) of all that are not hidden. Follows each link once."""
     seen = {os.path.realpath(start)}
-    for where, directories, names in os.walk(start, followlinks=True):
+    for where, directories, names in os.walk(start, onerror=failed, followlinks=True):
         directories[:] = [f for f in directories if not hidden(f)]
         links = [f for f in directories if os.path.islink(os.path.join(where, f))]
         for f in links:

@@ -16,12 +16,12 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.units import bytes_of
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.columnar.file_columns import orc_columns, parquet_columns
 from skyband.framework.sources.csv import spark_reader as csv_reader
 from skyband.framework.sources.delta.change_feed import CHANGE, CHANGE_TYPE, COMMITTED, VERSION, follows
 from skyband.framework.sources.files import preflight
+from skyband.framework.sources.files.backlog import batch_bytes
 from skyband.framework.sources.files.bad_files import separator_of, why
 from skyband.framework.sources.files.listing import PATTERN, listing, marked, root_of, values_of, without_marks
 from skyband.framework.sources.files.row_numbers import read_files_whole, with_position
@@ -37,9 +37,6 @@ from skyband.framework.storage.delta_logs import require_inside
 
 _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
 """Characters of a pattern, which the name of a file may contain too."""
-
-BATCH_BYTES = "128m"
-"""Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
 
 _WITHOUT_SUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 """Hadoop's local file system checks a sum beside each file, and cannot name that of a file with a colon. This one looks for none."""
@@ -259,14 +256,6 @@ def batch_bound(source: SourceNode) -> dict[str, str]:
     if source.max_files_per_batch:
         return {"maxFilesPerTrigger": str(source.max_files_per_batch)}
     return {"maxBytesPerTrigger": str(batch_bytes(source))}
-
-
-def batch_bytes(source: SourceNode) -> int:
-    """Most bytes in a batch that is not bounded by the number of its files.
-
-    A batch is held in memory: without a bound a first drop could be all there ever was.
-    """
-    return bytes_of(source.max_bytes_per_batch or BATCH_BYTES)
 
 
 def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:

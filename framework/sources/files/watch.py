@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
@@ -16,7 +15,18 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.files.ledger import Ledger, SetAside
 from skyband.framework.sources.files.listing import PATTERN, listing, marked
-from skyband.framework.sources.logs import AGAIN, Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
+from skyband.framework.sources.logs import (
+    AGAIN,
+    Taken,
+    file_url,
+    files_log_damage,
+    forget_plan,
+    last_batch,
+    local_path,
+    offset,
+    taken,
+    unusable,
+)
 from skyband.framework.sources.text.line_limit import too_large
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.overlap import without_scheme
@@ -57,7 +67,7 @@ class FileWatch:
             self._no_patterns([t.url for t in unfinished if _modified(t.url) is not None])
         if again:
             # The file was renamed as the hint says, or will be set aside: plan the batch again.
-            forget_plan(self.checkpoint, planned, upto, self.source.number)
+            forget_plan(self.checkpoint, planned if planned > done else None, upto, self.source.number)
             files, unfinished = [t for t in files if t.number <= upto], []
         patterns = self._patterns_aside(planned + (planned == done or committed), {local_path(t.url) for t in files})
         self._all_there(unfinished)
@@ -99,6 +109,14 @@ class FileWatch:
         """See ``Watch.files``. O(its files)."""
         return [t.url for t in self._of(batch)]
 
+    def require_readable_names(self, paths: Iterable[str]) -> None:
+        """Raise SkybandError SKY-E301 if Spark takes the name of one of these files for a pattern."""
+        self._no_patterns([file_url(path) for path in paths])
+
+    def require(self, urls: Iterable[str]) -> None:
+        """Raise SkybandError SKY-E301 if one of these files of an unfinished batch is gone."""
+        self._all_there([Taken(url, 0, -1) for url in urls])
+
     def _of(self, batch: int) -> list[Taken]:
         upto, after = self._offset(batch), self._offset(batch - 1)
         if upto <= after:
@@ -132,10 +150,13 @@ class FileWatch:
             if url in local and not os.access(local[url], os.R_OK):
                 raise SkybandError("SKY-E301", f"the file {local[url]} may not be read", hint="give the job's user the right to read it")
         tried = [*named, *(u for u in suspects(self.source, self.columns, local) if u not in named)]
-        found = {url: why for url in tried if (why := self._unreadable(spark, url, local.get(url))) is not None}
+        return self.leave_out({url: why for url in tried if (why := self._unreadable(spark, url, local.get(url))) is not None}, batch)
+
+    def leave_out(self, found: Mapping[str, str], batch: int) -> list[str]:
+        """Set aside, durably, files of ``batch``: URL -> why each cannot be read. Return warnings that name them."""
         for url, why in found.items():
-            size = os.path.getsize(local[url]) if url in local else -1
-            self.ledger.aside[url] = SetAside(batch, size, why)
+            path = local_path(url)
+            self.ledger.aside[url] = SetAside(batch, -1 if path is None else _size(path), why)
         if found:
             failpoint("aside.before")
             self.ledger.save()
@@ -154,15 +175,15 @@ class FileWatch:
         found = listing(self.source)
         paths = [f for f in found.files if marked(f) and f not in known] if found is not None else []
         if self.source.on_bad_file == "stop" or any(marked(os.path.dirname(f)) for f in paths):
-            self._no_patterns([Path(f).as_uri() for f in paths])
-        new = [f for f in paths if Path(f).as_uri() not in self.ledger.aside]
+            self._no_patterns([file_url(f) for f in paths])
+        new = [f for f in paths if file_url(f) not in self.ledger.aside]
         for f in new:
             marks = " ".join(sorted(set(PATTERN) & set(os.path.basename(f))))
             said = f"Spark takes its name for a pattern: rename it, without {marks}"
-            self.ledger.aside[Path(f).as_uri()] = SetAside(batch, os.path.getsize(f), said)
+            self.ledger.aside[file_url(f)] = SetAside(batch, _size(f), said)
         if new:
             self.ledger.save()
-        return [f"file {os.path.basename(f)} is set aside, see table `rejected`: {self.ledger.aside[Path(f).as_uri()].said}" for f in new]
+        return [f"file {os.path.basename(f)} is set aside, see table `rejected`: {self.ledger.aside[file_url(f)].said}" for f in new]
 
     def _offset(self, batch: int) -> int:
         return offset(self.checkpoint, batch, self.source.number)
@@ -222,6 +243,14 @@ def _modified(url: str) -> int | None:
         return None if path is None else os.stat(path).st_mtime_ns // 1_000_000
     except OSError:
         return None
+
+
+def _size(path: str) -> int:
+    """Return the bytes of a file, -1 if it is gone or a link that leads nowhere."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return -1
 
 
 def _name(url: str) -> str:

@@ -52,6 +52,11 @@ class Run(Model):
         default="once",
         description="once: process the input that exists now and end; or the interval between looks for new input, e.g. 10 seconds.",
     )
+    engine: Literal["spark", "local"] = Field(
+        default="spark",
+        description="What runs the job. spark: Spark, on this machine or a cluster. local: the command's own process, without Spark, for "
+        "jobs whose source it can read. skyband explain says whether it can.",
+    )
     max_files: Annotated[int, Field(ge=1), WHOLE] | None = Field(default=None, description="Maximum number of files per batch.")
     max_bytes: Size | None = Field(default=None, description="Maximum size of a batch in bytes, e.g. 256m.")
     buckets: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(

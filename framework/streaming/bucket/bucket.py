@@ -12,31 +12,23 @@ from __future__ import annotations
 import json
 import time as clock
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from skyband.framework.base.messages import ACCEPTED, CHANGED, DEFERRED, FRONTIER, Tally, kept_count, time_count
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE
 from skyband.framework.streaming.bucket.item_rows import KeyValues
-from skyband.framework.streaming.bucket.journal import JOURNAL, Entry, Journal, entries
-from skyband.framework.streaming.bucket.operator_host import CHUNK, SEEN, OperatorHost
+from skyband.framework.streaming.bucket.journal import Entry, Journal, entries
+from skyband.framework.streaming.bucket.operator_host import OperatorHost
 from skyband.framework.streaming.bucket.search_host import SearchHost
 from skyband.framework.streaming.bucket.sequencer import Sequencer
+from skyband.framework.streaming.bucket.state_names import STREAM, written_once
 from skyband.framework.streaming.bucket.statistics import RowStatistics
 from skyband.framework.streaming.bucket.streams.stream_host import StreamHost
 from skyband.framework.streaming.rows.config import HostConfig, StreamConfig
 from skyband.framework.streaming.rows.outbox import Block, Outbox
 from skyband.framework.streaming.rows.shards.found import Taken, pairs_found
-
-_ONCE: Final = (f"{CHUNK}/", f"{SEEN}/", f"{JOURNAL}/")
-_STREAM: Final = "stream/"
-"""Beginning of the names of state values of streams of results; the name of the stream and the name of its value follow."""
-
-
-def written_once(name: str) -> bool:
-    """Return whether a state value is written once, by its name."""
-    return (name.split("/", 2)[2] if name.startswith(_STREAM) else name).startswith(_ONCE)
 
 
 class Bucket:
@@ -136,7 +128,7 @@ class Bucket:
         kept, dropped = self.host.save(core, self.sequencer.keys.next_seq, self.sequencer.until)
         values |= kept
         for stream in self.streams:
-            name = f"{_STREAM}{stream.config.name}/"
+            name = f"{STREAM}{stream.config.name}/"
             more, gone = stream.save(core.setdefault("streams", {}).setdefault(stream.config.name, {}), self.sequencer.until)
             values |= {name + value: data for value, data in more.items()}
             dropped += [name + value for value in gone]
@@ -169,4 +161,4 @@ def _host(config: HostConfig) -> type[OperatorHost]:
 
 
 def _restored(stream: StreamConfig, core: dict[str, Any], read: Callable[[str], bytes | None], until: int) -> StreamHost:
-    return StreamHost.restore(stream, core, lambda name: read(f"{_STREAM}{stream.name}/{name}"), until)
+    return StreamHost.restore(stream, core, lambda name: read(f"{STREAM}{stream.name}/{name}"), until)

@@ -15,10 +15,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.streaming.bucket.state_names import JOURNAL
 from skyband.framework.streaming.rows.blocks import bytes_table
 
-JOURNAL: Final = "journal"
-"""Beginning of the names of state values with entries, each written once."""
 LEAST: Final = 1 << 20
 """Bytes that a whole state writes, without the window's rows, from which a bucket keeps a journal."""
 SHARE: Final = 2

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyband.framework.streaming.bucket.bucket import Bucket, written_once
+from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.bucket.hand_off import HandOff
+from skyband.framework.streaming.bucket.state_names import written_once
 from skyband.framework.streaming.bucket.state_values import StateValues
 from skyband.framework.streaming.rows.config import HostConfig
 

@@ -19,6 +19,7 @@ from skyband.framework.plan.model import OperatorNode, only_retained
 from skyband.framework.streaming.bucket.item_rows import ItemRows, KeyValues, Result
 from skyband.framework.streaming.bucket.objects import ObjectNumbers
 from skyband.framework.streaming.bucket.sequencer import Sequenced
+from skyband.framework.streaming.bucket.state_names import CHUNK, SEEN
 from skyband.framework.streaming.bucket.store import Segment, WindowStore, address, distinct, split_address
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column, ragged_column, stream_column
@@ -41,9 +42,6 @@ from skyband.operators.shards import Shardable
 from skyband.operators.state_keys import HoldsCodes
 
 I64 = npt.NDArray[np.int64]
-
-CHUNK, SEEN = "chunk", "seen"
-"""Names of state values that are written once: rows, and the hashes of their ids."""
 
 FIRST: Final = "first"
 """Name of the state value with the seqs, by key, before which an operator takes no row: it began when the bucket had these rows."""

@@ -11,9 +11,9 @@ from typing import Final, cast
 from skyband.framework.base.messages import FOUND
 from skyband.framework.plan.model import OperatorNode
 from skyband.framework.streaming.bucket.item_rows import KeyValues
-from skyband.framework.streaming.bucket.journal import JOURNAL
-from skyband.framework.streaming.bucket.operator_host import CHUNK, NO_PAIRS, OperatorHost
+from skyband.framework.streaming.bucket.operator_host import NO_PAIRS, OperatorHost
 from skyband.framework.streaming.bucket.sequencer import Sequenced
+from skyband.framework.streaming.bucket.state_names import CHUNK, JOURNAL
 from skyband.framework.streaming.rows.outbox import Outbox
 from skyband.framework.streaming.rows.shards.found import Taken, found_table
 from skyband.operators.base import Logic, State

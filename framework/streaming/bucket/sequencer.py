@@ -78,7 +78,8 @@ class Sequencer:
         event_time = self.intake.event_time
         # Tasks read files side by side: blocks in order of their times are mostly rows in order of theirs.
         tables = sorted((blocks.bytes_table(d) for d in data), key=lambda table: int(table[event_time][0].value))
-        came = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        # Spark says of columns that they have no nulls, Arrow of none: a batch may have rows that either has read.
+        came = pa.concat_tables(tables, promote_options="default") if tables else self.schema.empty_table()
         fresh = came.select(self.schema.names).cast(self.schema)
         floor = self.until if frontier is None else max(frontier, self.until)
         limit = floor

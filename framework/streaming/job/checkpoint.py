@@ -23,18 +23,19 @@ CONTROL = 1
 """The control source's number among the query's sources; the spec's is 0."""
 
 
-def whole(checkpoint: Location, control: Location, partitions: int, finishes: Sequence[Sequence[int]], sharded: bool = False) -> None:
+def whole(checkpoint: Location, control: Location, partitions: int, finishes: Sequence[Sequence[int]], steps: int = 1) -> None:
     """Raise SkybandError SKY-E303 if a part of the checkpoint or of the control source is gone. ``finishes``: those of the job file.
 
-    ``partitions``: the tasks of a stateful step, where the last batch does not say. ``sharded``: there is a step of shards, too.
+    ``partitions``: the tasks of a stateful step, where the last batch does not say. ``steps``: how many have state
+    in the checkpoint.
 
     The log of the spec's own source is looked at by its format. O(files of the checkpoint).
     """
     planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     damage = _spark_logs(checkpoint, planned, done) or _control(checkpoint, control, planned, finishes)
     if damage is None and done >= 0:
-        tasks, steps = partitions_of(checkpoint, done) or partitions, ("0", "1") if sharded else ("0",)
-        damage = next((d for step in steps if (d := _state(checkpoint / "state" / step, tasks, done + 1))), None)
+        tasks = partitions_of(checkpoint, done) or partitions
+        damage = next((d for step in range(steps) if (d := _state(checkpoint / "state" / str(step), tasks, done + 1))), None)
     if damage is not None:
         raise unusable(checkpoint, damage)
 

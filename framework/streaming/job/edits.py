@@ -124,7 +124,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
     obstacle = unreadable(plan, layout)
     if obstacle is not None:
         raise SkybandError("SKY-E580", f"the new queries cannot be made alone: {obstacle}")
-    whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+    whole(layout.checkpoint, layout.control, job.partitions, job.finishes, job.state_steps)
     states = [skyband_name(n) for n in found.states if n not in job.fingerprint["states"]]
     check(plan, layout, job, coming=[*(t for q in found.queries for t in every_table(q)), *states])
     return found

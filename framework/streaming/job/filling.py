@@ -29,12 +29,19 @@ def order(layout: Layout, job: JobFile) -> JobFile:
     return job
 
 
+def waits(layout: Layout, job: JobFile) -> bool:
+    """Return True if buckets have still to take up the states of a filling. The job file may name one that they have taken up."""
+    if job.filling is None:
+        return False
+    done = offset(layout.checkpoint, last_batch(layout.checkpoint / "commits"), CONTROL)
+    row = layout.wake(job.filling.token).name
+    return not any(t.number <= done and t.url.endswith(f"/{row}") for t in taken(layout.checkpoint / "sources" / str(CONTROL)))
+
+
 def taken_up(layout: Layout, job: JobFile) -> JobFile:
     """``job`` without its filling, written and its files removed, if all of them have been taken up; else as it is."""
     if job.filling is not None:
-        done = offset(layout.checkpoint, last_batch(layout.checkpoint / "commits"), CONTROL)
-        row = layout.wake(job.filling.token).name
-        if not any(t.number <= done and t.url.endswith(f"/{row}") for t in taken(layout.checkpoint / "sources" / str(CONTROL))):
+        if waits(layout, job):
             return job
         job = replace(job, filling=None)
         layout.save(job)

@@ -6,7 +6,7 @@ import json
 import secrets
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
@@ -56,6 +56,8 @@ def _shaped(fingerprint: dict[str, Any]) -> dict[str, Any]:
     return fingerprint
 
 
+Keeper = Literal["spark", "files"]
+"""What keeps the state of a job."""
 Pair = Annotated[list[Whole], Field(min_length=2, max_length=2)]
 Column = Annotated[list[Text], Field(min_length=2, max_length=2)]
 
@@ -84,6 +86,7 @@ class JobFile:
     in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash. ``token_key``: 16 characters that key
     the codes of tokens, "" in a job file from before it was kept (see ``token_key``). ``shards``: [shards of every bucket, tasks among
     which they are spread], None if buckets search themselves; ``resharding``: their state in the checkpoint has still to be made.
+    ``state``: what keeps the state, Spark in its checkpoint or files of the sink (``bucket_states``).
     """
 
     job: Name
@@ -105,7 +108,15 @@ class JobFile:
     shards: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = None
     resharding: bool = False
     live: Live = NO_LIVE
+    state: Keeper = "spark"
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    @property
+    def state_steps(self) -> int:
+        """Return the number of steps that have state in Spark's checkpoint: that of buckets, and that of shards."""
+        if self.state == "files":
+            return 0
+        return 2 if self.shards is not None and not self.resharding else 1
 
     @property
     def fill_buckets(self) -> tuple[int, ...]:
@@ -139,6 +150,7 @@ class Layout:
         self.next = self.home / NEXT
         self.added = self.home / ADDED
         self.filling = self.home / "filling"
+        self.state = self.home / "state"
         self.lookups = self.home / "lookups"
         self.requests = self.home / REQUESTS
         self.file = self.home / "job.json"
@@ -160,9 +172,9 @@ class Layout:
             raise not_run()
         return job
 
-    def create(self, plan: Plan, partitions: int, header: list[str] | None, shards: int = 1) -> JobFile:
+    def create(self, plan: Plan, partitions: int, header: list[str] | None, shards: int = 1, state: Keeper = "spark") -> JobFile:
         """Return the job file of a first run; remove the remains of an earlier attempt that wrote no row."""
-        for leftover in (self.checkpoint, self.control, self.lookups):
+        for leftover in (self.checkpoint, self.control, self.lookups, self.state):
             remove_tree(leftover)
         numbers = [part.number for _, part in plan.source.each]
         for leftover in (self.home / DROP, *(self.home / ledger_name(n) for n in numbers), *(self.taken_of(n) for n in numbers)):
@@ -173,7 +185,7 @@ class Layout:
             (self.control / ".folder").write_text("\n")
         generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
         both = [shards, partitions] if shards > 1 else None
-        made = JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8), shards=both)
+        made = JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8), shards=both, state=state)
         made = _current(made, plan)
         self.save(made)
         return made
@@ -258,7 +270,7 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         if job is not None and job.job != plan.job:
             raise _not_own(layout, f"is that of job {job.job!r}")
         return None
-    whole(layout.checkpoint, layout.control, job.partitions, job.finishes, sharded=job.shards is not None and not job.resharding)
+    whole(layout.checkpoint, layout.control, job.partitions, job.finishes, job.state_steps)
     more = grows(plan, job)
     if more is not None and more.error is not None:
         raise more.error
@@ -299,7 +311,9 @@ def reshaped(plan: Plan, job: JobFile, layout: Layout) -> list[str]:
 
     Raises SkybandError SKY-E201 (see ``requested_tasks``); SKY-E632 for what cannot be done on object storage.
     """
-    more, tasks, shards = grows(plan, job), job.moving or requested_tasks(), job.shards[0] if job.shards else 1
+    more = grows(plan, job)
+    # The local engine has neither tasks nor shards.
+    tasks, shards = (None, 1) if job.state == "files" else (job.moving or requested_tasks(), job.shards[0] if job.shards else 1)
     said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
     if more is not None:
         require_local(layout.root, "a change of run.buckets")
@@ -310,6 +324,13 @@ def reshaped(plan: Plan, job: JobFile, layout: Layout) -> list[str]:
     return said + (
         [] if tasks in (None, job.partitions) else [f"the state is moved from {counted(job.partitions, 'task')} to {tasks} first"]
     )
+
+
+def require_spark_state(job: JobFile) -> None:
+    """Raise SkybandError SKY-E209 if the job's state is in files of the sink, with which only the local engine goes on."""
+    if job.state == "files":
+        hint = "run it with --engine local; or skyband rebuild SPEC --engine spark makes its state again from the source"
+        raise SkybandError("SKY-E209", "the local engine keeps the state of this job: Spark cannot go on with it", hint=hint)
 
 
 def not_run() -> SkybandError:

@@ -25,6 +25,8 @@ from skyband.framework.storage.epochs import lock_holder
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import require_readable
+from skyband.framework.streaming.bucket.state_files import StateFiles
+from skyband.framework.streaming.job.bucket_states import last_states
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.consistency import advice, look, losses_text
 from skyband.framework.streaming.job.generations import OLD, bytes_in
@@ -143,7 +145,9 @@ def _look(found: Status, plan: Plan, layout: Layout, job: JobFile) -> None:
     damage = torn(layout, job, written)
     if damage is None and written:
         try:
-            whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+            whole(layout.checkpoint, layout.control, job.partitions, job.finishes, job.state_steps)
+            if job.state == "files":
+                StateFiles(layout.state).require({bucket: state.token for bucket, state in last_states(layout.root).items()})
             log = layout.checkpoint / "sources" / "0"
             upto = offset(layout.checkpoint, last_batch(layout.checkpoint / "offsets"))
             gone = files_log_damage(log, upto) if source_format(plan.source.format).of_files else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
@@ -12,13 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.base.reasons import REASON
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.sources.files.format import FileFormat
-from skyband.framework.sources.files.listing import recursive
-from skyband.framework.sources.files.numbered_files import NumberedFiles
-from skyband.framework.sources.position import FileNames
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.streaming.job.arrow_files import by_arrow, readable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.rows.arrow_intake import Readable, judged
@@ -39,25 +34,6 @@ def taken_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, no
     parts = format_.again_in_parts(spark, plan.source, job.header, layout.checkpoint, [v.after for v in versions[1:]])
     frames = [intake(rows, node, kept.tables(versions[i])) for i, rows in parts]
     return reduce(DataFrame.unionByName, frames)
-
-
-def by_arrow(plan: Plan, job: JobFile) -> bool:
-    """Return whether tasks read the source's files by Arrow; otherwise Spark reads them. One checkpoint serves both."""
-    rules = source_format(plan.source.format).arrow_rules()
-    named = rules is not None and (job.header is not None or not rules.header)
-    # Only rows that Spark reads wake the buckets that have to load state files.
-    return named and not job.engine_reads and job.filling is None and why_spark_reads(plan.source, plan.intake) is None
-
-
-def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> Readable:
-    """Return the Arrow reader of the source's files: of all fields, or of those named ``columns``."""
-    fields = tuple(f for f in plan.source.fields if columns is None or f.name in columns)
-    root = os.path.abspath(without_scheme(str(plan.source.path)))
-    directory = os.path.dirname(root) if os.path.isfile(root) else root
-    format_ = source_format(plan.source.format)
-    reader = format_.arrow_reader(plan.source, directory, recursive(plan.source), fields, tuple(job.header or ()))
-    position = tuple(f for f in plan.source.position if columns is None or f.name in columns)
-    return NumberedFiles(reader, FileNames.of(plan.source), position) if position else reader
 
 
 def passing_rows(plan: Plan, layout: Layout, job: JobFile) -> Iterator[pa.Table] | None:

@@ -75,7 +75,7 @@ def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Ad
 def copied_states(spark: SparkSession, layout: Layout, job: JobFile) -> list[int]:
     """Copy the states of all buckets to the directory in which those after an edit are made, and return the buckets."""
     remove_tree(layout.added)
-    return stored_states(spark, layout, job, layout.added / "_skyband" / "was")
+    return stored_states(lambda: spark, layout, job, layout.added / "_skyband" / "was")
 
 
 def put_in(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Additions, buckets: Sequence[int]) -> int:

@@ -21,9 +21,10 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import Changes, FinalResults, Skyband, Trajectory, parse_kind
 from skyband.framework.plan.growth import holds_codes
-from skyband.framework.streaming.bucket.operator_host import CHUNK, FIRST, SEEN, OperatorHost, Others, objects_value
+from skyband.framework.streaming.bucket.operator_host import FIRST, OperatorHost, Others, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys
 from skyband.framework.streaming.bucket.sequencer import Sequencer
+from skyband.framework.streaming.bucket.state_names import CHUNK, SEEN
 from skyband.framework.streaming.bucket.statistics import RowStatistics
 from skyband.framework.streaming.bucket.store import distinct, split_address
 from skyband.framework.streaming.rows import blocks

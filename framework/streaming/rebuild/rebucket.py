@@ -7,13 +7,12 @@ the swap (``generations.swap_in``). The job's next batch loads the states (``fil
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.console.lines import Warn
@@ -32,15 +31,18 @@ from skyband.framework.tables.results.deferred import batches_behind
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 BUCKET: Final = "bucket"
 """The column with a row's bucket."""
 
 
-def rebucket_job(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> tuple[Plan, JobFile]:
+def rebucket_job(session: Callable[[], SparkSession], plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> tuple[Plan, JobFile]:
     """Split the job's state into as many buckets as ``plan`` has. Return the plan of this run and the job file.
 
-    An unfinished batch has to be repeated first: then this run keeps the former buckets, and ``warn`` is called. Only for a caller that
-    holds the job's lock.
+    ``session`` is called if Spark keeps the state. An unfinished batch has to be repeated first: then this run keeps the former buckets,
+    and ``warn`` is called. Only for a caller that holds the job's lock.
     """
     growth = grows(plan, job)
     if growth is None:
@@ -52,10 +54,10 @@ def rebucket_job(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, 
     if batches_behind(layout.root):
         warn(f"the last run was stopped before its end: run.buckets is {growth.was} in this run, and {growth.now} from the next one on")
         return replace(plan, buckets=growth.was), job
-    return plan, _split(spark, plan, layout, taken_up(layout, job), growth)
+    return plan, _split(session, plan, layout, taken_up(layout, job), growth)
 
 
-def _split(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, growth: Growth) -> JobFile:
+def _split(session: Callable[[], SparkSession], plan: Plan, layout: Layout, job: JobFile, growth: Growth) -> JobFile:
     """Split the state as ``growth`` says, swap it in, and return the job file.
 
     A kill before the swap changes nothing; after it, the split is complete. O(state) for every new bucket of an old one. One bucket's
@@ -69,7 +71,7 @@ def _split(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, growth
     config = HostConfig.of(plan, (), cache_key(layout, job), token_key=token_key(layout, job))
     filling: list[int] = []
     placed: list[pa.Table] = []
-    for bucket in stored_states(spark, layout, job, made.home / "was"):
+    for bucket in stored_states(session, layout, job, made.home / "was"):
         division = Division(config, read_state(made.home / "was", bucket), growth.now)
         for number in range(bucket, growth.now, growth.was):
             # The old bucket's own number stays in Spark's store, even without a key.
@@ -78,7 +80,7 @@ def _split(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, growth
                 filling.append(number)
         if division.key_rows is not None:
             placed.append(division.key_rows.append_column(BUCKET, pa.array(division.bucket_of, pa.int32())))
-    old, new = (Sink(plan, writer_for(str(of.root), spark), job.generation) for of in (layout, made))
+    old, new = (Sink(plan, writer_for(str(of.root), session() if job.state == "spark" else None), job.generation) for of in (layout, made))
     names = list(_tables(old, new, pa.concat_tables(placed))) if placed else []
     failpoint("grown.made")
     # The slots of shards depend on the number of buckets.

@@ -47,7 +47,7 @@ def reshard(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, shard
             return job
         remove_tree(layout.added)
         made = Layout(str(layout.added))
-        buckets = stored_states(spark, layout, job, made.filling)
+        buckets = stored_states(lambda: spark, layout, job, made.filling)
         filled = Waiting(secrets.token_hex(8), sorted(buckets))
         failpoint("shards.made")
         made.save(replace(layout.renewed(plan, job), filling=filled, shards=wanted, resharding=True))

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from skyband.framework.streaming.bucket.fill_files import FILLED
 from skyband.framework.streaming.bucket.objects import OBJECT_KEY
-from skyband.framework.streaming.bucket.operator_host import CHUNK, FIRST, SEEN
+from skyband.framework.streaming.bucket.operator_host import FIRST
+from skyband.framework.streaming.bucket.state_names import CHUNK, SEEN
 from skyband.framework.streaming.bucket.store import address, split_address
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig

@@ -1,27 +1,39 @@
-"""Copy the states of all buckets, as of the last batch, from Spark's state store to files."""
+"""Copy the states of all buckets, as of the last batch, to files: from Spark's state store, or from the state files of the sink."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.location import Location
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
+from skyband.framework.streaming.bucket.state_files import StateFiles
+from skyband.framework.streaming.job.bucket_states import last_states
+from skyband.framework.streaming.job.filling import waits
 from skyband.framework.streaming.job.layout import JobFile, Layout
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-def stored_states(spark: SparkSession, layout: Layout, job: JobFile, directory: Location) -> list[int]:
+
+def stored_states(session: Callable[[], SparkSession], layout: Layout, job: JobFile, directory: Location) -> list[int]:
     """Write every bucket's state to its file in ``directory``. Return the buckets.
 
-    Raises SkybandError SKY-E303 if a state is incomplete.
+    ``session`` is called if Spark keeps the states. Raises SkybandError SKY-E303 if a state is incomplete. O(bytes of all states).
     """
-    if job.filling is not None:
+    if waits(layout, job):
         # Queries were added before: the job has not loaded their states yet.
         for bucket in job.fill_buckets:
             write_state(directory, bucket, read_state(layout.filling, bucket))
         return list(job.fill_buckets)
+    if job.state == "files":
+        states = last_states(layout.root)
+        for bucket, state in states.items():
+            write_state(directory, bucket, StateFiles(layout.state).read(bucket, state.token)[1])
+        return sorted(states)
+    spark = session()
     # The reader of states needs the coordinator of state stores, which Spark starts with its streaming manager.
     _ = spark.streams
     found = spark.read.format("statestore").option("path", str(layout.checkpoint)).option("stateVarName", "values").load()

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.framework.streaming.bucket.fill_files import FILLED
-from skyband.framework.streaming.bucket.journal import JOURNAL
-from skyband.framework.streaming.bucket.operator_host import CHUNK, FIRST, SEEN, OperatorHost, objects_value
+from skyband.framework.streaming.bucket.operator_host import FIRST, OperatorHost, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys
+from skyband.framework.streaming.bucket.state_names import CHUNK, JOURNAL, SEEN
 from skyband.framework.streaming.bucket.store import WindowStore, distinct
 from skyband.framework.streaming.rebuild.backfill import only
 from skyband.framework.streaming.rows import blocks

@@ -145,12 +145,12 @@ def with_control(spark: SparkSession, frames: Sequence[DataFrame], control_path:
 
     ``WATERMARK`` is null in rows of a source: ``Pack`` knows which of them count. Of several sources it also knows what caps mean.
     """
-    first, *others = (_counted(rows, node).withColumn(WATERMARK, F.lit(None).cast("timestamp")) for rows in frames)
+    first, *others = (counted(rows, node).withColumn(WATERMARK, F.lit(None).cast("timestamp")) for rows in frames)
     return reduce(DataFrame.unionByName, [first, _control_as(first, control_rows(spark, control_path)), *others])
 
 
-def _counted(rows: DataFrame, node: IntakeNode) -> DataFrame:
-    """Return ``rows`` with the time with which each counts for the watermark, where files have caps."""
+def counted(rows: DataFrame, node: IntakeNode) -> DataFrame:
+    """Return ``rows``, as ``intake`` gives them, with the time with which each counts for the watermark, where files have caps."""
     if CAP not in rows.columns or node.sources:
         return rows
     # The host processes rows up to the next watermark, and no further.

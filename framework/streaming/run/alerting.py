@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import SparkSession
-
 from skyband.framework.console.receivers import NotDelivered
 from skyband.framework.sources.kafka.client import connection, refused
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
@@ -15,6 +13,8 @@ from skyband.framework.streaming.spark.log import first_cause
 from skyband.framework.streaming.spark.stop_signal import STOP
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from skyband.framework.alerts.alerts import Alerts
     from skyband.framework.alerts.channels import Channel
 

@@ -7,34 +7,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import GREATEST, Tally
-from skyband.framework.base.reasons import REASON
 from skyband.framework.base.units import format_instant
 from skyband.framework.console.lines import Warn
-from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Filter, Plan, SourceNode
-from skyband.framework.sources.files.bad_files import plain
-from skyband.framework.sources.files.spark_reader import batch_bytes
+from skyband.framework.sources.files.backlog import batch_bytes
 from skyband.framework.sources.logs import watermark
-from skyband.framework.sources.protocol import ORIGIN, Backlog
+from skyband.framework.sources.protocol import Backlog
 from skyband.framework.sources.registry import source_format
-from skyband.framework.sources.several.format import header_of, widened
+from skyband.framework.sources.several.format import header_of
 from skyband.framework.sources.watermark_caps import NO_ROWS, UNKNOWN, Span, UnreadFile, WatermarkCaps, caps, fits, least
 from skyband.framework.storage.location import Location
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.job.taken_rows import by_arrow
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
-from skyband.framework.streaming.rows.intake import intake
-from skyband.framework.streaming.run.by_arrow import spans as spans_by_arrow
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST = 30 * 86_400_000_000
@@ -50,21 +40,18 @@ class PartBacklog(NamedTuple):
 
 
 class BacklogCaps:
-    """The caps of the backlogs of one run. ``warn`` is called if rows have to wait for files that arrive out of order.
+    """The caps of the backlogs of one run; subclasses list and read the files.
 
-    ``times``: how far several sources have come. The rows of a batch cannot always move their common watermark as far as it is due, since
-    a task knows the other sources as they were before the batch; ``done`` and ``catch_up`` order the rest.
+    ``warn`` is called if rows have to wait for files that arrive out of order. ``times``: how far several sources have come. The rows of a
+    batch cannot always move their common watermark as far as it is due, since a task knows the other sources as they were before the
+    batch; ``done`` and ``catch_up`` order the rest.
     """
 
-    def __init__(
-        self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: Warn, lookups: Tables, times: SourceTimes | None = None
-    ) -> None:
-        self.spark = spark
+    def __init__(self, plan: Plan, layout: Layout, job: JobFile, warn: Warn, times: SourceTimes | None = None) -> None:
         self.plan = plan
         self.layout = layout
         self.job = job
         self.warn = warn
-        self.lookups = lookups
         self.caps = WatermarkCaps.load(layout.home)
         self.backlogs: list[PartBacklog] = []
         for name, source in plan.source.each:
@@ -92,7 +79,7 @@ class BacklogCaps:
         found: dict[str, int | None] = {}
         others: list[int] = []
         for part in self.backlogs:
-            unfinished, files = part.backlog.unread(self.spark, part.source.max_files_per_batch, batch_bytes(part.source))
+            unfinished, files = self._unread(part)
             own, rest = self._caps(part, files)
             begun += unfinished
             found |= own
@@ -168,12 +155,12 @@ class BacklogCaps:
         spans = part.backlog.footers(str(field.source_name), urls) if field is not None and field.type == "timestamp" else {}
         rest = [u for u in urls if u not in spans]
         times = self._by_arrow(rest, exact=False)
-        spans |= times | self._spans_by_spark(part, [u for u in rest if u not in times])
-        spans |= dict.fromkeys(large, _unreadable(source))
+        spans |= times | self._by_engine(part, [u for u in rest if u not in times])
+        spans |= dict.fromkeys(large, unreadable(source))
         found = caps(files, spans, delay)
         choosy = intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms)
         choosy = choosy or any(lookup.missing == "reject" for lookup in intake_node.lookups)
-        latest = self._latest()
+        latest = self.latest()
         far = {u for u in urls if latest is not None and spans[u] != UNKNOWN and spans[u][1] > latest}
         again = [u for u in urls if u in times or ((choosy or u in far) and u not in rest)]
         if again and any(c is not None for c in found.values()):
@@ -189,45 +176,21 @@ class BacklogCaps:
     def _read(self, part: PartBacklog, urls: Sequence[str]) -> dict[str, Span]:
         """Return the spans of the files ``urls``, read by Arrow if it can and by Spark otherwise."""
         found = self._by_arrow(urls, exact=True)
-        return found | self._spans_by_spark(part, [u for u in urls if u not in found])
+        return found | self._by_engine(part, [u for u in urls if u not in found])
+
+    def _unread(self, part: PartBacklog) -> tuple[list[str], list[UnreadFile]]:
+        """Return (URLs of the files of an unfinished batch, the files that no batch has taken)."""
+        raise NotImplementedError
 
     def _by_arrow(self, urls: Sequence[str], exact: bool) -> dict[str, Span]:
         """Return the spans of those of the files ``urls`` that Arrow can read. ``exact``: only of accepted rows."""
-        if by_arrow(self.plan, self.job):
-            with suppress(Exception):  # Spark reads the same files next and reports the error
-                return spans_by_arrow(self.spark, self.plan, self.job, urls, exact, self._latest())
-        return {}
+        raise NotImplementedError
 
-    def _spans_by_spark(self, part: PartBacklog, urls: Sequence[str]) -> dict[str, Span]:
-        """Return the spans of the files ``urls``, read by Spark as the stream would read them. Unreadable files raise no error here."""
-        unreadable = _unreadable(part.source)
-        spans: dict[str, Span] = dict.fromkeys(urls, NO_ROWS)
-        todo = [list(urls)] if urls else []
-        while todo:
-            some = todo.pop()
-            try:
-                frame = part.backlog.rows(self.spark, some)
-                spans |= self._spans(widened(frame, self.plan.source, part.name, capped=False) if part.name else frame, some)
-            except Exception as e:  # Spark raises it again when the stream reads the file
-                bad = set(part.backlog.named(str(e), some))
-                spans |= dict.fromkeys(bad, unreadable) if bad else dict.fromkeys(some, UNKNOWN)
-                left = [u for u in some if u not in bad] if bad else []
-                # Spark names one file at a time: try suspects alone, so that the others are mostly read only once more.
-                alone = set(part.backlog.suspects(left))
-                todo += [[u] for u in alone]
-                if together := [u for u in left if u not in alone]:
-                    todo.append(together)
-        return spans
+    def _by_engine(self, part: PartBacklog, urls: Sequence[str]) -> dict[str, Span]:
+        """Return the spans of the files ``urls``, of accepted rows, as the stream would read them. Raises no error."""
+        raise NotImplementedError
 
-    def _spans(self, frame: DataFrame, urls: Sequence[str]) -> dict[str, Span]:
-        at, spelled = F.col(f"`{self.plan.intake.event_time}`"), {plain(u): u for u in urls}
-        rows = intake(frame, self.plan.intake, self.lookups).where(F.col(REASON).isNull())
-        if (latest := self._latest()) is not None:
-            rows = rows.where(F.unix_micros(at) <= latest)
-        spans = rows.groupBy(ORIGIN).agg(F.unix_micros(F.min(at)), F.unix_micros(F.max(at)))
-        return {spelled[plain(str(url))]: (int(first), int(last)) for url, first, last in spans.collect()}
-
-    def _latest(self) -> int | None:
+    def latest(self) -> int | None:
         """Return an event time that no batch of this backlog accepts, in microseconds; None if any is accepted.
 
         The batches are planned later, by clocks of their own: rows near the limit count, as one of them may accept them.
@@ -244,6 +207,6 @@ class BacklogCaps:
         )
 
 
-def _unreadable(source: SourceNode) -> Span:
+def unreadable(source: SourceNode) -> Span:
     """Return the span of a file that cannot be read: it is set aside for good, or fixed before the job goes on."""
     return NO_ROWS if source.on_bad_file == "reject" else UNKNOWN

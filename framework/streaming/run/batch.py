@@ -26,6 +26,7 @@ from skyband.framework.base.messages import (
 )
 from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASONS
+from skyband.framework.streaming.job.bucket_states import NO_STATES, States, states_of, text_of
 from skyband.framework.streaming.job.jumps import Jump
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,9 +37,10 @@ class Batch:
     """What one micro-batch did: the figures of its ``runs`` row; ``newest`` and ``frontier`` in microseconds.
 
     ``reasons`` counts rejected rows by the reason in table ``rejected``; ``changes`` counts changes by query, if there are any. ``jump``:
-    the jump of the watermark to warn about. ``began``: Unix time. ``stages``: seconds by stage, in their order: ``tasks`` (Spark runs its
-    tasks), ``check`` (the driver checks what they send), ``write`` (the tables), ``send`` (Kafka, if the spec has it). ``state_bytes``:
-    returns the bytes of Spark's state store by place, as far as they are known; it asks the JVM.
+    the jump of the watermark to warn about. ``began``: Unix time. ``stages``: seconds by stage, in their order: ``tasks`` (the engine runs
+    its tasks), ``check`` (the driver checks what they send), ``write`` (the tables), ``send`` (Kafka, if the spec has it). ``states``:
+    where the states of buckets are after it, None if Spark keeps them. ``state_bytes``: returns the bytes of the state by place, as far
+    as they are known.
     """
 
     number: int
@@ -52,6 +54,7 @@ class Batch:
     jump: Jump | None = None
     began: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)
+    states: States | None = None
     state_bytes: Callable[[], Mapping[str, int]] = dict
 
     def get(self, name: str) -> int:
@@ -71,7 +74,7 @@ class Batch:
             "pending_change": counts[PENDING], "changes": counts[CHANGED],
             "frontier": _instant(self.frontier), "newest": _instant(self.newest),
             "unusable": json.dumps(counts.unusable(), sort_keys=True), "warned": json.dumps(counts.warned(), sort_keys=True),
-            "drift": json.dumps(drift),
+            "drift": json.dumps(drift), "state": None if self.states is None else text_of(self.states),
             "counters": json.dumps(counts.counters(), sort_keys=True), "engine_ms": 1000 * seconds,
         }  # fmt: skip
         row |= {f"rejected_{name}": n for name, n in rejected.items()}
@@ -91,6 +94,8 @@ class Total(NamedTuple):
     """Whether the batch read a row of the control source."""
     behind: int = 0
     """The batches by which ``heads`` and skybands are behind."""
+    states: States | None = None
+    """Where the states of buckets are; None if Spark keeps them."""
 
 
 class Totals:
@@ -109,7 +114,7 @@ class Totals:
 
         ``passed``: returns the frontiers of rows of the control source that Spark's watermark has reached.
         """
-        pending, newest, frontier, controlled, lag = self.before(batch.number)
+        pending, newest, frontier, controlled, lag, states = self.before(batch.number)
         pending += batch.counts[PENDING]
         if NEWEST in batch.counts:
             newest = max(newest or batch.counts[NEWEST], batch.counts[NEWEST])
@@ -123,7 +128,9 @@ class Totals:
             batch.counts[BEHIND] = lag
         self.newest = newest
         batch.pending, batch.newest, batch.frontier = pending, newest, frontier
-        self._after[batch.number] = Total(pending, newest, frontier, CONTROL in batch.counts, lag)
+        if batch.states is not None:
+            batch.states = {**(states or NO_STATES), **batch.states}
+        self._after[batch.number] = Total(pending, newest, frontier, CONTROL in batch.counts, lag, batch.states)
         self._after = {b: t for b, t in self._after.items() if b >= batch.number - 2}
 
     def before(self, batch_id: int) -> Total:
@@ -135,6 +142,11 @@ class Totals:
     def behind(self) -> int:
         """Return the number of batches by which ``heads`` and skybands are behind the last committed one."""
         return self._after.get(self.last_batch, Total()).behind
+
+    @property
+    def states(self) -> States | None:
+        """Return where the states of buckets are after the last batch; None if Spark keeps them."""
+        return self._after[max(self._after)].states if self._after else None
 
     def committed(self, batch_id: int) -> None:
         """Note that the tables have the rows of ``batch_id``."""
@@ -148,7 +160,8 @@ def _total(row: Mapping[str, Any]) -> Total:
     except ValueError as e:
         said = f"table runs has counters of batch {row['batch_id']} that Skyband has not written"
         raise SkybandError("SKY-E304", said, hint="restore the table from a backup, or to its version before that") from e
-    return Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), controlled, behind(row["counters"]))
+    lag = behind(row["counters"])
+    return Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), controlled, lag, states_of(row))
 
 
 def _instant(micros: int | None) -> datetime | None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.sources.files.arrow import UnsupportedFile
+from skyband.framework.plan.model import Plan
 from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
 from skyband.framework.sources.logs import local_path
-from skyband.framework.sources.watermark_caps import NO_ROWS, Span
+from skyband.framework.sources.watermark_caps import Span
 from skyband.framework.spark_adapter.driver import serialize_function
+from skyband.framework.streaming.job.arrow_files import readable
 from skyband.framework.streaming.job.layout import JobFile
-from skyband.framework.streaming.job.taken_rows import readable
-from skyband.framework.streaming.rows.arrow_intake import Readable, accepted_times, judged, said
+from skyband.framework.streaming.rows.arrow_intake import said
+from skyband.framework.streaming.run.file_spans import FileSpans
 from skyband.framework.streaming.spark.executors import require_driver_versions
 from skyband.framework.streaming.spark.worker_pools import INTAKE, pool
 
@@ -52,37 +51,17 @@ def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], ex
     context = spark.sparkContext
     tasks = min(len(urls), 4 * context.defaultParallelism)
     with pool(context, INTAKE):
-        found = context.parallelize(urls, tasks).mapPartitions(_Spans(plan.intake, files, exact, latest))
+        found = context.parallelize(urls, tasks).mapPartitions(_Task(FileSpans(plan.intake, files, exact, latest)))
         serialize_function(found)
     return dict(found.collect())
 
 
 @dataclass(frozen=True, slots=True)
-class _Spans:
+class _Task:
     """The function that tasks run."""
 
-    intake: IntakeNode
-    files: Readable
-    exact: bool
-    latest: int | None
+    spans: FileSpans
 
     def __call__(self, urls: Iterable[str]) -> Iterator[tuple[str, Span]]:
         require_driver_versions()
-        for url in urls:
-            try:
-                span = self._span(url)
-            except UnsupportedFile:
-                continue
-            yield url, span
-
-    def _span(self, url: str) -> Span:
-        first, last = NO_ROWS
-        for rows in self.files.tables(url):
-            times = accepted_times(self.intake, judged(self.intake, rows, url)) if self.exact else rows[self.intake.event_time]
-            times = times.cast("int64")
-            both = pc.min_max(times)
-            if self.latest is not None and both["max"].is_valid and both["max"].as_py() > self.latest:
-                both = pc.min_max(times.filter(pc.less_equal(times, self.latest)))
-            if both["min"].is_valid:
-                first, last = min(first, both["min"].as_py()), max(last, both["max"].as_py())
-        return first, last
+        return self.spans.of(urls)

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import time
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import JUMP, REACHED, REJECTED, ROWS_IN, RUNS, STOPPING, STRETCHES
 from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.sources.logs import planned_at, watermark
+from skyband.framework.streaming.job.bucket_states import States
 from skyband.framework.streaming.job.clocks import BatchClock
 from skyband.framework.streaming.job.jumps import Jump, longest_jump, stopped_by_jump
 from skyband.framework.streaming.rows.config import frontier_at
 from skyband.framework.streaming.rows.instants.stretches import limit_of, of_tables
+from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.run.alerting import Alerting
 from skyband.framework.streaming.run.batch import Batch, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
-from skyband.framework.streaming.run.kafka_sink import KafkaSink
-from skyband.framework.streaming.run.query import run_batch
 from skyband.framework.streaming.run.received import Received
 from skyband.framework.streaming.run.results import Results
-from skyband.framework.streaming.spark.state_stores import state_bytes
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.run.kafka_sink import KafkaSink
+
+Tasks = Callable[[int | None, Mapping[str, int], States | None], Iterable[Block]]
+"""Runs the tasks of a batch, exactly once, and returns what they send.
+
+It gets the clock at which the batch was planned, in microseconds (None: event times are not compared with it), how far each of several
+sources has come, and where the states of buckets are (None: Spark keeps them).
+"""
 
 
 class CommitBatch:
@@ -47,18 +56,18 @@ class CommitBatch:
         self._kafka = kafka
         self._alerting = alerting
 
-    def __call__(self, df: DataFrame, batch_id: int) -> None:
-        """Run the batch and commit it.
+    def __call__(self, tasks: Tasks, batch_id: int) -> None:
+        """Run the ``tasks`` of the batch and commit it.
 
         Raises SkybandError SKY-E301 for a file that is too large, SKY-E502 for a row that breaks a rule of severity ``fail``, SKY-E506 for
         rows that stand apart (``max_jump``).
         """
-        sink, layout = self._opened.sink, self._context.layout
+        sink = self._opened.sink
         began, started = time.time(), time.perf_counter()
         self._source.files.before_batch(batch_id)
         planned = self._clock(batch_id)
         newest = self._source.times.before(batch_id, self._source.backlog.caps.capped)
-        sent = run_batch(df, batch_id, layout, None if planned is None else planned.clock, newest)
+        sent = tasks(None if planned is None else planned.clock, newest, self._totals.before(batch_id).states)
         ran = time.perf_counter()
         failpoint("state.after")
         received = Received.of(sent)
@@ -76,7 +85,8 @@ class CommitBatch:
         if jump is not None:
             counts[JUMP] = jump.micros // 1000
         batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes(), jump=jump, began=began)
-        batch.state_bytes = partial(state_bytes, self._context.spark)
+        batch.states = received.states if self._opened.job.state == "files" else None
+        batch.state_bytes = self._context.engine.state_bytes
         self._totals.add(batch, self._passed_frontiers)
         runs = {RUNS: sink.runs_row(batch.runs_row(ran - started, drift))}
         checked = time.perf_counter()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Protocol
 
 from skyband.framework.console.lines import Warn
 from skyband.framework.lookups.join import Tables
@@ -16,13 +15,42 @@ from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.batch import Report
 from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.framework.streaming.run.source_files import SourceFiles
+from skyband.framework.tables.results.parts import Spread
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Engine(Protocol):
+    """What works for a run: Spark, or this process alone."""
+
+    @property
+    def session(self) -> SparkSession:
+        """Return Spark's session. Raises SkybandError SKY-E137 if the engine has none."""
+
+    @property
+    def spread(self) -> Spread:
+        """Return what derives the parts of results."""
+
+    def state_bytes(self) -> Mapping[str, int]:
+        """Return the bytes of the state by place, as far as they are known."""
+
+
+class Batches(Protocol):
+    """Runs the batches of a job."""
+
+    def run(self, once: bool, phase: str) -> bool:
+        """Run batches over the present input (``once``), or until a signal or a ``boundary``. Return False if a signal stopped it.
+
+        ``phase`` describes the work for progress lines. Raises SkybandError.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The session, the sink and the callbacks of a run.
+    """The engine, the sink and the callbacks of a run.
 
     ``report`` is called after every batch, ``warn`` with warnings for the user, ``phase`` with a few words about the current work.
     ``gate`` gets the tables every ``plan.check_every`` batches of a continuous run, with results up to date. ``derive_seconds`` is the
@@ -31,7 +59,7 @@ class RunContext:
     after its batch, for what is done between two batches.
     """
 
-    spark: SparkSession
+    engine: Engine
     layout: Layout
     writer: Writer
     report: Report
@@ -42,6 +70,11 @@ class RunContext:
     clock: int | None = None
     tell: Warn = lambda _: None
     boundary: Callable[[], bool] = lambda: False
+
+    @property
+    def spark(self) -> SparkSession:
+        """Return the engine's session. Raises SkybandError SKY-E137 if it has none."""
+        return self.engine.session
 
 
 @dataclass(frozen=True, slots=True)

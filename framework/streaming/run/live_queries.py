@@ -43,8 +43,11 @@ class LiveQueries:
         """Return True if requests wait, and the job has the state to which they apply."""
         if self.replan is None or totals.last_batch < 0:
             return False
+        # A run asks often: the directory of requests first.
+        if not any_waiting(self.context.layout):
+            return False
         job = self.context.layout.load()
-        return job is not None and any_waiting(self.context.layout) and bool(waiting(self.context.layout, job.live.taken))
+        return job is not None and bool(waiting(self.context.layout, job.live.taken))
 
     def ready(self) -> bool:
         """Return True if no batch is unfinished, and buckets have nothing deferred."""

@@ -26,10 +26,10 @@ from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.bucket.hand_off import hand_off_directory
 from skyband.framework.streaming.bucket.processor import HostProcessor
 from skyband.framework.streaming.bucket.shard_processor import ShardProcessor
+from skyband.framework.streaming.job.arrow_files import by_arrow, readable
 from skyband.framework.streaming.job.clocks import recorded
 from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key, token_key
-from skyband.framework.streaming.job.taken_rows import by_arrow, readable
 from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack
 from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
 from skyband.framework.streaming.rows.instants.source_times import task_newest
@@ -45,7 +45,7 @@ from skyband.framework.streaming.spark.worker_pools import pool, pools
 _NO_TABLES: Final[Tables] = {}
 OnBatch = Callable[[DataFrame, int], None]
 
-_PACKED: Final = StructType([*struct(node="int", bucket="int", kind="string", data="binary"), *struct(**{WATERMARK: "timestamp"})])
+PACKED: Final = StructType([*struct(node="int", bucket="int", kind="string", data="binary"), *struct(**{WATERMARK: "timestamp"})])
 """The columns of the blocks that ``Pack`` makes (``messages``)."""
 _OF_SHARDS: Final = struct(node="int", bucket="int", kind="string", data="binary")
 """The columns of the messages that shards send, or pass on, to buckets."""
@@ -81,7 +81,7 @@ def build(
             read = replace(plan.source, plain=by_spark(plan, job))
             frames = source_format(plan.source.format).frames(spark, read, job.header, without, drop)
             rows = with_control(spark, [intake(frame, plan.intake, lookups) for frame in frames], str(layout.control), plan.intake)
-            packed = rows.mapInArrow(Pack(config, deliver, send, newest=task_newest), _PACKED)
+            packed = rows.mapInArrow(Pack(config, deliver, send, newest=task_newest), PACKED)
         # Only accepted rows move the watermark: Pack is the last step before the buckets that rejects rows.
         # Spark drops late rows only if it sees the watermark's column. Without it they reach the buckets, which record them as late.
         packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
@@ -107,7 +107,7 @@ def _read_by_arrow(
 ) -> DataFrame:  # fmt: skip
     """Return the stream of blocks that tasks read by Arrow; Spark never sees the rows."""
     urls = spark_reader.urls(spark, plan.source, URL, without, drop)
-    packed = urls.mapInArrow(ReadAndPack(config, readable(plan, job), deliver, send), _PACKED)
+    packed = urls.mapInArrow(ReadAndPack(config, readable(plan, job), deliver, send), PACKED)
     return packed.unionByName(_control_blocks(control_rows(spark, str(layout.control)), config.buckets).toDF(*packed.columns))
 
 

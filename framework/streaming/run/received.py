@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.base.messages import COUNTS, REJECTED, Changes, Skyband, Tally, parse_file_message, parse_kind
+from skyband.framework.base.messages import COUNTS, REJECTED, STATE, Changes, Skyband, Tally, parse_file_message, parse_kind
+from skyband.framework.streaming.job.bucket_states import BucketState, parsed
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.tables.delta.data_files import DataFile
@@ -22,6 +23,8 @@ class Received:
 
     counts: Tally = field(default_factory=Tally)
     files: dict[str, list[DataFile]] = field(default_factory=dict)
+    states: dict[int, BucketState] = field(default_factory=dict)
+    """Where the states of buckets are now, if they are in files of the sink."""
     _parts: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     _reasons: Counter[str] = field(default_factory=Counter)
     """Number of rejected rows in files, by reason."""
@@ -33,6 +36,8 @@ class Received:
         for kind, data in messages:
             if kind == COUNTS:
                 found.counts.add(data)
+            elif kind == STATE:
+                found.states |= parsed(data)
             elif (written := parse_file_message(kind, data)) is not None:
                 found._file(*written)
             else:
@@ -52,7 +57,7 @@ class Received:
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the rows that arrived in messages, by kind."""
-        return {kind: pa.concat_tables(parts) for kind, parts in self._parts.items()}
+        return {kind: pa.concat_tables(parts, promote_options="default") for kind, parts in self._parts.items()}
 
     def reasons(self) -> dict[str, int]:
         """Return the number of rejected rows by the reason in table ``rejected``."""

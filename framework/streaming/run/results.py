@@ -7,7 +7,6 @@ import time as clock
 from skyband.framework.streaming.job.control import drop_flush, order_flush
 from skyband.framework.streaming.run.batch import Totals
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
-from skyband.framework.streaming.run.deriving import on_spark
 from skyband.framework.tables.results.derive import derive
 
 
@@ -26,7 +25,7 @@ class Results:
         """Derive the results now. Does nothing before the first batch."""
         if self._totals.last_batch >= 0:
             self._context.phase("making the tables of results")
-            derive(self._sink, self._totals.last_batch, on_spark(self._context.spark))
+            derive(self._sink, self._totals.last_batch, self._context.engine.spread)
         self._derived_at = clock.monotonic()
 
     def derive_if_due(self) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
-
-from pyspark.sql import SparkSession
+from typing import NamedTuple, Protocol
 
 from skyband.framework.console.lines import Warn, warning_to_stderr
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.bucket.hand_off import hand_off_during
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import Layout, check_sink_location
-from skyband.framework.streaming.job.locks import jvm_lock, one_run
+from skyband.framework.streaming.job.locks import one_run
 from skyband.framework.streaming.run.alerting import Alerting
 from skyband.framework.streaming.run.batch import Report
 from skyband.framework.streaming.run.commit import CommitBatch
-from skyband.framework.streaming.run.context import RunContext
+from skyband.framework.streaming.run.context import Batches, Engine, OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.live_queries import LiveQueries, Replan
 from skyband.framework.streaming.run.results import GateSchedule, Results
 from skyband.framework.streaming.run.stages import (
@@ -27,16 +25,31 @@ from skyband.framework.streaming.run.stages import (
     CompleteFilling,
     Finish,
     Flush,
-    OpenJob,
-    OpenSource,
     RecordIdle,
     Resume,
     SendBacklog,
 )
-from skyband.framework.streaming.run.stream import Stream
-from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.writer import Writer
+
+
+class RunsBatches(Engine, Protocol):
+    """An engine as a run needs it: what opens a job and runs its batches."""
+
+    def held(self, layout: Layout) -> AbstractContextManager[None]:
+        """Return what holds during a run, for a caller that holds the job's lock."""
+
+    def open(self, context: RunContext, plan: Plan, rebuild: bool, found: Found | None) -> OpenedJob:
+        """Open the job, or create it in a first run. ``rebuild``, ``found``: see ``OpenJob``."""
+
+    def writer(self, sink: str) -> Writer:
+        """Return the writer of the tables below ``sink``."""
+
+    def source(self, context: RunContext, opened: OpenedJob) -> OpenedSource:
+        """Check the source against what the job has read of it."""
+
+    def stream(self, context: RunContext, opened: OpenedJob, source: OpenedSource, commit: CommitBatch, gate: GateSchedule) -> Batches:
+        """Return what runs the batches; each is passed to ``commit``."""
 
 
 class Finished(NamedTuple):
@@ -48,14 +61,14 @@ class Finished(NamedTuple):
 
 
 class Runner:
-    """Runs ``plan``. For the callbacks see ``RunContext``. ``replan``: see ``LiveQueries``.
+    """Runs ``plan`` by ``engine``. For the callbacks see ``RunContext``. ``replan``: see ``LiveQueries``.
 
     ``opened`` is called with the plan whenever all of its tables exist: at the start, and when live queries have changed them.
     """
 
     def __init__(
         self,
-        spark: SparkSession,
+        engine: RunsBatches,
         plan: Plan,
         writer: Writer,
         report: Report,
@@ -68,8 +81,8 @@ class Runner:
         replan: Replan | None = None,
         opened: Callable[[Plan], None] = lambda _: None,
     ) -> None:
-        self.plan, self.replan, self.opened = plan, replan, opened
-        self.context = RunContext(spark, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate, clock, tell)
+        self.engine, self.plan, self.replan, self.opened = engine, plan, replan, opened
+        self.context = RunContext(engine, Layout(plan.sink), writer, report, derive_seconds, warn, phase, gate, clock, tell)
 
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None) -> Finished:
         """Stream over the present input (``once``) or until a signal; ``finish`` then declares the input complete.
@@ -84,19 +97,18 @@ class Runner:
         """
         context, layout = self.context, self.context.layout
         check_sink_location(self.plan, layout)
-        hand_off = hand_off_during(context.spark, str(layout.checkpoint))
-        with one_run(layout, self.plan.job), jvm_lock(context.spark, layout), hand_off, Alerting(context) as alerting:
+        with one_run(layout, self.plan.job), self.engine.held(layout), Alerting(context) as alerting:
             live, plan = LiveQueries(context, self.replan), self.plan
             while True:
-                opened = OpenJob(context, plan, rebuild, found).run()
+                opened = self.engine.open(context, plan, rebuild, found)
                 self.opened(opened.plan)
                 totals = Resume(opened).run()
                 if (changing := live.due(totals)) and live.ready():
                     plan, found = live.take(opened), None
                     # Tables of the same names may be others now.
-                    context = replace(context, writer=writer_for(plan.sink, context.spark))
+                    context = replace(context, writer=self.engine.writer(plan.sink))
                     continue
-                source = OpenSource(context, opened).run()
+                source = self.engine.source(context, opened)
                 results = Results(context, opened, totals)
                 if rebuild:
                     results.derive()
@@ -104,7 +116,7 @@ class Runner:
                 alerting.begin(opened, totals.last_batch)
                 commit = CommitBatch(context, opened, source, totals, results, kafka, alerting)
                 gate = GateSchedule(context, opened, results, None if once else opened.plan.check_every, totals.last_batch)
-                stream = Stream(replace(context, boundary=partial(live.due, totals)), opened, source, commit, gate)
+                stream = self.engine.stream(replace(context, boundary=partial(live.due, totals)), opened, source, commit, gate)
                 # Requests wait for the end of an unfinished batch.
                 completed = stream.run(once or changing, READING if once else WAITING)
                 CompleteFilling(context, opened).run()

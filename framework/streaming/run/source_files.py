@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from skyband.framework.base.messages import ROWS_IN, Tally
 from skyband.framework.base.reasons import BAD_FILE
@@ -13,17 +14,16 @@ from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows import rejects
-from skyband.framework.streaming.run.by_arrow import look
 from skyband.framework.tables.writing.sink import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class SourceFiles:
     """The files that a run reads. ``committed``: tables have rows of a batch that an earlier run did not finish."""
 
-    def __init__(
-        self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool, warn: Warn = warning_to_stderr
-    ) -> None:
-        self.spark = spark
+    def __init__(self, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool, warn: Warn = warning_to_stderr) -> None:
         self.plan, self.job = plan, job
         self.sink = sink
         self.warn = warn
@@ -53,11 +53,10 @@ class SourceFiles:
     def before_commit(self, batch: int, counts: Tally) -> pa.Table:
         """Return and count the rows of ``rejected`` for the files that ``batch`` does without.
 
-        Raises SkybandError SKY-E301 if a file of the batch is gone, and the errors of ``by_arrow.look``.
+        Raises SkybandError SKY-E301 if a file of the batch is gone.
         """
         if self.watch is None:
             return rejects.SCHEMA.empty_table()
-        look(self.plan, self.job, self.watch.files(batch))
         self._warn_all(self.watch.before_commit(batch))
         rows = self.watch.rejected(batch)
         counts[ROWS_IN] += len(rows)
@@ -67,14 +66,14 @@ class SourceFiles:
         columns = [pa.array(c, pa.string()) for c in ([BAD_FILE] * len(rows), [t for _, t in rows], [o for o, _ in rows])]
         return pa.table([*columns, nulls], schema=rejects.SCHEMA)
 
-    def set_aside(self, said: str, batch: int | None) -> bool:
+    def set_aside(self, spark: SparkSession, said: str, batch: int | None) -> bool:
         """Set aside the files that made Spark fail with ``said`` in ``batch``. Return whether the query can go on without them.
 
         It cannot if a table has rows of the batch already: then the batch has to be repeated with the same rows.
         """
         if self.watch is None or not self.reject or batch is None or batch in self.sink.committed.values():
             return False
-        warnings = self.watch.set_aside(self.spark, said, batch)
+        warnings = self.watch.set_aside(spark, said, batch)
         self._warn_all(warnings)
         return bool(warnings)
 

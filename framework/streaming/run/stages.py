@@ -6,88 +6,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Final
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.plan.model import Plan
-from skyband.framework.plan.sharding import shards_of
-from skyband.framework.settings.spark import requested_tasks
-from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.logs import last_batch
-from skyband.framework.sources.registry import source_format
-from skyband.framework.spark_adapter.jvm import delete_objects
-from skyband.framework.streaming.job.consistency import Found, check
 from skyband.framework.streaming.job.control import drop_flushes, order_flush
-from skyband.framework.streaming.job.filling import order, taken_up
+from skyband.framework.streaming.job.filling import taken_up
 from skyband.framework.streaming.job.idle import note
-from skyband.framework.streaming.job.layout import JobFile, fitting_job
-from skyband.framework.streaming.job.lookup_versions import LookupVersions
-from skyband.framework.streaming.job.unfinished import settle
-from skyband.framework.streaming.rebuild.partitions import move_state
-from skyband.framework.streaming.rebuild.rebucket import rebucket_job
-from skyband.framework.streaming.rebuild.reshard import complete, reshard
-from skyband.framework.streaming.rows.instants.source_times import SourceTimes
-from skyband.framework.streaming.rows.lookup_tables import read_tables
-from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.batch import EPOCH, Totals
-from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
-from skyband.framework.streaming.run.drift_check import DriftCheck
-from skyband.framework.streaming.run.kafka_sink import KafkaSink
-from skyband.framework.streaming.run.source_files import SourceFiles
-from skyband.framework.streaming.run.stream import Stream
-from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.streaming.run.context import Batches, OpenedJob, RunContext
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.run.kafka_sink import KafkaSink
 
 READING: Final = "reading"
 WAITING: Final = "waiting for new rows"
 FINISHING: Final = "finishing: rows that wait are processed"
 _FLUSHES: Final = 5
 """The most queries at the end of a run that let buckets flush: each also reads the rows that have arrived in the meantime."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenJob:
-    """Open the job, or create it in a first run: check that the plan fits its state, and give its state the plan's buckets and tasks.
-
-    ``rebuild``: results are about to be derived again. ``found``: the tables as a caller found them already (``consistency.check``).
-    """
-
-    context: RunContext
-    plan: Plan
-    rebuild: bool
-    found: Found | None
-
-    def run(self) -> OpenedJob:
-        """Return the job with its tables, which all exist."""
-        spark, layout = self.context.spark, self.context.layout
-        job, tables, plan = fitting_job(self.plan, layout), None, self.plan
-        if job is None:
-            job = self._create()
-        else:
-            tables = check(plan, layout, job, self.rebuild, found=self.found)
-            plan, job = rebucket_job(spark, plan, layout, job, self.context.warn)
-            settle(plan, layout, job, tables)
-            job = order(layout, layout.renew(plan, job))
-        sink = Sink(plan, self.context.writer, job.generation)
-        sink.ensure_all()
-        shards = self._shards(job.shards[0] if job.shards is not None else 1)
-        job = complete(layout, job)
-        job = move_state(spark, layout, job, sink, self.context.warn, self.context.phase, shards)
-        job = reshard(spark, plan, layout, job, shards, self.context.warn)
-        return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
-
-    def _create(self) -> JobFile:
-        spark, layout = self.context.spark, self.context.layout
-        header = source_format(self.plan.source.format).columns(spark, self.plan.source)
-        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-        delete_objects(spark, layout.checkpoint)
-        # More tasks than buckets have nothing to do in any batch: create them only if the user asks for them.
-        tasks, shards = partitions if requested_tasks() else min(partitions, self.plan.buckets), self._shards(None)
-        return layout.create(self.plan, max(tasks, shards), header, shards)
-
-    def _shards(self, now: int | None) -> int:
-        return shards_of(self.plan, self.context.spark.sparkContext.defaultParallelism, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,29 +36,6 @@ class Resume:
     def run(self) -> Totals:
         """Return the totals from which the next batch goes on."""
         return Totals(self.opened.sink.last_runs(2))
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSource:
-    """Check the source against what the job has read of it, and prune files that have been gone for long from Spark's file source log."""
-
-    context: RunContext
-    opened: OpenedJob
-
-    def run(self) -> OpenedSource:
-        """Return the source. Raises SkybandError SKY-E308 if its columns are no longer those of the job; of look-ups see ``pin``."""
-        spark, layout, warn = self.context.spark, self.context.layout, self.context.warn
-        plan, job = self.opened.plan, self.opened.job
-        files = SourceFiles(spark, plan, layout, job, self.opened.sink, self.opened.repeats_committed, warn)
-        lookups = LookupVersions(plan, layout).pin(partial(read_tables, spark, plan), warn) if plan.lookups else {}
-        times = SourceTimes(plan.intake.sources, self.opened.sink.last_runs(2) if plan.intake.sources else ())
-        backlog = BacklogCaps(spark, plan, layout, job, warn, lookups, times)
-        keep, now = timedelta(microseconds=plan.keep_micros), datetime.now(UTC)
-        source = OpenedSource(files, backlog, DriftCheck(plan, layout, job, files, warn), lookups, times)
-        for _, part in plan.source.each:
-            if part.path is not None:
-                prune(layout.checkpoint, part.path, layout.taken_of(part.number), keep, now, part.number)
-        return source
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +51,9 @@ class SendBacklog:
         plan = self.opened.plan
         if plan.kafka is None:
             return None
+        # It loads Spark.
+        from skyband.framework.streaming.run.kafka_sink import KafkaSink
+
         kafka = KafkaSink(self.context.spark, plan, plan.kafka, self.context.layout, self.opened.job, self.opened.sink)
         if self.last_batch >= 0:
             self.context.phase("sending changes")
@@ -163,7 +80,7 @@ class Finish:
     context: RunContext
     opened: OpenedJob
     totals: Totals
-    stream: Stream
+    stream: Batches
 
     def run(self) -> bool:
         """Return False if a signal stopped the stream."""
@@ -189,7 +106,7 @@ class Flush:
 
     context: RunContext
     totals: Totals
-    stream: Stream
+    stream: Batches
 
     def run(self) -> bool:
         """Return False if a signal stopped the stream; then the next run does it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -12,21 +13,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.redaction import redact_values
 from skyband.framework.sources.logs import last_batch
-from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.location import Location
+from skyband.framework.streaming.job.bucket_states import States
 from skyband.framework.streaming.job.checkpoint import failure as lost_part
 from skyband.framework.streaming.rows.arrow_intake import unsupported_file
+from skyband.framework.streaming.rows.outbox import Block
+from skyband.framework.streaming.run.by_arrow import look
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.delivery import Delivery
-from skyband.framework.streaming.run.query import start
+from skyband.framework.streaming.run.query import run_batch, start
 from skyband.framework.streaming.run.results import GateSchedule
-from skyband.framework.streaming.spark.executors import Watch, error_from_executor
-from skyband.framework.streaming.spark.failures import system_failure_error
-from skyband.framework.streaming.spark.jvm import worker_failed
-from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.streaming.run.spark_errors import error_of
+from skyband.framework.streaming.spark.executors import Watch
 from skyband.framework.streaming.spark.state_stores import closed_after
 from skyband.framework.streaming.spark.stop_signal import STOP
 
@@ -91,7 +91,7 @@ class Stream:
             layout, plan, lookups = self._context.layout, self._opened.plan, self._source.lookups
             query = start(spark, plan, layout, reads, self._on_batch, once, left_out, capped, delivery, lookups)
         except PySparkException as e:
-            raise lost_part(str(e), checkpoint) or self._error_of(e) from e
+            raise lost_part(str(e), checkpoint) or self._failure or error_of(e, self._opened.plan, self._opened.job, checkpoint) from e
         executors = Watch(spark)
         with closed_after(spark, query, checkpoint, job.partitions, 1 if job.shards is None else 2), STOP.heeded():
             try:
@@ -109,21 +109,27 @@ class Stream:
             except StreamingQueryException as e:
                 # A terminal's Ctrl-C reaches Spark's workers too: the batch may fail before it is stopped.
                 if STOP.signal is None:
-                    remedies = (self._read_by_spark, partial(self._source.files.set_aside, batch=self._begun))
+                    remedies = (self._read_by_spark, partial(self._source.files.set_aside, spark, batch=self._begun))
                     if self._failure is None and any(remedy(str(e)) for remedy in remedies):
                         return None
-                    raise self._error_of(e) from e
+                    raise self._failure or error_of(e, self._opened.plan, self._opened.job, checkpoint) from e
         return STOP.signal is None
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         self._begun = batch_id
         try:
-            self._commit(df, batch_id)
+            self._commit(partial(self._tasks, df, batch_id), batch_id)
             if self._gate.batch_done(batch_id):
                 self._context.phase(self._phase)
         except BaseException as e:
             self._failure = e if isinstance(e, SkybandError) else None
             raise
+
+    def _tasks(self, df: DataFrame, batch_id: int, clock: int | None, newest: Mapping[str, int], _: States | None) -> Iterable[Block]:
+        """See ``commit.Tasks``. Raises RuntimeError (see ``by_arrow.look``)."""
+        sent = run_batch(df, batch_id, self._context.layout, clock, newest)
+        look(self._opened.plan, self._opened.job, self._source.files.files(batch_id))
+        return sent
 
     def _read_by_spark(self, said: str) -> bool:
         """Return True if the query failed because a file needs Spark's reader instead of Arrow's, which reads from now on.
@@ -138,12 +144,3 @@ class Stream:
             job.engine_reads = self._spark_reads
             self._context.layout.save(job)
         return True
-
-    def _error_of(self, e: Exception) -> BaseException:
-        """Return Spark's error as the user's: one of a batch, of the system, of the source, of the checkpoint, or Spark's first cause."""
-        said, log, plan, checkpoint = str(e), log_file(), self._opened.plan, self._context.layout.checkpoint
-        of_source = source_format(plan.source.format).failure(said, self._opened.job.header, plan.source.path)
-        hint = f"fix what it names, then run again: nothing that was committed is lost; Spark's log is {log}"
-        died = error_from_executor(said) or worker_failed(said, log)
-        failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redact_values(said))}", hint=hint)
-        return self._failure or system_failure_error(e, checkpoint, log) or of_source or lost_part(said, checkpoint) or died or failed

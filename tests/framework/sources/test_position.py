@@ -23,8 +23,8 @@ from skyband.framework.sources.csv import arrow_reader as csv_arrow
 from skyband.framework.sources.files.row_numbers import NumberRows
 from skyband.framework.sources.parquet import arrow_reader as parquet_arrow
 from skyband.framework.sources.position import FileNames, position_values
+from skyband.framework.streaming.job.arrow_files import readable
 from skyband.framework.streaming.job.layout import JobFile
-from skyband.framework.streaming.job.taken_rows import readable
 from tests.specs import plan_of_text, spec_text
 
 TIMES = [f"2024-01-01 00:00:{i:02}" for i in range(9)]

@@ -222,14 +222,18 @@ def test_what_lies_unread_is_what_the_engines_log_does_not_name(tmp_path: Path) 
     # Batch 0 is done, 1 and 2 are planned... 2 only found: its files come with the next batch, whatever that takes besides.
     checkpoints.make(home, batches=1, planned=3)
     (home / "checkpoint" / "offsets" / "2").unlink()
-    begun, unread = lying(directory, "csv").unread(NO_SPARK, 3, 0)
+    begun, unread = lying(directory, "csv").unread(lambda: sorted(p.as_uri() for p in directory.iterdir()), 3, 0)
     assert begun == [(directory / "1.csv").as_uri()]
     assert [(p.url.rsplit("/", 1)[-1], p.modified_ms == -1, p.size) for p in unread] == [
         ("2.csv", True, 5), ("3.csv", False, 5), ("4.csv", False, 5), ("new.csv", False, 3),
     ]  # fmt: skip
+
     # Where one batch takes all there is, Spark is not asked which files are the source's.
-    few = FileBacklog(SourceNode("csv", str(directory), (), ()), None, home, lambda spark: pytest.fail("it was asked"), no_rows)
-    assert few.unread(NO_SPARK, 4, 0) == few.unread(NO_SPARK, None, 18) == (begun, [])
+    def asked() -> list[str]:
+        pytest.fail("it was asked")
+
+    few = lying(directory, "csv")
+    assert few.unread(asked, 4, 0) == few.unread(asked, None, 18) == (begun, [])
     assert unread[1].modified_ms == (directory / "3.csv").stat().st_mtime_ns // 1_000_000
 
 

@@ -18,8 +18,8 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.bucket.bucket import Bucket
-from skyband.framework.streaming.bucket.journal import JOURNAL
 from skyband.framework.streaming.bucket.search_host import shard_state
+from skyband.framework.streaming.bucket.state_names import JOURNAL
 from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block

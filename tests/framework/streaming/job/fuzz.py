@@ -1,8 +1,8 @@
 """Random damage to what a job keeps below ``_skyband``, and every command over it.
 
 A command says what is wrong by a code of its own (never SKY-E900), in a bounded time. One that shows changes nothing; one that writes
-changes nothing outside of the sink. ``python -m tests.framework.streaming.job.fuzz [cases] [first seed]`` runs many, over a job that
-Spark ran.
+changes nothing outside of the sink. ``python -m tests.framework.streaming.job.fuzz [cases] [first seed] [spark | local]`` runs many, over
+a job that Spark ran, or the local engine: then runs and rebuilds go on without Spark, and do what they do to a sink that is whole.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from skyband.framework.streaming.job.layout import Layout
 from skyband.jobs.cli import main
 from tests.spark.cuts import stream
 from tests.spark.jobs import write_file, write_spec
+from tests.spark.kills import for_the_local_engine
 
 NEAR = "  near: {type: topk_pairs, scoring: near, k: 3, carry: [x]}\n"
 SHOWING: list[list[str]] = [
@@ -60,7 +61,8 @@ PLANTS = [
     "next/_skyband/swap.json", "back/_skyband/job.json", "old/_skyband/job.json", "gone/x", "added/_skyband/job.json",
     "control/finish-1.json",
     "control/finish-x.json", "engine.lock", "lock", "x", "..x", "logs/engine-20200101T000000Z-1.log", "checkpoint/state/0/0/9.zip",
-    "checkpoint/state/0/0/9²9.changelog",
+    "checkpoint/state/0/0/9²9.changelog", "state/0/0123456789abcdef.list", "state/0/0123456789abcdef.0", "state/x/0123456789abcdef.list",
+    "state/../../../victim/0123456789abcdef.list", "control/wake-x.json", "control/drop-1.json", "control/flush-0.json",
 ]  # fmt: skip
 
 
@@ -326,11 +328,14 @@ def run(made: Path, directory: Path, cases: int, first: int, tell: Callable[[str
     return bad
 
 
-def engine_made(directory: Path) -> None:
-    """A job that Spark has run, twice, and rebuilt, at the place where its copies are: a checkpoint names its own."""
+def engine_made(directory: Path, engine: str = "spark") -> None:
+    """A job that an engine has run, twice, and rebuilt, at the place where its copies are: a checkpoint names its own."""
     job = directory / "job"
     job.mkdir(parents=True)
-    spec = write_spec(job, queries=NEAR)
+    spec = write_spec(job, queries=NEAR, **({"partition": True, "buckets": 2} if engine == "local" else {}))
+    if engine == "local":
+        for_the_local_engine(spec)
+        spec.write_text(spec.read_text().replace("run: {", "run: {engine: local, "))
     write_file(job, "0.csv", stream(1, 120)[:60], at=0)
     for step in (["run", "--quiet"], ["rebuild", "--quiet"], ["run", "--quiet", "--finish"]):
         if step[-1] == "--finish":
@@ -342,9 +347,13 @@ def engine_made(directory: Path) -> None:
 if __name__ == "__main__":
     many = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     start = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    by = sys.argv[3] if len(sys.argv) > 3 else "spark"
     with tempfile.TemporaryDirectory(prefix="skyband-fuzz-") as scratch:
         at = Path(scratch) / "place"
-        engine_made(at)
+        engine_made(at, by)
+        if by == "local":
+            # A file that waits: runs over a damaged sink have something to do.
+            write_file(at / "job", "2.csv", stream(2, 20), at=20)
         shutil.copytree(at / "job", Path(scratch) / "made")
         failed = run(Path(scratch) / "made", at, many, start)
     print(f"{many:,} cases, {failed:,} of them wrong")

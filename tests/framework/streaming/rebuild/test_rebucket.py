@@ -85,14 +85,14 @@ def test_the_tables_are_those_of_a_job_that_had_all_buckets(job: Edit, tmp_path:
     assert was is not None and changed_since(plan, layout) == []
     moved = edited(plan)
     assert (moved.verdict, moved.fits, moved.differences) == ("buckets", True, ["run.buckets was 3, now 12"]) and moved.moves
-    of, now = rebucket.rebucket_job(cast(Any, None), plan, layout, was, never)
+    of, now = rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, was, never)
     assert of is plan and now == layout.load() and now.fingerprint["run"]["buckets"] == 12 and now.filling is not None
     assert {b % 3 for b in now.fill_buckets} == {0, 1, 2} and {0, 1, 2} < set(now.fill_buckets)
     for bucket in now.fill_buckets:
         assert set(read_state(layout.filling, bucket)) >= {"core", "keys", "pending"}
     assert differences(tmp_path / "job", tmp_path / "fresh", same_cuts=False)[1] == []
     assert not layout.added.exists() and check(plan, layout, now).losses == [] and edited(plan).verdict == "nothing"
-    assert rebucket.rebucket_job(cast(Any, None), plan, layout, now, never) == (plan, now), "once is enough"
+    assert rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, now, never) == (plan, now), "once is enough"
     assert [d.text() for d in small.found(plan, OF.rows(4, 150))] == []
 
 
@@ -109,7 +109,7 @@ def test_killed_at_any_step_it_has_happened_or_not(job: Edit, tmp_path: Path, mo
         rows = [sorted_rows(table_of_job(tmp_path / "job", name)) for name in bucketed]
         return found.fingerprint, found.fill_buckets, files, rows, check(plan, layout, found).losses
 
-    rebucket.rebucket_job(cast(Any, None), plan, layout, layout.known(), never)
+    rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, layout.known(), never)
     whole, steps = now(), 0
     assert len(bucketed) > 1 and any(whole[3:4])
     happened = {False: 0, True: 0}
@@ -127,7 +127,7 @@ def test_killed_at_any_step_it_has_happened_or_not(job: Edit, tmp_path: Path, mo
             m.setattr(rebucket, "failpoint", killed)
             m.setattr(generations, "failpoint", killed)
             try:
-                rebucket.rebucket_job(cast(Any, None), plan, layout, layout.known(), never)
+                rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, layout.known(), never)
                 break
             except KeyboardInterrupt:
                 steps += 1
@@ -135,7 +135,7 @@ def test_killed_at_any_step_it_has_happened_or_not(job: Edit, tmp_path: Path, mo
         generations.settle(layout)
         job_then = layout.known()
         happened[job_then.fingerprint["run"]["buckets"] == 12] += 1
-        assert rebucket.rebucket_job(cast(Any, None), plan, layout, job_then, never)[1].filling is not None
+        assert rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, job_then, never)[1].filling is not None
         assert now() == whole
     assert happened[False] == 1 and happened[True] > 8, "all but before the swap"
 
@@ -145,7 +145,7 @@ def test_an_unfinished_batch_is_repeated_first(job: Edit) -> None:
     layout = Layout(plan.sink)
     checkpoints.plan(layout.home, small.BATCHES + 1)
     was, said = layout.known(), list[str]()
-    of, now = rebucket.rebucket_job(cast(Any, None), plan, layout, was, said.append)
+    of, now = rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, was, said.append)
     assert of.buckets == 3 and now == was == layout.load()
     assert said == [f"batch {small.BATCHES + 1} is unfinished: run.buckets is 3 in this run, and 6 from the next one on"]
 
@@ -155,7 +155,7 @@ def test_a_run_that_was_stopped_is_ended_first(job: Edit, monkeypatch: pytest.Mo
     layout = Layout(plan.sink)
     monkeypatch.setattr(rebucket, "batches_behind", lambda of: 2 if of == layout.root else 0)
     was, said = layout.known(), list[str]()
-    of, now = rebucket.rebucket_job(cast(Any, None), plan, layout, was, said.append)
+    of, now = rebucket.rebucket_job(lambda: cast(Any, None), plan, layout, was, said.append)
     assert of.buckets == 3 and now == was == layout.load()
     assert said == ["the last run was stopped before its end: run.buckets is 3 in this run, and 6 from the next one on"]
 

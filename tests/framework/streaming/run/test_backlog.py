@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +13,9 @@ from skyband.framework.base.messages import GREATEST, NEWEST_OF, Tally
 from skyband.framework.sources.watermark_caps import UNKNOWN, Span, UnreadFile, WatermarkCaps
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
-from skyband.framework.streaming.run.backlog import BacklogCaps, PartBacklog
+from skyband.framework.streaming.run import spark_backlog
+from skyband.framework.streaming.run.backlog import PartBacklog
+from skyband.framework.streaming.run.spark_backlog import SparkBacklogCaps
 from skyband.jobs.spec import load_plan
 from tests.framework.rehearsal.test_several_sources import SPEC, plan_of
 from tests.framework.streaming import checkpoints
@@ -34,7 +36,10 @@ class Lying:
         self.read: list[list[str]] = []
         self.begun: list[str] = []
 
-    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
+    def listed(self, spark: SparkSession) -> list[str]:
+        return list(self.spans)
+
+    def unread(self, listed: Callable[[], list[str]], files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
         return self.begun, [UnreadFile(u, i, 10) for i, u in enumerate(self.spans) if u not in self.begun]
 
     def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:
@@ -59,7 +64,7 @@ class Lying:
 
 def drops(
     directory: Path, monkeypatch: pytest.MonkeyPatch, lying: Lying, reject: bool = False, rules: bool = True
-) -> tuple[BacklogCaps, list[str]]:
+) -> tuple[SparkBacklogCaps, list[str]]:
     told: list[str] = []
     spec = write_spec(directory, max_files=2, watermark="1 minute")
     text = spec.read_text().replace("format: csv", "format: csv\n  on_bad_file: " + ("reject" if reject else "stop"))
@@ -67,9 +72,9 @@ def drops(
     plan = load_plan(str(spec))
     layout = Layout(plan.sink)
     layout.home.mkdir(parents=True, exist_ok=True)
-    made = BacklogCaps(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append, {})
+    made = SparkBacklogCaps(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append, {})
     made.backlogs = [PartBacklog("", plan.source, lying)]
-    monkeypatch.setattr(made, "_spans", lambda frame, urls: frame)
+    monkeypatch.setattr(spark_backlog, "_spans", lambda frame, *_: frame)
     return made, told
 
 
@@ -139,7 +144,7 @@ def test_a_watermark_of_several_sources_is_moved_on_once_where_it_lags(tmp_path:
     layout = Layout(plan.sink)
     layout.control.mkdir(parents=True)
     times = SourceTimes(plan.intake.sources, [])
-    made = BacklogCaps(NO_SPARK, plan, layout, JobFile("book", "g", {}, 2, None), lambda text: None, {}, times)
+    made = SparkBacklogCaps(NO_SPARK, plan, layout, JobFile("book", "g", {}, 2, None), lambda text: None, {}, times)
     assert made.begin()
     checkpoints.make(layout.home)
     delay = 5 * MINUTE

@@ -1,0 +1,32 @@
+"""The engines that can run a job: Spark, and this process alone. Opens no file."""
+
+from __future__ import annotations
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.plan.model import Plan
+from skyband.framework.plan.reader import why_spark_reads
+
+
+def why_not_local(plan: Plan) -> str | None:
+    """Return why this process cannot run the job without Spark, None if it can."""
+    if plan.source.parts:
+        return "it has several sources"
+    read = why_spark_reads(plan.source, plan.intake)
+    if read is not None:
+        return f"only Spark reads its source: {read}"
+    if "://" in plan.sink.removeprefix("file://"):
+        return "its sink is on object storage"
+    if plan.kafka is not None:
+        return "its changes go to Kafka"
+    if plan.shards != 1:
+        return "run.shards divides the search for pairs among Spark's tasks"
+    return None
+
+
+def require_local_engine(plan: Plan) -> None:
+    """Raise SkybandError SKY-E137 if this process cannot run the job without Spark."""
+    why = why_not_local(plan)
+    if why is not None:
+        raise SkybandError(
+            "SKY-E137", f"the local engine cannot run this job: {why}", hint="run it with --engine spark, which is the default"
+        )

@@ -1,0 +1,82 @@
+"""Where the states of a job's buckets are after a batch, if they are in files of the sink: column ``state`` of table ``runs``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow.compute as pc
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.plain_json import mapping, number, whole
+from skyband.framework.sources.logs import AGAIN
+from skyband.framework.storage.location import Location
+from skyband.framework.tables.delta import delta_read
+
+
+class BucketState(NamedTuple):
+    """The state of a bucket: the token of its files (``bucket.state_files``), and when it has to run next.
+
+    ``wakes_ms``: the least watermark, in ms, at which something in it is due; None if nothing waits.
+    """
+
+    token: str
+    wakes_ms: int | None
+
+
+States = Mapping[int, BucketState]
+"""The states of all buckets that have had a row, by number."""
+NO_STATES: Final[States] = {}
+
+
+def message(bucket: int, state: BucketState) -> bytes:
+    """Return the message that a bucket has this state now (``messages.STATE``)."""
+    return text_of({bucket: state}).encode()
+
+
+def text_of(states: States) -> str:
+    """Return the value of column ``state``."""
+    return json.dumps({str(bucket): list(states[bucket]) for bucket in sorted(states)}, separators=(",", ":"))
+
+
+def parsed(text: str | bytes) -> dict[int, BucketState]:
+    """Return the states of a ``text_of``. Raises ValueError for any other text."""
+    found = {}
+    for name, said in mapping(text).items():
+        bucket = number(name)
+        if bucket is None or not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
+            raise ValueError(f"{name[:80]!r} is no bucket with its state")
+        found[bucket] = BucketState(said[0], None if said[1] is None else whole(said[1]))
+    if text_of(found) != (text if isinstance(text, str) else text.decode()):
+        # Such as a bucket that is named twice.
+        raise ValueError("it is spelled otherwise than Skyband spells it")
+    return found
+
+
+def last_states(root: Location) -> States:
+    """Return the states after the last batch of the job whose tables are below ``root``; none before the first.
+
+    Raises SkybandError as ``states_of``, and SKY-E400 if ``runs`` cannot be read.
+    """
+    table = delta_read.open_table(root, "runs")
+    last = pc.max(delta_read.read(table, ["batch_id"])["batch_id"]).as_py()
+    if last is None:
+        return NO_STATES
+    row: dict[str, Any] = delta_read.read(table, ["batch_id", "state"], pc.field("batch_id") == last).to_pylist()[0]
+    return states_of(row) or NO_STATES
+
+
+def states_of(row: Mapping[str, Any]) -> States | None:
+    """Return the states that a row of ``runs`` names; None if Spark kept the state then.
+
+    Raises SkybandError SKY-E304 for a text that Skyband has not written.
+    """
+    text = row.get("state")
+    if text is None:
+        return None
+    try:
+        return parsed(text)
+    except ValueError as e:
+        said = f"table runs has states of batch {row['batch_id']} that Skyband has not written: {e}"
+        raise SkybandError("SKY-E304", said, hint=f"restore the whole sink from one backup, or {AGAIN}") from e

@@ -1,0 +1,149 @@
+"""Spark as the engine of a run: it opens the job and its source, and runs batches as a streaming query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from skyband.framework.plan.model import Plan
+from skyband.framework.plan.sharding import shards_of
+from skyband.framework.settings.spark import requested_tasks
+from skyband.framework.sources.files.log_pruning import prune
+from skyband.framework.sources.registry import source_format
+from skyband.framework.spark_adapter.jvm import delete_objects
+from skyband.framework.streaming.bucket.hand_off import hand_off_during
+from skyband.framework.streaming.job.consistency import Found, check
+from skyband.framework.streaming.job.filling import order
+from skyband.framework.streaming.job.layout import JobFile, Layout, fitting_job, require_spark_state
+from skyband.framework.streaming.job.locks import jvm_lock
+from skyband.framework.streaming.job.lookup_versions import LookupVersions
+from skyband.framework.streaming.job.unfinished import settle
+from skyband.framework.streaming.rebuild.partitions import move_state
+from skyband.framework.streaming.rebuild.rebucket import rebucket_job
+from skyband.framework.streaming.rebuild.reshard import complete, reshard
+from skyband.framework.streaming.rows.instants.source_times import SourceTimes
+from skyband.framework.streaming.rows.lookup_tables import read_tables
+from skyband.framework.streaming.run.commit import CommitBatch
+from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
+from skyband.framework.streaming.run.deriving import on_spark
+from skyband.framework.streaming.run.drift_check import DriftCheck
+from skyband.framework.streaming.run.results import GateSchedule
+from skyband.framework.streaming.run.source_files import SourceFiles
+from skyband.framework.streaming.run.spark_backlog import SparkBacklogCaps
+from skyband.framework.streaming.run.stream import Stream
+from skyband.framework.streaming.spark.state_stores import state_bytes
+from skyband.framework.tables.results.parts import Spread
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.tables.writing.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEngine:
+    """Runs jobs by Spark, which keeps their state in the checkpoint."""
+
+    session: SparkSession
+
+    @property
+    def spread(self) -> Spread:
+        """See ``Engine.spread``: tasks derive parts."""
+        return on_spark(self.session)
+
+    def state_bytes(self) -> Mapping[str, int]:
+        """See ``Engine.state_bytes``: those of the state store. It asks the JVM."""
+        return state_bytes(self.session)
+
+    @contextmanager
+    def held(self, layout: Layout) -> Iterator[None]:
+        """See ``RunsBatches.held``: the JVM has a lock of its own, as it may outlive this process."""
+        with jvm_lock(self.session, layout), hand_off_during(self.session, str(layout.checkpoint)):
+            yield
+
+    def open(self, context: RunContext, plan: Plan, rebuild: bool, found: Found | None) -> OpenedJob:
+        """See ``RunsBatches.open``."""
+        return OpenJob(context, plan, rebuild, found).run()
+
+    def writer(self, sink: str) -> Writer:
+        """See ``RunsBatches.writer``."""
+        return writer_for(sink, self.session)
+
+    def source(self, context: RunContext, opened: OpenedJob) -> OpenedSource:
+        """See ``RunsBatches.source``."""
+        return OpenSource(context, opened).run()
+
+    def stream(self, context: RunContext, opened: OpenedJob, source: OpenedSource, commit: CommitBatch, gate: GateSchedule) -> Stream:
+        """See ``RunsBatches.stream``."""
+        return Stream(context, opened, source, commit, gate)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """Open the job, or create it in a first run: check that the plan fits its state, and give its state the plan's buckets and tasks.
+
+    ``rebuild``: results are about to be derived again. ``found``: the tables as a caller found them already (``consistency.check``).
+    """
+
+    context: RunContext
+    plan: Plan
+    rebuild: bool
+    found: Found | None
+
+    def run(self) -> OpenedJob:
+        """Return the job with its tables, which all exist."""
+        spark, layout = self.context.spark, self.context.layout
+        job, tables, plan = fitting_job(self.plan, layout), None, self.plan
+        if job is None:
+            job = self._create()
+        else:
+            require_spark_state(job)
+            tables = check(plan, layout, job, self.rebuild, found=self.found)
+            plan, job = rebucket_job(lambda: spark, plan, layout, job, self.context.warn)
+            settle(plan, layout, job, tables)
+            job = order(layout, layout.renew(plan, job))
+        sink = Sink(plan, self.context.writer, job.generation)
+        sink.ensure_all()
+        shards = self._shards(job.shards[0] if job.shards is not None else 1)
+        job = complete(layout, job)
+        job = move_state(spark, layout, job, sink, self.context.warn, self.context.phase, shards)
+        job = reshard(spark, plan, layout, job, shards, self.context.warn)
+        return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
+
+    def _create(self) -> JobFile:
+        spark, layout = self.context.spark, self.context.layout
+        header = source_format(self.plan.source.format).columns(spark, self.plan.source)
+        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        delete_objects(spark, layout.checkpoint)
+        # More tasks than buckets have nothing to do in any batch: create them only if the user asks for them.
+        tasks, shards = partitions if requested_tasks() else min(partitions, self.plan.buckets), self._shards(None)
+        return layout.create(self.plan, max(tasks, shards), header, shards)
+
+    def _shards(self, now: int | None) -> int:
+        return shards_of(self.plan, self.context.spark.sparkContext.defaultParallelism, now)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSource:
+    """Check the source against what the job has read of it, and prune files that have been gone for long from Spark's file source log."""
+
+    context: RunContext
+    opened: OpenedJob
+
+    def run(self) -> OpenedSource:
+        """Return the source. Raises SkybandError SKY-E308 if its columns are no longer those of the job; of look-ups see ``pin``."""
+        spark, layout, warn = self.context.spark, self.context.layout, self.context.warn
+        plan, job = self.opened.plan, self.opened.job
+        files = SourceFiles(plan, layout, job, self.opened.sink, self.opened.repeats_committed, warn)
+        lookups = LookupVersions(plan, layout).pin(partial(read_tables, spark, plan), warn) if plan.lookups else {}
+        times = SourceTimes(plan.intake.sources, self.opened.sink.last_runs(2) if plan.intake.sources else ())
+        backlog = SparkBacklogCaps(spark, plan, layout, job, warn, lookups, times)
+        keep, now = timedelta(microseconds=plan.keep_micros), datetime.now(UTC)
+        source = OpenedSource(files, backlog, DriftCheck(plan, layout, job, files, warn), lookups, times)
+        for _, part in plan.source.each:
+            if part.path is not None:
+                prune(layout.checkpoint, part.path, layout.taken_of(part.number), keep, now, part.number)
+        return source
