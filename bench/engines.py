@@ -1,4 +1,4 @@
-"""The engines side by side: a run over one new file, small batches, the delay of a continuous run, and a million rows.
+"""Measure both engines side by side: a run over one new file, small batches, the delay of a continuous run, and a million rows.
 
 ``new file``: ``skyband run`` over one new file of 1,000 rows (medians of ``RUNS``): seconds, and processor seconds of all its processes.
 ``batch``: milliseconds and processor milliseconds for each of ``FILES`` further files of one run, a batch each. ``continuous``: from a
@@ -69,7 +69,7 @@ def _job(name: str, engine: str, format_: str = "csv", files: int = 1_000) -> Pa
 
 
 def _put(directory: Path, number: int) -> None:
-    """A file of ``ROWS`` rows, a second apart from the one before; its name appears when it is complete."""
+    """Write a file of ``ROWS`` rows, modified a second after the one before; its name appears when it is complete."""
     lines = ["id,at,points"]
     for i in range(number * ROWS, (number + 1) * ROWS):
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(1_700_000_000 + i // 10))

@@ -1,4 +1,4 @@
-"""The engines that can run a job: Spark, and this process alone. Opens no file."""
+"""Decide whether this process can run a job without Spark. Opens no file."""
 
 from __future__ import annotations
 

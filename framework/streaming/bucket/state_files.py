@@ -1,4 +1,4 @@
-"""A bucket's state in files of the sink. Does not import Spark.
+"""Write and read a bucket's state in files of the sink. Does not import Spark.
 
 A state is a *list* file with the values of the state by name: small ones themselves, of large ones the names of the files that hold them.
 A row of table ``runs`` names the list of every bucket by its token. Nothing that a list names is ever written again: a batch that is

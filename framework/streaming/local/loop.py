@@ -11,7 +11,6 @@ import errno
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -65,11 +64,10 @@ class _ReadingFailed(Exception):
 
 
 class _Planned(NamedTuple):
-    """A batch in the log of plans. ``files``, ``control``: the last numbers of the logs of files that it takes, -1: none."""
+    """A batch in the log of plans. ``control``: the last number of the log of the control source that it takes, -1: none."""
 
     number: int
     watermark_ms: int
-    files: int
     control: int
 
 
@@ -171,8 +169,7 @@ class LocalStream:
         return self._planned(planned + 1), (files, control)
 
     def _planned(self, number: int) -> _Planned:
-        at = watermark(self._checkpoint)
-        return _Planned(number, at, *(offset(self._checkpoint, number, source) for source in (0, CONTROL)))
+        return _Planned(number, watermark(self._checkpoint), offset(self._checkpoint, number, CONTROL))
 
     def _run(self, planned: _Planned) -> None:
         """Run a batch, and mark it done. Files that cannot be read are set aside if the spec allows it; the batch is then repeated."""
@@ -264,21 +261,17 @@ class LocalStream:
     def _cut(self, files: list[Taken]) -> list[Taken]:
         """Return the first of ``files``, as many as a batch takes, at least one. Those among them that are gone by now are removed."""
         source, at = self._opened.plan.source, 0
-        while at < min(source.max_files_per_batch or len(files), len(files)):
-            if os.path.exists(str(local_path(files[at].url))):
-                at += 1
-            else:
+        most, left = source.max_files_per_batch, batch_bytes(source)
+        while at < (len(files) if most is None else min(most, len(files))):
+            try:
+                left -= os.path.getsize(str(local_path(files[at].url)))
+            except OSError:
                 del files[at]
-        if source.max_files_per_batch is not None:
-            return list(files[: source.max_files_per_batch])
-        left, found = batch_bytes(source), list[Taken]()
-        for file in files:
-            with suppress(OSError):
-                left -= os.path.getsize(str(local_path(file.url)))
-            if found and left < 0:
+                continue
+            if most is None and at and left < 0:
                 break
-            found.append(file)
-        return found
+            at += 1
+        return files[:at]
 
     def _wait(self, began: float, idle: bool) -> None:
         """Wait for the next look for input, as the spec's trigger says. A signal or a boundary ends the wait."""
@@ -330,8 +323,5 @@ def _control_row(file: Taken) -> ControlRow:
         at = datetime.fromisoformat(said["at"])
         return ControlRow(round(at.timestamp() * 1000), said.get("flush") is True)
     except (OSError, ValueError, KeyError, TypeError) as e:
-        raise _lost(Path(str(path))) from e
-
-
-def _lost(path: Path) -> SkybandError:
-    return unusable(path.parent.parent / "checkpoint", f"{path.name} of the control source cannot be read")
+        directory = Path(str(path)).parent
+        raise unusable(directory.with_name("checkpoint"), f"{Path(str(path)).name} of the control source cannot be read") from e

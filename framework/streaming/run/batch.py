@@ -143,11 +143,6 @@ class Totals:
         """Return the number of batches by which ``heads`` and skybands are behind the last committed one."""
         return self._after.get(self.last_batch, Total()).behind
 
-    @property
-    def states(self) -> States | None:
-        """Return where the states of buckets are after the last batch; None if Spark keeps them."""
-        return self._after[max(self._after)].states if self._after else None
-
     def committed(self, batch_id: int) -> None:
         """Note that the tables have the rows of ``batch_id``."""
         self.last_batch = max(self.last_batch, batch_id)

@@ -482,7 +482,7 @@ def test_a_file_that_disappears_while_its_batch_runs_ends_the_run(tmp_path: Path
 
 @pytest.mark.parametrize("size", ["max_files: 1", "max_bytes: 1k"])
 def test_a_file_that_disappears_before_its_batch_is_planned(tmp_path: Path, size: str) -> None:
-    """It was there when the run began: whether a batch does without it or waits for it, the user is told, and nothing is lost."""
+    """A batch does without it or names it in an error; no row is lost."""
     directory = tmp_path / "job"
     spec = write_spec(directory, size)
     for n in range(3):
