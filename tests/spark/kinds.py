@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,11 @@ class Kind:
     rows: Callable[[int, int], Rows] = stream
     more: dict[str, Any] = field(default_factory=dict)
     sections: str = ""
+
+    def every_other_query(self) -> Kind:
+        """The same job with its first, third, fifth ... query; a query may take several lines."""
+        entries = re.split("(?m)^(?=  [a-z])", self.queries)[1:]
+        return replace(self, queries="".join(entries[::2]))
 
     def write(self, directory: Path, max_files: int) -> Path:
         """The spec in a new directory, with what it needs beside it, and a rule by which every batch is looked at."""

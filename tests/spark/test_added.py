@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,12 +30,10 @@ class Two:
 
     def __init__(self, directory: Path, kind: str) -> None:
         of = KINDS[kind]
-        # A query may go on in the next line.
-        entries = re.split("(?m)^(?=  [a-z])", of.queries)[1:]
         self.files = groups(of.rows(5, 240), BATCHES, seed=5)
         self.job, self.fresh = directory / "job", directory / "fresh"
         self.spec = of.write(self.fresh, 100)
-        self.old = replace(of, queries="".join(entries[::2])).write(self.job, 100)
+        self.old = of.every_other_query().write(self.job, 100)
         self.whole = self.spec.read_text().replace(str(self.fresh), str(self.job))
         self.come = 0
 
