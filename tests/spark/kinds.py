@@ -69,7 +69,7 @@ TOPK_PAIRS = """\
 RANKED = """\
   best: {type: topk, scoring: high, k: 4, carry: [x, y]}
   sky20: {type: skyline, dimensions: {x: min, y: max}, window: {count: 20}}
-  busy: {type: threshold_groups, group: side, score: count(), above: 5, below: 3}
+  busy: {type: threshold_groups, group: side, score: count(), above: 5, below: 3, window: {count: 9}}
 """
 LOYALTY = """\
   loyal: {type: topk_loyalty, object: who, criteria: x > 5, k: 3}
