@@ -5,8 +5,11 @@ This module is the only one that uses the private parts of Numba that a cache ne
 to 0.68). ``tests/operators/test_kernel_cache.py`` fails when they change.
 
 Numba's own cache identifies a kernel by the path and content of its source file. This one identifies it by what is compiled: the digest
-of ``kernel_digest``, the types of the arguments, the versions of the libraries, and the processor. Kernels are read from the directory
-``kernels`` of the user's cache, or from the one that came with the package.
+of ``kernel_digest``, the types of the arguments, the versions of the libraries, and the processor. Kernels are read, in this order, from
+
+1. the directory ``kernels`` of the user's cache: those compiled for this processor;
+2. the directory that came with the package: those for this processor (an archive for executors has them), then those for a baseline that
+   this processor has, the best one first (``baselines``; a wheel and an image have them).
 """
 
 from __future__ import annotations
@@ -14,19 +17,19 @@ from __future__ import annotations
 import hashlib
 import pickle
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from skyband.operators import kernel_digest, kernel_files
+from skyband.operators import baselines, kernel_digest, kernel_files
 from skyband.operators.kernel_files import SUFFIX, KernelFiles
 
 SETTINGS: Final = Path(__file__).with_name("jit.py")
 """The module with the settings of all kernels."""
 BUNDLED: Final = Path(__file__).parent / "compiled"
-"""Kernels that came with the package, in directories by version: an archive for executors has them."""
+"""Kernels that came with the package, in directories by version: a wheel, an image and an archive for executors have them."""
 
 
 @cache
@@ -37,11 +40,12 @@ def versions() -> str:
     import numpy as np
 
     settings = hashlib.sha256(SETTINGS.read_bytes()).hexdigest()
-    return kernel_files.versions(numba.__version__, llvmlite.__version__, np.__version__, settings)
+    arrays = ".".join(np.__version__.split(".")[:2])  # releases of one minor version have one binary interface
+    return kernel_files.versions(numba.__version__, llvmlite.__version__, arrays, settings)
 
 
 @cache
-def files(directory: Path) -> tuple[KernelFiles, ...]:
+def files(directory: Path) -> tuple[KernelFiles, KernelFiles]:
     """Return the directories of kernels, of which only the first, below ``directory``, is written."""
     return KernelFiles(directory / versions()), KernelFiles(BUNDLED / versions(), private=False)
 
@@ -74,7 +78,7 @@ class KernelCache:
         self._locks: dict[str, IO[bytes]] = {}
 
     @property
-    def _files(self) -> tuple[KernelFiles, ...]:
+    def _files(self) -> tuple[KernelFiles, KernelFiles]:
         return files(self._directory())
 
     @property
@@ -99,8 +103,9 @@ class KernelCache:
         If another process compiles it, wait for that one. There is no circle of processes that wait: a kernel waits only for its callees.
         """
         target_context.refresh()
-        name = self._file(sig, target_context.codegen())
-        found = None if name is None else _read(self._files, name)
+        codegen = target_context.codegen()
+        name = self._file(sig, codegen.magic_tuple())
+        found = None if name is None else _read(self._files, name) or self._of_baseline(sig, codegen)
         if found is None and name is not None and name not in self._locks and (lock := self._files[0].lock(name)) is not None:
             found = _read(self._files, name)
             if found is None:
@@ -119,7 +124,7 @@ class KernelCache:
         """Keep a kernel that was compiled."""
         _Finished.kernels += 1
         self._end()
-        name = self._file(sig, data.codegen)
+        name = self._file(sig, data.codegen.magic_tuple())
         if name is None:
             return
         if not data.lifted and not data.library.has_dynamic_globals:
@@ -129,6 +134,15 @@ class KernelCache:
             self._files[0].write(name, private.dumps(data._reduce()))
         if (lock := self._locks.pop(name, None)) is not None:
             self._files[0].unlock(name, lock)
+
+    def _of_baseline(self, sig: Any, codegen: Any) -> Any:
+        """Return the parts of a kernel that came with the package for the best baseline of this processor, if there is one."""
+        own, bundled = self._files
+        if not bundled.is_usable:
+            return None
+        triple = codegen.magic_tuple()[0]
+        names = [self._file(sig, (triple, baseline.name, baselines.FEATURES)) for baseline in _baselines()]
+        return next((found for name in names if name is not None and (found := _read((own, bundled), name)) is not None), None)
 
     def _begin(self) -> None:
         _compiling.append(self._name)
@@ -147,8 +161,11 @@ class KernelCache:
     def _name(self) -> str:
         return f"{self._function.__module__}.{self._function.__qualname__}"
 
-    def _file(self, sig: Any, codegen: Any) -> str | None:
-        """Return the name of the file for a signature; None if this kernel is not to be kept."""
+    def _file(self, sig: Any, processor: tuple[str, str, str]) -> str | None:
+        """Return the name of the file for a signature and a processor; None if this kernel is not to be kept.
+
+        ``processor``: its triple, its name and its features, as ``magic_tuple`` of Numba's code generator has them.
+        """
         from numba.core import sigutils
 
         if not self._enabled:
@@ -157,15 +174,28 @@ class KernelCache:
             self._digest = kernel_digest.digest(self._function, self._options)
         signatures: Any = sigutils
         args, result = signatures.normalize_signature(sig)
-        text = repr((self._digest, [kernel_digest.type_text(a) for a in args], str(result), codegen.magic_tuple()))
+        text = repr((self._digest, [kernel_digest.type_text(a) for a in args], str(result), processor))
         readable = f"{(self._function.__module__ or '').rpartition('.')[2]}.{self._function.__name__}"[:80]
         return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:32]}{SUFFIX}"
 
 
-def _read(places: Iterable[KernelFiles], name: str) -> Any:
+@cache
+def _baselines() -> tuple[baselines.Baseline, ...]:
+    """Return the baselines whose kernels this process may load: none if Numba is told which processor to compile for."""
+    from numba.core import config
+
+    settings: Any = config
+    return baselines.usable() if settings.CPU_NAME is None and settings.CPU_FEATURES is None else ()
+
+
+def _read(places: tuple[KernelFiles, KernelFiles], name: str) -> Any:
     """Return the parts of a kernel; None if no directory has it, or if it names what this version does not have."""
+    own, bundled = places
     for place in places:
         if (content := place.read(name)) is not None:
             with suppress(AttributeError, ImportError, EOFError, pickle.UnpicklingError):
-                return pickle.loads(content)
+                parts = pickle.loads(content)
+                if place is bundled:
+                    own.note_use(name)
+                return parts
     return None

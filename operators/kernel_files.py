@@ -3,6 +3,7 @@
 A file is read only if this user (or root) owns it and nobody else may write to it, and its checksum is that of its content: a kernel is
 code, and reading it unpickles it. Files are written under another name and then renamed, so that processes may write the same one.
 
+``used-KERNEL`` says that a process of this user loaded a kernel that came with the package, and when (its time, to a day).
 ``compiling-RUN-PID`` names the kernel that a process of a run compiles now, and ``compiled-RUN`` has a line for each that its processes
 compiled, for the reports of the run. ``RUN`` is the number of the process that began it: its workers have it in ``RUN_VARIABLE``.
 """
@@ -10,6 +11,8 @@ compiled, for the reports of the run. ``RUN`` is the number of the process that 
 from __future__ import annotations
 
 import hashlib
+import importlib.machinery
+import importlib.util
 import os
 import stat
 import sys
@@ -26,6 +29,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX: Final = ".kernel"
+USED: Final = "used-"
 RUNNING: Final = "compiling-"
 FINISHED: Final = "compiled-"
 RUN_VARIABLE: Final = "SKYBAND_COMPILES_FOR"
@@ -53,6 +57,11 @@ class KernelFiles:
         self._private = private
         self._usable = usable(directory) if private else directory.is_dir()
         self._pruned = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Return True if files of the directory may be read."""
+        return self._usable
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if it is missing, damaged, or not private to this user."""
@@ -88,6 +97,20 @@ class KernelFiles:
                 os.replace(temporary, self.directory / name)
             except OSError:
                 os.unlink(temporary)
+
+    def note_use(self, name: str) -> None:
+        """Note that this user's processes load the kernel ``name`` of another directory."""
+        if not (self._usable and self._private):
+            return
+        note = self.directory / f"{USED}{name.removesuffix(SUFFIX)}"
+        with suppress(OSError):
+            if not note.exists() or time.time() - note.stat().st_mtime > _DAY:
+                note.touch(mode=0o600)
+
+    def used(self, since: float) -> list[str]:
+        """Return the names of the kernels of another directory that were loaded after ``since`` (seconds since 1970), in order."""
+        noted = [path.name for path, written in _entries(self.directory) if path.name.startswith(USED) and written >= since]
+        return sorted(f"{name.removeprefix(USED)}{SUFFIX}" for name in noted)
 
     def lock(self, name: str) -> IO[bytes] | None:
         """Wait until no other process compiles a kernel, and keep others from it until ``unlock``.
@@ -135,7 +158,7 @@ class KernelFiles:
         for entry in os.scandir(self.directory):
             status = entry.stat(follow_symlinks=False)
             unused = now - max(status.st_atime, status.st_mtime)
-            kernel = entry.name.endswith(SUFFIX) and not entry.name.startswith(".")
+            kernel = entry.name.startswith(USED) or (entry.name.endswith(SUFFIX) and not entry.name.startswith("."))
             if unused > (_UNUSED if kernel else _DAY):
                 with suppress(OSError):
                     os.unlink(entry.path)
@@ -230,12 +253,21 @@ def _entries(directory: Path) -> Iterator[tuple[Path, float]]:
 
 
 def versions(*libraries: str) -> str:
-    """Name the directory of kernels for this Python and these versions of libraries."""
-    text = repr((sys.implementation.cache_tag, sys.version, sys.platform, *libraries, _options()))
+    """Name the directory of kernels for this Python and these versions of libraries.
+
+    Releases of one minor version of Python have one name: they share their bytecode and their binary interface.
+    """
+    python = (sys.platform, importlib.machinery.EXTENSION_SUFFIXES[0], importlib.util.MAGIC_NUMBER)
+    text = repr((sys.implementation.cache_tag, python, *libraries, _options()))
     return f"{sys.implementation.cache_tag}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+_HARMLESS: Final = frozenset(
+    {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_DEBUG_CACHE", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"}
+)
+"""Numba's settings that change no code, or name the processor, which each file's name has."""
 
 
 def _options() -> list[tuple[str, str]]:
     """Numba's settings in the environment that may change code."""
-    same = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_DEBUG_CACHE")
-    return sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name not in same)
+    return sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name not in _HARMLESS)

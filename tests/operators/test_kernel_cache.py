@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.operators import jit, kernel_cache, kernel_digest, kernel_files
+from skyband.operators import baselines, jit, kernel_cache, kernel_digest, kernel_files
 from skyband.operators.kernel_files import KernelFiles
 
 CALLEE = """
@@ -129,6 +129,162 @@ def test_kernels_that_came_with_the_package_are_loaded_from_there(tmp_path: Path
         kernel_cache.files.cache_clear()
 
 
+BUNDLE_USER = """
+import os, sys
+from pathlib import Path
+from skyband.operators import kernel_cache
+from skyband.operators.jit import jit, inner
+kernel_cache.BUNDLED = Path(os.environ["BUNDLE"])
+
+@inner
+def step(x):
+    return x * 3.0 + 1.0
+
+@jit
+def total(x):
+    of = 0.0
+    for value in x:
+        of += step(value) / 7.0
+    return of
+
+@jit
+def twice(x):
+    return total(x) + total(x)
+
+import numpy as np
+kernel = globals()[sys.argv[1]]
+print(kernel(np.arange(100) / 3.0).hex(), sum(kernel.stats.cache_hits.values()))
+"""
+
+
+class _Bundle:
+    """A script whose kernels may come from a bundle: what its processes print, and the files they leave in the user's cache."""
+
+    def __init__(self, directory: Path) -> None:
+        self.script, self.bundle, self.cache = directory / "script.py", directory / "bundle", directory / "cache"
+        self.script.write_text(BUNDLE_USER)
+
+    def run(self, kernel: str = "total", **env: str) -> tuple[str, int]:
+        """Return the result of a kernel, and how often it was loaded."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_CPU")}
+        package = str(Path(jit.__file__).parents[2])
+        env = {**kept, "NUMBA_CACHE_DIR": str(self.cache), "BUNDLE": str(self.bundle), "PYTHONPATH": package, **env}
+        done = subprocess.run([sys.executable, self.script, kernel], capture_output=True, text=True, env=env, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        result, loaded = done.stdout.split()
+        return result, int(loaded)
+
+    def make(self, **env: str) -> str:
+        """Compile ``total`` and what it calls in an empty cache, which becomes the bundle. Return the result."""
+        result, loaded = self.run(**env)
+        assert loaded == 0
+        (self.cache / "kernels").rename(self.bundle)
+        return result
+
+    def own(self) -> set[str]:
+        """The first parts of the names of the files in the user's cache."""
+        return {path.name.rpartition("-")[0] for path in (self.cache / "kernels").glob("*/*")}
+
+
+@pytest.fixture(scope="module")
+def made_for_baseline(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A bundle for a baseline, and the result of its kernel."""
+    bundle = _Bundle(tmp_path_factory.mktemp("bundle"))
+    result = bundle.make(**baselines.usable()[-1].environment)
+    return bundle.bundle, result
+
+
+needs_baseline = pytest.mark.skipif(not jit.HAVE_NUMBA or not baselines.usable(), reason="this processor has no baseline")
+
+
+@pytest.mark.long
+@needs_baseline
+def test_kernels_of_a_baseline_are_loaded_where_there_are_none_for_this_processor(
+    tmp_path: Path, made_for_baseline: tuple[Path, str]
+) -> None:
+    bundle = _Bundle(tmp_path)
+    bundle.bundle, result = made_for_baseline
+    assert bundle.run() == (result, 1) and bundle.own() == {"used-__main__.total"}  # neither compiled nor copied
+    other = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}
+    assert bundle.run(**other) == (result, 0)  # who names a processor gets its code
+    assert bundle.run(**baselines.usable()[-1].environment) == (result, 1)
+    twice, loaded = bundle.run("twice")  # compiled here, it calls a kernel of the bundle
+    assert loaded == 0 and float.fromhex(twice) == 2 * float.fromhex(result)
+    assert bundle.run("twice") == (twice, 1)
+
+
+@pytest.mark.long
+@needs_baseline
+def test_kernels_for_this_processor_come_first(tmp_path: Path, made_for_baseline: tuple[Path, str]) -> None:
+    bundle = _Bundle(tmp_path)
+    assert bundle.run()[1] == 0 and bundle.own() == {"__main__.total", "__main__.step"}
+    bundle.bundle, result = made_for_baseline
+    assert bundle.run() == (result, 1) and bundle.own() == {"__main__.total", "__main__.step"}  # no kernel of the bundle was used
+
+
+@pytest.mark.long
+@needs_baseline
+@pytest.mark.parametrize("damage", ["cut", "pickle", "versions", "processor"])
+def test_a_bundle_that_is_damaged_or_foreign_is_ignored(tmp_path: Path, damage: str, made_for_baseline: tuple[Path, str]) -> None:
+    bundle, evil = _Bundle(tmp_path), tmp_path / "evil"
+    made, result = made_for_baseline
+    if damage == "processor":
+        bundle.make(NUMBA_CPU_NAME="x86-64-v2", NUMBA_CPU_FEATURES="")  # no baseline that kernels are bundled for
+    else:
+        shutil.copytree(made, bundle.bundle)
+    (directory,) = bundle.bundle.iterdir()
+    if damage == "versions":
+        directory.rename(directory.with_name("cpython-311-of-another-numba"))
+    for path in directory.glob("*.kernel"):
+        if damage == "cut":
+            path.write_bytes(path.read_bytes()[:-9])
+        elif damage == "pickle":
+            path.write_bytes(f"cposix\nsystem\n(S'touch {evil}'\ntR.".encode())
+    assert bundle.run() == (result, 0) and "used-__main__.total" not in bundle.own() and not evil.exists()
+
+
+def test_baselines_are_chosen_by_the_features_of_the_processor() -> None:
+    names = [baseline.name for baseline in baselines.BASELINES]
+    assert names == sorted(names, reverse=True)  # the best one first
+    every = {feature: True for baseline in baselines.BASELINES for feature in baseline.features}
+    assert [baseline.name for baseline in baselines.usable(every)] == names
+    assert baselines.usable({**every, "avx2": False}) == () == baselines.usable({}) == baselines.usable({"neon": True, "fp-armv8": True})
+    for baseline in baselines.BASELINES:
+        for feature in baseline.features:
+            assert baseline not in baselines.usable({**every, feature: False})
+
+
+def test_a_processor_that_llvm_does_not_know_has_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding = pytest.importorskip("llvmlite.binding")
+
+    def refuse() -> None:
+        raise RuntimeError("failed to get host cpu features")
+
+    monkeypatch.setattr(binding, "get_host_cpu_features", refuse)
+    assert baselines.usable() == ()
+
+
+def test_the_directory_of_kernels_is_of_versions_not_of_a_processor_or_a_build_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = kernel_files.versions("1.0")
+    monkeypatch.setenv("NUMBA_CPU_NAME", "x86-64-v3")
+    monkeypatch.setenv("NUMBA_CPU_FEATURES", "")
+    monkeypatch.setattr(sys, "version", "3.11.99 (main, of another day)")
+    assert kernel_files.versions("1.0") == before != kernel_files.versions("1.1")
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    assert kernel_files.versions("1.0") != before
+
+
+@needs_numba
+def test_releases_of_numpy_share_kernels_if_they_share_a_minor_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    def named(version: str) -> str:
+        monkeypatch.setattr(np, "__version__", version)
+        return kernel_cache.versions.__wrapped__()
+
+    assert named("2.3.1") == named("2.3.5") != named("2.4.0")
+
+
 @needs_numba
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:
     (tmp_path / "caller.py").write_text(CALLER)
@@ -202,15 +358,22 @@ def test_kernels_that_no_process_loads_are_removed(tmp_path: Path) -> None:
         first.write(name, b"code")
     (tmp_path / ".lock-x.kernel").write_text("")
     (tmp_path / "compiling-1").write_text("x")
+    for name in ("lately.kernel", "before.kernel"):
+        first.note_use(name)
     long_ago, days_ago = time.time() - 100 * 86400, time.time() - 3 * 86400
     os.utime(tmp_path / "old.kernel", (long_ago, long_ago))
     os.utime(tmp_path / "new.kernel", (long_ago, long_ago))
     for name in (".lock-x.kernel", "compiling-1"):
         os.utime(tmp_path / name, (days_ago, days_ago))
+    os.utime(tmp_path / "used-lately", (days_ago, days_ago))
+    os.utime(tmp_path / "used-before", (long_ago, long_ago))
+    assert first.used(days_ago - 1) == ["lately.kernel"] and first.used(0) == ["before.kernel", "lately.kernel"]
     assert first.read("new.kernel") == b"code"
     assert (tmp_path / "new.kernel").stat().st_mtime == pytest.approx(long_ago)  # loading is not compiling
     KernelFiles(tmp_path).write("newest.kernel", b"code")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.kernel", "newest.kernel"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.kernel", "newest.kernel", "used-lately"]
+    first.note_use("lately.kernel")  # at most once a day
+    assert first.used(time.time() - 60) == ["lately.kernel"]
 
 
 def test_what_is_compiled_can_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
