@@ -3,7 +3,8 @@
 Of the environment's distributions go those that only Skyband's extras for the driver bring (pages, DuckDB, tests, ...), as the installed
 metadata has it; what anything else there asks for stays. Of PySpark go the jars: executors have Spark. Skyband itself is always the one
 that this process runs, wherever that is installed, and by itself: a line that changed is not worth the libraries once more. With it go the
-kernels that this user's runs have compiled here: else every executor would, in every run.
+kernels that this user's runs have compiled here, or have loaded of those that came with Skyband: else every executor would compile them, in
+every run.
 """
 
 from __future__ import annotations
@@ -109,17 +110,20 @@ def own_files() -> list[tuple[Path, str]]:
     found = [root / "__init__.py"]
     for part in _PARTS:
         # The directory may be a link, into a checkout.
-        found += sorted(p for p in (root / part).rglob("*") if "__pycache__" not in p.parts and p.is_file())
+        files = sorted(p for p in (root / part).rglob("*") if "__pycache__" not in p.parts and p.is_file())
+        found += [p for p in files if p.relative_to(root).parts[:2] != ("operators", BUNDLED.name)]
     return [*((p, f"{OWN}/{p.relative_to(root).as_posix()}") for p in found), *_kernels()]
 
 
 def _kernels() -> list[tuple[Path, str]]:
-    """Return (file, its path in an archive) of the kernels for the installed versions that runs use."""
+    """Return (file, its path in an archive) of the kernels that runs use: of those compiled here, and of those that came with Skyband."""
     if not jit.HAVE_NUMBA:
         return []
-    versions, since = kernel_cache.versions(), time.time() - _RECENT
-    found = sorted((jit.kernels_directory() / versions).glob(f"*{SUFFIX}"))
-    return [(p, f"{OWN}/operators/{BUNDLED.name}/{versions}/{p.name}") for p in found if p.stat().st_atime >= since]
+    since = time.time() - _RECENT
+    own, bundled = kernel_cache.files(jit.kernels_directory())
+    found = {p.name: p for name in own.used(since) if (p := bundled.directory / name).is_file()}
+    found |= {p.name: p for p in own.directory.glob(f"[!.]*{SUFFIX}") if p.stat().st_atime >= since}
+    return [(found[name], f"{OWN}/operators/{BUNDLED.name}/{own.directory.name}/{name}") for name in sorted(found)]
 
 
 def own_fingerprint(files: Iterable[tuple[Path, str]]) -> str:

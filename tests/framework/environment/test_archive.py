@@ -115,6 +115,21 @@ def test_what_executors_need_is_packed_and_nothing_else(made: _Made) -> None:
     assert [s for s in made.said if s.startswith("packing ")] and all("MB" in s for s in made.said)
 
 
+def test_of_the_kernels_that_came_with_skyband_those_that_runs_use_are_packed(made: _Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundled = made.code / "operators" / "compiled"
+    monkeypatch.setattr(contents, "BUNDLED", bundled)
+    monkeypatch.setattr(kernel_cache, "BUNDLED", bundled)
+    (bundled / "versions").mkdir(parents=True)
+    (bundled / "others").mkdir()
+    for name in ("versions/lately.kernel", "versions/before.kernel", "versions/never.kernel", "others/lately.kernel"):
+        (bundled / name).write_text(name)
+    for name in ("lately", "before", "no_longer_there"):
+        (made.kernels / f"used-{name}").write_text("")
+    os.utime(made.kernels / "used-before", (0, 0))
+    kernels = {n for n in names(made.pack()["skyband-code"]) if "/compiled/" in n}
+    assert kernels == {f"skyband/operators/compiled/versions/{name}.kernel" for name in ("k", "lately")}
+
+
 def test_what_was_packed_is_used_again_until_something_changes(made: _Made) -> None:
     first = made.pack()
     states = {p: p.stat().st_ino for p in first.values()}
