@@ -62,8 +62,10 @@ requirements: setup ## pin all requirements again, also those of the image, the 
 docs: ## build the docs as a site, in build/site
 	@sh scripts/docs.sh
 
-wheel: setup ## build the package, in build/dist
-	@rm -rf build/lib build/bdist.* && $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir build/dist .
+# A checkout keeps no kernels of a baseline: its own processor's are faster, and its code changes.
+wheel: setup ## build the package with compiled kernels, in build/dist: some minutes
+	@trap '$(BIN)/python -m skyband.framework.environment.bundle --remove' EXIT; trap 'exit 1' INT TERM; \
+	rm -rf build/lib build/bdist.* && $(BIN)/python -m skyband.framework.environment.bundle && $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir build/dist .
 
 image: ## build an image with the command, by Docker
 	@docker build --tag skyband .

@@ -181,7 +181,7 @@ class KernelCache:
 
 @cache
 def _baselines() -> tuple[baselines.Baseline, ...]:
-    """Return the baselines whose kernels this process may load: none if Numba is told which processor to compile for."""
+    """Return the baselines whose kernels this process may load: none if a variable names the processor to compile for."""
     from numba.core import config
 
     settings: Any = config

@@ -82,9 +82,11 @@ def test_its_steps_lead_to_a_command_that_runs_a_job(tmp_path: Path) -> None:
         if name == "WORKDIR":
             here = {"/build": build, "/work": work}[words]
         elif name == "RUN" and not words.startswith(OF_THE_SYSTEM):
-            run(words.replace("/opt/skyband", str(prefix)), here)
+            # All kernels take minutes: those of one type's example do.
+            few = " framework/queries/topk/example.yaml" if words.endswith("environment.bundle") else ""
+            run(words.replace("/opt/skyband", str(prefix)) + few, here)
             ran.append(words)
-    assert len(ran) == 5 and "get_session" in ran[-1]
+    assert len(ran) == 6 and "get_session" in ran[-1]
     assert "usage: skyband" in run("skyband --help", work)
     assert "minutes apart" in run("skyband demo --days 3 --quiet", work)
     assert (work / "build" / "demo" / "report.html").exists()

@@ -20,6 +20,8 @@ import pytest
 from skyband.framework.base import extras
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import EXTRAS, extra, need
+from skyband.operators.baselines import usable
+from skyband.operators.jit import HAVE_NUMBA
 from tests.test_architecture import ROOT, SOURCE, module_of, source_files, tracked_files
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -34,8 +36,8 @@ def run(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[st
     return subprocess.run(list(map(str, words)), cwd=cwd, capture_output=True, text=True, check=False, env={**kept, **env}, timeout=600)
 
 
-def build(directory: Path) -> Path:
-    """The wheel, built from a copy of what git has."""
+def build(directory: Path, kernels_of: str | None = None) -> Path:
+    """The wheel, built from a copy of what git has; with the kernels of a spec of the package, if it is named."""
     copy = directory / "checkout"
     for path in tracked_files():
         if path.parent == ROOT or path.relative_to(ROOT).parts[0] in PARTS:
@@ -44,6 +46,10 @@ def build(directory: Path) -> Path:
             shutil.copy2(path, to)
     for part in PARTS[:-1]:
         (copy / "skyband" / part).symlink_to(Path("..") / part)
+    if kernels_of is not None:
+        bundle = ("-P", "-m", "skyband.framework.environment.bundle", copy / kernels_of)
+        done = run(sys.executable, *bundle, cwd=directory, PYTHONPATH=str(copy))
+        assert done.returncode == 0 and " kernels, " in done.stdout, (done.stdout, done.stderr)
     words = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", directory / "dist", copy)
     done = run(sys.executable, *words, cwd=directory)
     assert done.returncode == 0, done.stderr
@@ -108,6 +114,40 @@ def test_it_works_where_there_is_no_checkout(wheel: Path, tmp_path: Path) -> Non
     where = run(bin_ / "python", "-P", "-c", "import skyband, skyband.jobs as jobs; print(jobs.__path__[0])", cwd=work)
     assert where.stdout.startswith(str(tmp_path / "venv")), where
     assert "def main" not in where.stdout and not (work / "build").exists()
+
+
+REHEARSALS = """
+import hashlib, sys
+from pathlib import Path
+import skyband
+from skyband.framework.environment import gallery
+
+print(Path(skyband.__file__).parent)
+for variant in gallery.variants(Path(sys.argv[1])):
+    for name, table in sorted(gallery.rehearse(variant.plan).items()):
+        if name.endswith("_changes"):
+            print(variant.name, name, table.num_rows, hashlib.sha256(repr(table.to_pydict()).encode()).hexdigest())
+"""
+"""Prints where the package is, and what the change streams of a spec's rehearsals are."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAVE_NUMBA or not usable(), reason="this processor has no baseline")
+def test_a_wheel_with_kernels_compiles_nothing_that_it_has_and_gives_the_same_results(tmp_path: Path) -> None:
+    spec = "framework/queries/topk/example.yaml"
+    site, cache = tmp_path / "site", tmp_path / "cache"
+    with zipfile.ZipFile(build(tmp_path, kernels_of=spec)) as z:
+        assert [n for n in z.namelist() if n.startswith("skyband/operators/compiled/") and n.endswith(".kernel")]
+        z.extractall(site)
+    cache.mkdir(mode=0o700)
+    rehearse = (sys.executable, "-P", "-c", REHEARSALS, site / "skyband" / spec)
+    loaded = run(*rehearse, cwd=tmp_path, PYTHONPATH=str(site), SKYBAND_CACHE=str(cache))
+    assert loaded.returncode == 0, loaded.stderr
+    assert loaded.stdout.startswith(f"{site / 'skyband'}\n") and loaded.stdout.count("_changes") >= 15
+    files = [path.name for path in cache.glob("kernels/*/*")]
+    assert files and all(name.startswith("used-") for name in files)
+    plain = run(*rehearse, cwd=tmp_path, PYTHONPATH=str(site), SKYBAND_CACHE=str(cache), SKYBAND_NO_NUMBA="1")
+    assert plain.returncode == 0 and plain.stdout == loaded.stdout
 
 
 def guarded(tree: ast.AST, inside: frozenset[str] = frozenset()) -> Iterator[tuple[str, frozenset[str]]]:

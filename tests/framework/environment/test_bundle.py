@@ -1,0 +1,77 @@
+"""The gallery of plans that a bundle of kernels is compiled from, and the command that makes and removes the bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.environment import bundle, gallery
+from skyband.framework.queries.registry import QUERY_TYPES
+from skyband.operators.baselines import Baseline
+from skyband.operators.jit import HAVE_NUMBA
+
+NONE_LIKE_IT = Baseline("no-such-processor", frozenset({"warp"}))
+
+
+@pytest.fixture
+def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bundle with a kernel of an earlier build, beside a file that is none."""
+    directory = tmp_path / "compiled"
+    monkeypatch.setattr(bundle, "BUNDLED", directory)
+    (directory / "versions").mkdir(parents=True)
+    (directory / "versions" / "old.kernel").write_text("")
+    return directory
+
+
+def test_the_gallery_has_all_its_plans_and_every_query_type() -> None:
+    types, names = set(), set()
+    for path in gallery.specs():
+        documents = [spec for spec in yaml.safe_load_all(path.read_text(encoding="utf-8")) if spec]
+        found = [variant for variant in gallery.variants(path)]
+        plain = {variant.name for variant in found if variant.name.endswith(" plain")}
+        assert len(plain) == len(documents), path
+        for variant in found:
+            types |= {query.type for query in variant.plan.every_query}
+            names.add(variant.name.rpartition(" ")[2])
+    assert types == set(QUERY_TYPES.all()) and names == {"plain", "keyed", "deleted", "feed", "timed"}
+
+
+def test_the_gallery_is_rehearsed_without_leaving_queries_out() -> None:
+    (path,) = [path for path in gallery.specs() if path.stem == "gallery"]
+    for spec in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        (plain,) = [v for v in gallery.variants(path) if v.name.endswith(" plain") and v.plan.job == spec["job"]]
+        assert {query.name for query in plain.plan.every_query} == set(spec["queries"])
+
+
+def test_made_up_rows_delete_correct_and_leave_windows() -> None:
+    (path,) = [path for path in gallery.specs() if path.parts[-2] == "threshold"]
+    tables = {v.name: gallery.rehearse(v.plan) for v in gallery.variants(path) if v.name.endswith((" feed", " deleted"))}
+    assert len(tables) == 2
+    for found in tables.values():
+        changes = found["high_changes"].to_pydict()
+        assert {"arrival", "expiry"} < set(changes["cause"]) and {"+", "-"} == set(changes["change"])
+        assert set(changes["cause"]) & {"deletion", "delete", "correction", "update"}, set(changes["cause"])
+
+
+def test_without_a_baseline_there_is_no_bundle(bundled: Path) -> None:
+    said: list[str] = []
+    bundle.build([], [], said.append)
+    assert len(said) == 1 and said[0].startswith("no kernels are compiled") and not bundled.exists()
+
+
+@pytest.mark.skipif(not HAVE_NUMBA, reason="without Numba nothing is compiled")
+def test_a_failed_rehearsal_leaves_no_bundle(bundled: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    with pytest.raises(SkybandError, match="compiling kernels for no-such-processor ended with exit code 1") as e:
+        bundle.build([NONE_LIKE_IT], [tmp_path / "missing.yaml"], said.append)
+    assert e.value.code == "SKY-E900" and said == [] and not bundled.exists()
+    assert "missing.yaml" in capfd.readouterr().err
+
+
+def test_only_kernels_are_removed(bundled: Path) -> None:
+    (bundled / "versions" / "notes.txt").write_text("")
+    assert bundle.main(["--remove"]) == 0
+    assert [path.name for path in bundled.rglob("*")] == ["versions", "notes.txt"]
