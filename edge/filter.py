@@ -38,9 +38,10 @@ class EdgeFilter:
         self._heights: dict[tuple[int, Hashable], int] = {}
         self._due: list[tuple[int, int, Hashable]] = []
         self._count = 0
-        self._clock = self._last_sent = _EARLIEST
+        self._clock = self._last_sent = self._swept = _EARLIEST
         self._spare: tuple[int, Row] | None = None
         self._trusting = True
+        self._restarted = False
 
     # ---------------------------------------------------------------- the caller's side
 
@@ -102,7 +103,13 @@ class EdgeFilter:
 
     def advance(self, instant: int) -> list[Row]:
         """Return the rows to send now that all rows before ``instant`` (microseconds) have been offered."""
-        return self._sending(self._until(instant) or self._beat(instant))
+        found = self._until(instant)
+        if self._restarted:
+            self._restarted = False
+            found += self._released(self._clock)
+        if self._message is not None:
+            self._forget_objects(self._message, instant)
+        return self._sending(found or self._beat(instant))
 
     def flush(self) -> list[Row]:
         """Return everything that is held back, as at the end of a stream."""
@@ -115,7 +122,10 @@ class EdgeFilter:
         return saved_text(Saved(settings, self._message, heights, self._lines, self._spare))
 
     def load(self, text: str) -> None:
-        """Continue from the text that ``save`` returned. Raise EdgeError SKY-E702 for any other; the filter is unchanged then."""
+        """Continue from the text that ``save`` returned. With a heartbeat, the next ``advance`` returns everything that is held back.
+
+        Raise EdgeError SKY-E702 for any other text; the filter is unchanged then.
+        """
         saved = saved_of(text)
         if set(saved.settings) != set(_SAVED):
             raise EdgeError("SKY-E702", "this is no state of an edge filter (its settings)", "begin with a new filter, which sends more")
@@ -123,7 +133,9 @@ class EdgeFilter:
         self._clock, self._last_sent, self.offered, self.sent = (saved.settings[name] for name in _SAVED[:4])
         self.complete, self._trusting = (bool(saved.settings[name]) for name in _SAVED[4:])
         self._heights = {(index, tuple(key)): height for index, key, height in saved.heights}
-        self._due = []
+        self._due, self._swept = [], _EARLIEST
+        # The job may know more than the filter: what heartbeats sent since ``save`` depends on the calls of ``advance``, which are lost.
+        self._restarted = self.heartbeat is not None
         for name, line in self._lines.items():
             if line.row is not None:
                 self._watch(name, line)
@@ -175,7 +187,6 @@ class EdgeFilter:
             if line.held == 0:
                 # Nothing is unknown to the server: the row has no effect at all.
                 line.row, self._spare = None, (at, row)
-                self._tidy(name, line)
                 return []
             line.row = row if last or line.row is None else line.row
             line.safe = at + step
@@ -183,16 +194,15 @@ class EdgeFilter:
             return []
         unknown = [h for h in line.unknown() if h < at]
         line.held, line.row, line.sent = 0, None, True
-        self._tidy(name, line)
         return [row | {message.held: " ".join(map(str, unknown)) or None}]
 
     def _until(self, instant: int) -> list[Row]:
         """Return corrections for the objects that could come into a result before ``instant`` if nothing was sent."""
         found: list[Row] = []
         if not self._trusting and self._due:
-            for name, held in [(name, line) for name, line in self._lines.items() if line.row is not None]:
-                found.append(self._correction(held, min(held.safe, max(instant - 1, held.time))))
-                self._tidy(name, held)
+            for held in self._lines.values():
+                if held.row is not None:
+                    found.append(self._correction(held, min(held.safe, max(instant - 1, held.time))))
         while self._due and self._due[0][0] - self.margin < instant:
             safe, _, name = heapq.heappop(self._due)
             line = self._lines.get(name)
@@ -207,7 +217,6 @@ class EdgeFilter:
                 self._watch(name, line)
             else:
                 found.append(self._correction(line, min(safe, max(instant - 1, line.time))))
-                self._tidy(name, line)
         self._clock = max(self._clock, instant)
         if self._message is not None and found:
             time = self._message.event_time
@@ -218,14 +227,20 @@ class EdgeFilter:
         """Return one row that is held back, or that had no effect, if the server's time has to go on."""
         if self.heartbeat is None or self._last_sent == _EARLIEST or instant - self._last_sent <= self.heartbeat:
             return []
-        for name, line in self._lines.items():
+        for line in self._lines.values():
             if line.row is not None:
-                found = self._correction(line, max(instant - 1, line.time))
-                self._tidy(name, line)
-                return [found]
+                return [self._correction(line, max(instant - 1, line.time))]
         if self._spare is not None and self._spare[0] > self._last_sent:
-            return [self._spare[1]]
+            return [self._spared(*self._spare)]
         return []
+
+    def _spared(self, at: int, row: Row) -> Row:
+        """Return a row that had no effect, and note that it is sent: the job ignores held switches up to the instant of a row it has."""
+        report = None if self._message is None else self._report(self._message, row)
+        line = None if report is None else self._lines.get(report[0])
+        if line is not None and line.time == at:
+            line.sent = True
+        return row
 
     def _correction(self, line: Line, at: int) -> Row:
         """Return the object's last row, dated ``at``, with all switches before; nothing of it is held back any more."""
@@ -240,10 +255,7 @@ class EdgeFilter:
 
     def _released(self, clock: int) -> list[Row]:
         """Return everything that is held back, by time, and the last row that had no effect if it is the newest."""
-        lines = [(name, line) for name, line in self._lines.items() if line.row is not None]
-        found = [self._correction(line, max(clock - 1, line.time)) for _, line in lines]
-        for name, line in lines:
-            self._tidy(name, line)
+        found = [self._correction(line, max(clock - 1, line.time)) for line in self._lines.values() if line.row is not None]
         if self._message is not None:
             time = self._message.event_time
             found.sort(key=lambda row: instant_of(row[time]))
@@ -252,7 +264,7 @@ class EdgeFilter:
                 and self._spare[0] >= clock - 1
                 and self._spare[0] > max([self._last_sent, *(instant_of(r[time]) for r in found)])
             ):
-                found.append(self._spare[1])
+                found.append(self._spared(*self._spare))
         self._spare = None
         return found
 
@@ -265,10 +277,19 @@ class EdgeFilter:
             line.due = line.safe
             heapq.heappush(self._due, (line.safe, self._count, name))
 
-    def _tidy(self, name: Hashable, line: Line) -> None:
-        """Forget an object that is off and was not on in any window."""
-        if self.complete and not line.on and not line.switches and line.row is None and line.time < self._clock - 1:
-            self._lines.pop(name, None)
+    def _forget_objects(self, message: Message, instant: int) -> None:
+        """Forget, once a window, the objects that are off, were not on in any window, and get no more rows of their last instant."""
+        longest = max(q.window for q in message.queries)
+        if not self.complete or instant - self._swept < longest:
+            return
+        self._swept = instant
+        for name, line in list(self._lines.items()):
+            line.forget(instant - longest)
+            if line.held == 0:
+                # Nothing is unknown to the server any more.
+                line.row = None
+            if not line.on and not line.switches and line.time < instant:
+                del self._lines[name]
 
     def _sending(self, rows: list[Row]) -> list[Row]:
         self.sent += len(rows)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from skyband.edge import Border, EdgeFilter, Message, Query
 from skyband.edge.message import text_of
 from skyband.operators.loyalty import LoyaltyQuery
-from tests.edge.loyalty_run import Edge, Job, filtered, random_rows, unfiltered
+from tests.edge.loyalty_run import Edge, Job, Server, filtered, random_rows, unfiltered
+from tests.operators.loyalty_host import Host
 from tests.oracles import loyalty as oracle
 from tests.seeds import cases, seeds
 
@@ -144,6 +145,63 @@ def test_a_heartbeat_moves_the_time_of_the_server() -> None:
     assert edge.offer(row(2, 1, 1)) == []
     assert [r["t"] for r in edge.advance(9)] == [8]
     assert edge.advance(12) == []
+
+
+def test_a_row_of_the_instant_of_a_heartbeat_is_sent() -> None:
+    edge = filter_with(0, at_least=15)
+    edge.heartbeat = 5
+    assert edge.offer(row(1, 2, 2)) == [row(1, 2, 2)]
+    assert edge.offer(row(10, 1, 0, 1)) == [row(10, 1, 0, 1)]  # of no effect: a heartbeat
+    assert edge.offer(row(10, 1, 1, 2)) == [row(10, 1, 1, 2) | {"held": None}]
+
+
+def test_a_row_of_the_instant_of_a_flush_is_sent() -> None:
+    edge = filter_with(0, at_least=15)
+    assert edge.offer(row(10, 1, 0, 1)) == []
+    assert edge.flush() == [row(10, 1, 0, 1)]
+    assert edge.offer(row(10, 1, 1, 2)) == [row(10, 1, 1, 2) | {"held": None}]
+
+
+def test_a_row_of_an_instant_that_other_objects_have_passed_is_sent_if_one_before_was() -> None:
+    edge = EdgeFilter(complete=True)
+    edge.receive(text_of(Message("j", 0, "t", ("who",), "on", "held", (Query("q", 100),), ("id",))))  # no border yet
+    assert [edge.offer(r) != [] for r in (row(20, 2, 0), row(10, 1, 0, 1))] == [True, True]
+    edge.receive(text_of(Message("j", 5, "t", ("who",), "on", "held", (Query("q", 100, None, (Border((), 60),)),), ("id",))))
+    assert edge.offer(row(10, 1, 1, 2)) == [row(10, 1, 1, 2) | {"held": None}]
+
+
+def test_a_restart_sends_what_lost_heartbeats_may_have_sent() -> None:
+    """Heartbeats tell the job that 1 and 2 are on. After the restart one would do, and the job would not hear that 2 is off."""
+    job = Job((LoyaltyQuery(None, 50),), 100)
+    reports = [*((t, 0, 1) for t in range(-60, 2)), (2, 1, 1), (3, 2, 1), (13, 1, 0), (13, 2, 0), *((t, 0, 1) for t in range(14, 90))]
+    rows = [{"t": t, "id": i, "key": 0, "who": who, "on": on, "held": None} for i, (t, who, on) in enumerate(reports)]
+    edge, again = (EdgeFilter(complete=True, heartbeat=5) for _ in range(2))
+    sent = edge.receive(text_of(job.message(None)))
+    sent += [found for r in rows[:62] for found in edge.offer(r)]
+    saved = edge.save()
+    assert [found for r in rows[62:64] for found in edge.offer(r)] == []
+    beats = edge.advance(7) + edge.advance(12)
+    assert [(r["who"], r["t"]) for r in beats] == [(1, 6), (2, 11)]
+    again.load(saved)
+    sent += beats + [found for r in rows[62:64] for found in again.offer(r)] + again.advance(12)
+    sent += [found for r in rows[64:] for found in again.offer(r)] + again.flush()
+    server = Server(Host(job.operator()))
+    server.take(sent)
+    server.advance(300)
+    assert server.by_key() == unfiltered(job, rows, 300).by_key()
+
+
+def test_objects_are_forgotten_after_a_window_if_no_row_of_their_last_instant_can_come() -> None:
+    edge = filter_with(90, as_of=10**6)
+    for who in range(50):
+        edge.offer(row(who, who, 1))
+        edge.offer(row(who + 1, who, who % 2))
+    edge.advance(60)
+    assert len(edge._lines) == 50
+    edge.advance(160)
+    assert set(edge._lines) == {((), (who,)) for who in range(1, 50, 2)}
+    edge.advance(10_000)
+    assert len(edge._lines) == 25
 
 
 def test_memory_is_bounded_by_the_window() -> None:
