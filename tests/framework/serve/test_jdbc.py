@@ -17,6 +17,7 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from skyband.framework.base.java import find_java_home
+from skyband.framework.serve.protocol.types import FUNCTIONS
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sql.views import views
 from tests.framework.serve.support import TOKEN, Served
@@ -84,7 +85,9 @@ def test_metadata_has_tables_views_and_columns(connection: Any, server: Served) 
     ] and columns[1]["REMARKS"] == "place in the result, from 1"  # fmt: skip
     empty = [about.getPrimaryKeys, about.getImportedKeys, about.getExportedKeys]
     assert [rows(f(None, "cuts", "two_now")) for f in empty] == [[], [], []]
-    assert rows(about.getIndexInfo(None, "cuts", "two_now", False, True)) == [] and rows(about.getFunctions(None, None, "%")) == []
+    assert rows(about.getIndexInfo(None, "cuts", "two_now", False, True)) == []
+    named = rows(about.getFunctions(None, None, "%"))
+    assert {r["FUNCTION_NAME"] for r in named} == set(FUNCTIONS) and {r["FUNCTION_SCHEM"] for r in named} == {"pg_catalog"}
     assert len(rows(about.getTypeInfo())) > 20 and rows(about.getTablePrivileges(None, "cuts", "two_now"))
     assert about.getDatabaseProductName() == "PostgreSQL" and about.getSQLKeywords() is None
 
@@ -115,7 +118,7 @@ KINDS = {
     "time '10:11:12'": ("time", "10:11:12"), "null": ("text", "null"),
     "timestamp '1999-12-31 23:59:59.999999'": ("timestamp", "1999-12-31 23:59:59.999999"),
     "timestamptz '2024-02-29 01:02:03+00'": ("timestamptz", "2024-02-29 01:02:03.0"), "'ä€'": ("text", "ä€"),
-    "[1, null]": ("_int4", "{1,NULL}"), "{'a': 'x', 'b': [1.5]}": ("json", '{"a": "x", "b": ["1.5"]}'), "'x'::enum('x')": ("text", "x"),
+    "[1, null]": ("_int4", "[1, null]"), "{'a': 'x', 'b': [1.5]}": ("json", '{"a": "x", "b": ["1.5"]}'), "'x'::enum('x')": ("text", "x"),
 }  # fmt: skip
 
 
@@ -127,6 +130,8 @@ def test_values_of_all_kinds_in_both_formats(connection: Any) -> None:
         about = found.getMetaData()
         for i, (sql, wanted) in enumerate(KINDS.items(), 1):
             value = found.getObject(i)
+            # The driver writes an array that it got in binary with quotes around numbers: its elements are what counts.
+            value = list(value.getArray()) if about.getColumnTypeName(i).startswith("_") else value
             text = str(value) if not hasattr(value, "toString") else value.toString()
             assert (about.getColumnTypeName(i), text.replace("True", "true").replace("None", "null")) == wanted or _same(text, wanted[1]), (
                 n,
