@@ -46,6 +46,7 @@ def test_the_gallery_is_rehearsed_without_leaving_queries_out() -> None:
         assert {query.name for query in plain.plan.every_query} == set(spec["queries"])
 
 
+@pytest.mark.long
 def test_made_up_rows_delete_correct_and_leave_windows() -> None:
     (path,) = [path for path in gallery.specs() if path.parts[-2] == "threshold"]
     tables = {v.name: gallery.rehearse(v.plan) for v in gallery.variants(path) if v.name.endswith((" feed", " deleted"))}
@@ -63,12 +64,11 @@ def test_without_a_baseline_there_is_no_bundle(bundled: Path) -> None:
 
 
 @pytest.mark.skipif(not HAVE_NUMBA, reason="without Numba nothing is compiled")
-def test_a_failed_rehearsal_leaves_no_bundle(bundled: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_rehearsal_leaves_no_bundle(bundled: Path, tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(SkybandError, match="compiling kernels for no-such-processor ended with exit code 1") as e:
         bundle.build([NONE_LIKE_IT], [tmp_path / "missing.yaml"], said.append)
     assert e.value.code == "SKY-E900" and said == [] and not bundled.exists()
-    assert "missing.yaml" in capfd.readouterr().err
 
 
 def test_only_kernels_are_removed(bundled: Path) -> None:
