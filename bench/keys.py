@@ -9,12 +9,12 @@ all and by part (``parts_ns``):
 - ``store``: add the rows to the window's
 - ``changes``: the rows of changes, and the list of the rows that must be kept
 - ``skyband``: the rows of the skyband's table
-- ``state``: encode the state, and write what differs
-- ``rest``: the timer and what is left
+- ``state``: encode the state, and write what differs to files
+- ``rest``: decide when the bucket runs next, and what is left
 
 Peers: the same rows with all of them in ``one_key``, and in ``thousand_keys`` that are all there is. ``written`` is the bytes of state
-that a batch writes, ``skyband_bytes`` the size of the skyband's block. Memory is resident memory after the windows are full, less that
-before. ``SKYBAND_BENCH_HELD_KEYS`` lists numbers of keys, separated by commas.
+that a batch writes (the values that differ, without the list that names them), ``skyband_bytes`` the size of the skyband's block. Memory
+is resident memory after the windows are full, less that before. ``SKYBAND_BENCH_HELD_KEYS`` lists numbers of keys, separated by commas.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.framework.base.messages import Skyband
+from skyband.framework.base.messages import ROWS, Skyband
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_file
+from skyband.framework.streaming.bucket.bucket import Bucket
+from skyband.framework.streaming.bucket.bucket_states import BucketState, parsed
+from skyband.framework.streaming.bucket.calls import Call, HeldBuckets, Watermarks
 from skyband.framework.streaming.bucket.item_rows import ItemRows
-from skyband.framework.streaming.bucket.kept_bucket import KeptBucket
 from skyband.framework.streaming.bucket.operator_host import OperatorHost
 from skyband.framework.streaming.bucket.sequencer import Sequencer
-from skyband.framework.streaming.bucket.state_values import StateValues
+from skyband.framework.streaming.bucket.state_files import BucketFiles, StateFiles
 from skyband.framework.streaming.bucket.store import WindowStore
 from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
@@ -123,27 +125,33 @@ class Parts:
 
 
 class Sizes:
-    """In place of Spark's map of a bucket's state: the sizes of values, and the bytes written so far."""
+    """Notes the sizes of the values of a bucket's state, and the bytes written so far, as ``put`` and ``drop`` of its files are called."""
 
     def __init__(self) -> None:
-        self.sizes: dict[tuple[str, int], int] = {}
+        self.sizes: dict[str, int] = {}
         self.written = 0
         self.whole = False
         """Whether the whole state has been written since this was last set to False."""
 
-    def updateValue(self, key: tuple[str, int], value: tuple[bytes]) -> None:
-        """Set a value."""
-        self.sizes[key] = len(value[0])
-        self.written += len(value[0])
-        self.whole |= key[0] == "core"
+    def noting(self, stack: ExitStack) -> None:
+        """Note all calls until ``stack`` is closed."""
+        put, drop = BucketFiles.put, BucketFiles.drop
 
-    def containsKey(self, key: tuple[str, int]) -> bool:
-        """Return True if there is a value."""
-        return key in self.sizes
+        def noted_put(files: BucketFiles, name: str, value: bytes) -> None:
+            kept = files.large.get(name)
+            put(files, name, value)
+            self.sizes[name] = len(value)
+            # A large value that has not changed keeps its file.
+            if kept is None or files.large.get(name) != kept:
+                self.written += len(value)
+            self.whole |= name == "core"
 
-    def removeKey(self, key: tuple[str, int]) -> None:
-        """Remove a value."""
-        del self.sizes[key]
+        def noted_drop(files: BucketFiles, name: str) -> None:
+            drop(files, name)
+            self.sizes.pop(name, None)
+
+        stack.enter_context(patch.object(BucketFiles, "put", noted_put))
+        stack.enter_context(patch.object(BucketFiles, "drop", noted_drop))
 
 
 def plan_of(operator: str) -> Plan:
@@ -174,27 +182,29 @@ class Feed:
         self.rows = 0
         self.rng = np.random.default_rng(1)
 
-    def block(self, key: I64) -> tuple[bytes, int]:
-        """Return a block with a row for each of ``key``, and the watermark in milliseconds before it."""
+    def block(self, key: I64) -> tuple[bytes, Watermarks]:
+        """Return a block with a row for each of ``key``, and the watermarks of its batch."""
         ids = np.arange(self.rows, self.rows + len(key))
-        watermark = (START + STEP * (self.rows - 1)) // 1000 if self.rows else 0
+        before = (START + STEP * (self.rows - 1)) // 1000 if self.rows else 0
         self.rows += len(key)
+        watermarks = Watermarks(before, (START + STEP * (self.rows - 1)) // 1000)
         columns = {
             "id": pa.array(ids), "ts": pa.array(START + STEP * ids).cast(pa.timestamp("us", "UTC")), "grp": pa.array(key),
             "x": pa.array(self.rng.random(len(key))), "__k1": pa.array(mixed(key, 0)), "__k2": pa.array(mixed(key, 1)),
             "__h1": pa.array(mixed(ids, 0)), "__h2": pa.array(mixed(ids, 1)), "__origin": pa.nulls(len(key), pa.string()),
         }  # fmt: skip
-        return table_bytes(pa.table(columns).select(self.schema.names).cast(self.schema)), watermark
+        return table_bytes(pa.table(columns).select(self.schema.names).cast(self.schema)), watermarks
 
 
-def methods(kept: KeptBucket) -> list[tuple[type, str, str]]:
+def methods(bucket: Bucket) -> list[tuple[type, str, str]]:
     """The timed methods, with the parts they belong to."""
-    logic = type(kept.bucket.host.logics[0])
+    logic = type(bucket.host.logics[0])
     return [
         *((Sequencer, name, "sequencing") for name in ("due_rows", "sequence", "close")),
         *((logic, name, "kernel") for name in ("advance", "wake", "retained")),
         (WindowStore, "append", "store"), (OperatorHost, "run", "changes"),
-        (logic, "skyband", "skyband"), (ItemRows, "skyband", "skyband"), (KeptBucket, "save", "state"),
+        (logic, "skyband", "skyband"), (ItemRows, "skyband", "skyband"), (Bucket, "save", "state"),
+        *((BucketFiles, name, "state") for name in ("put", "drop", "save")),
     ]  # fmt: skip
 
 
@@ -207,22 +217,30 @@ def resident() -> int:
 
 def measured(operator: str, keys: int, least: int) -> dict[str, Any]:
     """Fill the windows of ``keys`` keys, then run at least ``least`` batches, the last of which writes the whole state."""
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        return _measured(operator, keys, least, StateFiles(Path(directory)), stack)
+
+
+def _measured(operator: str, keys: int, least: int, files: StateFiles, stack: ExitStack) -> dict[str, Any]:
     before = resident()
     config = HostConfig.of(plan_of(operator), (), "bench")
-    kept, sizes, feed = KeptBucket.new(config, 0, None), Sizes(), Feed(config.row_schema())
-    values, parts, skyband = StateValues(sizes), Parts(), Skyband(config.operators[0].name, 0).kind
+    held, sizes, feed = HeldBuckets(config, files), Sizes(), Feed(config.row_schema())
+    sizes.noting(stack)
+    parts, skyband = Parts(), Skyband(config.operators[0].name, 0).kind
     put, rng = Outbox.put, np.random.default_rng(2)
     shown: list[int] = []
+    state: BucketState | None = None
 
     def batch(key: I64, flush: bool = False) -> tuple[float, float]:
-        data, watermark = feed.block(key)
+        nonlocal state
+        data, watermarks = feed.block(key)
         parts.start()
         cpu, wall = time.process_time(), time.perf_counter()
-        blocks = kept.bucket.run([data], watermark, flush)
-        kept.save(values)
-        kept.bucket.due()
+        blocks = list(held.run(Call(0, state, [(ROWS, data)], flush=flush), watermarks))
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         parts.stop()
+        state = parsed(blocks[-1][1])[0]
+        files.collect([{0: state.token}])
         shown.append(sum(len(block) for kind, block in blocks if kind == skyband))
         return cpu, wall
 
@@ -232,23 +250,22 @@ def measured(operator: str, keys: int, least: int) -> dict[str, Any]:
     for _ in range(HELD):
         batch(rng.permutation(keys))
     memory = resident() - before
-    with ExitStack() as stack:
-        for owner, name, part in methods(kept):
-            stack.enter_context(patch.object(owner, name, parts.timed(getattr(owner, name), lambda *_, part=part: part)))
-        stack.enter_context(patch.object(Outbox, "put", parts.timed(put, lambda _, kind, __: "skyband" if kind == skyband else "changes")))
-        for n in range(WARM):
-            batch(touched(), flush=n == WARM - 1)
-        cpu = wall = 0.0
-        ns: dict[str, int] = {}
-        written, shown[:] = sizes.written, []
-        batches = 0
-        while batches < least or not sizes.whole:
-            sizes.whole = False
-            c, w = batch(touched())
-            batches += 1
-            cpu, wall = cpu + c, wall + w
-            for part, n in parts.ns.items():
-                ns[part] = ns.get(part, 0) + n
+    for owner, name, part in methods(Bucket(config, 0)):
+        stack.enter_context(patch.object(owner, name, parts.timed(getattr(owner, name), lambda *_, part=part: part)))
+    stack.enter_context(patch.object(Outbox, "put", parts.timed(put, lambda _, kind, __: "skyband" if kind == skyband else "changes")))
+    for n in range(WARM):
+        batch(touched(), flush=n == WARM - 1)
+    cpu = wall = 0.0
+    ns: dict[str, int] = {}
+    written, shown[:] = sizes.written, []
+    batches = 0
+    while batches < least or not sizes.whole:
+        sizes.whole = False
+        c, w = batch(touched())
+        batches += 1
+        cpu, wall = cpu + c, wall + w
+        for part, n in parts.ns.items():
+            ns[part] = ns.get(part, 0) + n
     rows = batches * BATCH
     order = ("kernel", "sequencing", "store", "changes", "skyband", "state", "rest")
     return {

@@ -1,7 +1,6 @@
 """The fixed cost of a batch of one small file, compared with Spark batches that do nothing, in one session.
 
-``reads``: Spark lists and reads the same file and discards the rows. ``steps``: the same files through the kinds of steps that a job has
-(a Python function over Arrow, a shuffle, a stateful Python step, rows to the driver), all of them empty. The job and these take turns.
+``reads``: Spark lists and reads the same file and discards the rows. The job and these take turns.
 Times are medians in milliseconds without the first batches, which start workers and compile; CPU is that of all processes.
 """
 
@@ -16,15 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from bench.pipeline import ROOT, tree_cpu
 
 WORK = ROOT / "build" / "bench" / "small_batch"
 FILES = int(os.environ.get("BENCH_FILES", "60"))
 WARM = int(os.environ.get("BENCH_WARM", "15"))
 ROUNDS = 2
-_PACKED = "node int, bucket int, kind int, data binary"
 
 
 def run() -> Iterator[dict[str, Any]]:
@@ -43,8 +39,7 @@ def run() -> Iterator[dict[str, Any]]:
     demo = replace(demo, source=replace(demo.source, max_files_per_batch=1))
     spark = get_session("skyband-bench", quick=False)
     ways: dict[str, Callable[[], dict[str, list[float]]]] = {
-        "reads": lambda: _spark_alone(spark, landing, steps=False),
-        "steps": lambda: _spark_alone(spark, landing, steps=True),
+        "reads": lambda: _spark_alone(spark, landing),
         "job": lambda: _job(spark, demo),
     }
     found: dict[str, dict[str, list[float]]] = {name: {} for name in ways}
@@ -63,7 +58,6 @@ def run() -> Iterator[dict[str, Any]]:
             "total_ms": total[name],
             "cpu_ms": min(cpu[name]),
             "of_reads": total[name] / total["reads"],
-            "of_steps": total[name] / total["steps"],
             "ms": {part: statistics.median(values) for part, values in measured.items()},
         }
 
@@ -84,43 +78,18 @@ def _times(progress: dict[int, dict[str, int]]) -> dict[str, list[float]]:
     return {name: [float(parts.get(key, 0)) for parts in seen] for name, key in _PARTS.items()}
 
 
-def _spark_alone(spark: Any, landing: Path, steps: bool) -> dict[str, list[float]]:
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-
-    class Nothing(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self.value = handle.getValueState("value", "token string")
-
-        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
-            self.value.update(("there",))
-            return iter(())
-
-        def close(self) -> None:
-            return None
-
-    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names, types = ["node", "bucket", "kind", "data"], [pa.int32(), pa.int32(), pa.int32(), pa.binary()]
-        for batch in batches:
-            assert batch.num_rows >= 0
-        yield pa.RecordBatch.from_arrays([pa.array([v], t) for v, t in zip([0, 0, 0, b""], types, strict=True)], names=names)
-
-    directory = WORK / ("steps" if steps else "reads")
+def _spark_alone(spark: Any, landing: Path) -> dict[str, list[float]]:
+    directory = WORK / "reads"
     shutil.rmtree(directory, ignore_errors=True)
     schema = spark.read.csv(str(next(landing.iterdir())), header=True).schema
     rows = spark.readStream.schema(schema).option("header", True).option("maxFilesPerTrigger", 1).csv(str(landing))
-    if steps:
-        keyed = rows.mapInArrow(pack, _PACKED).groupBy("node", "bucket")
-        rows = keyed.transformWithState(Nothing(), "kind int, data binary", "Append", "None")
     progress: dict[int, dict[str, int]] = {}
 
     def note() -> None:
         progress.update({p["batchId"]: p["durationMs"] for p in query.recentProgress})
 
     def take(frame: Any, number: int) -> None:
-        if steps:
-            frame.collect()
-        else:
-            frame.write.format("noop").mode("overwrite").save()
+        frame.write.format("noop").mode("overwrite").save()
 
     query = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(directory)).trigger(availableNow=True).start()
     while query.isActive:

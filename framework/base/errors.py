@@ -90,7 +90,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E206": "the source does not exist, or its files lack the spec's columns",
     "SKY-E207": "the source table was rewritten, recreated or truncated, so the job cannot continue",
     "SKY-E208": "the log of a Delta table names files outside of the table",
-    "SKY-E209": "another engine keeps the job's state",
+    "SKY-E209": "only the version that began a batch can complete it",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",
@@ -150,7 +150,6 @@ CODES: Final[dict[str, str]] = {
     "SKY-E640": "committed changes could not be sent to Kafka",
     # Rebucketing
     "SKY-E650": "the state cannot be split as the edited spec requires",
-    "SKY-E651": "the state cannot be moved to another number of tasks",
     # Alerts
     "SKY-E660": "the file of channels cannot be used",
     "SKY-E661": "a channel that is not configured for the job",

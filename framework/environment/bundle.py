@@ -108,8 +108,7 @@ def main(words: Sequence[str] | None = None) -> int:
         try:
             build(chosen, args.specs, print)
         except SkybandError as e:
-            print(e, file=sys.stderr)
-            return 1
+            parser.exit(1, f"{e}\n")
     return 0
 
 

@@ -144,7 +144,7 @@ def rehearse(plan: Plan) -> dict[str, pa.Table]:
 
 def _rehearse_shards(plan: Plan, batches: list[list[dict[str, Any]]]) -> None:
     """Run rows through a bucket with two shards, and restart them from their states."""
-    config = replace(HostConfig.of(plan, (), "gallery"), shards=Shards(2, 1, 2))
+    config = replace(HostConfig.of(plan, (), "gallery"), shards=Shards(2, 1))
     rows, newest = Rows(plan.intake), 0
     hosts = [Bucket(config, 0), *(Bucket(config.of_shard(number), 0) for number in range(2))]
     states: list[dict[str, bytes]] = [{}, {}, {}]

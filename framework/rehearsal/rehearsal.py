@@ -1,7 +1,7 @@
 """Run a job in memory without Spark, batch by batch through its own pack, bucket, sink and derivation of results.
 
-The steps between them follow Spark: rows of a batch are never late because of each other; the watermark is the newest event time so far
-less the delay, in whole milliseconds; rows that it has passed are processed after the batch. Results do not depend on the number of
+The steps between them are those of a run: rows of a batch are never late because of each other; the watermark is the newest event time so
+far less the delay, in whole milliseconds; what it has passed by then is processed in the batch. Results do not depend on the number of
 buckets (docs/semantics 4), so there is one.
 """
 
@@ -100,12 +100,15 @@ class Rehearsal:
             if stopped is not None:
                 raise stopped
         data = [b for kind, b in packed if kind == _HOST]
-        self._commit([*(p for p in packed if p[0] not in (_HOST, STRETCHES)), *self._bucket.run(data, self._watermark, flush=True)])
+        before, aside = self._watermark, [p for p in packed if p[0] not in (_HOST, STRETCHES)]
         if self.plan.intake.sources:
-            self._watermark = max(self._watermark, (self._times.due() or 0) // 1000)
-        elif pack.latest is not None:
-            self._watermark = max(self._watermark, pack.latest // 1000 - self.plan.intake.delay_ms)
-        self._commit(self._bucket.run([], self._watermark, flush=True))
+            self._commit([*aside, *self._bucket.run(data, before, before, flush=True)])
+            self._watermark = max(before, (self._times.due() or 0) // 1000)
+            self._commit(self._bucket.run([], before, self._watermark, flush=True))
+            return
+        if pack.latest is not None:
+            self._watermark = max(before, pack.latest // 1000 - self.plan.intake.delay_ms)
+        self._commit([*aside, *self._bucket.run(data, before, self._watermark, flush=True)])
 
     def advance(self, table: pa.Table, frontier: int) -> None:
         """Process rows that have passed the intake, none of which is late, and all that is due before ``frontier`` (microseconds).
@@ -114,10 +117,10 @@ class Rehearsal:
         """
         _, packed = self._packed(table)
         data = [b for kind, b in packed if kind == _HOST]
-        self._commit([*(p for p in packed if p[0] not in (_HOST, STRETCHES)), *self._bucket.run(data, self._watermark, flush=True)])
-        self._watermark = max(-(-frontier // 1000), self._watermark)
+        before, self._watermark = self._watermark, max(-(-frontier // 1000), self._watermark)
         self._bucket.config = self._config(((self._watermark, frontier),))
-        self._commit(self._bucket.run([], self._watermark, flush=True))
+        sent = self._bucket.run(data, before, self._watermark, flush=True)
+        self._commit([*(p for p in packed if p[0] not in (_HOST, STRETCHES)), *sent])
 
     def restart(self) -> None:
         """Stop the job and restart it from its state."""
@@ -134,7 +137,7 @@ class Rehearsal:
         frontier = self._newest + 1
         watermark = max(-(-frontier // 1000), self._watermark)
         self._bucket.config = self._config(((watermark, frontier),))
-        self._commit(self._bucket.run([], watermark, flush=True))
+        self._commit(self._bucket.run([], self._watermark, watermark, flush=True))
 
     def tables(self, results: bool = True) -> dict[str, pa.Table]:
         """Return the current tables of the job; without ``results``, tables derived from changes stay empty."""

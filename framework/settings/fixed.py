@@ -23,13 +23,13 @@ _OPEN: Final = (
 )  # fmt: skip
 """Settings of ``spark.sql`` for sizes, paths, times and the metastore, on which no value depends."""
 _FIXED: Final = {
-    "spark.sql.shuffle.partitions": "the tasks of a stateful step are part of its checkpoint: SKYBAND_SHUFFLE_PARTITIONS says how many",
+    "spark.sql.shuffle.partitions": "SKYBAND_SHUFFLE_PARTITIONS says how many tasks run buckets",
     "spark.sql.session.timeZone": "times are UTC",
     "spark.sql.ansi.": "what does not parse is rejected with its reason, not an error",
     "spark.sql.variable.": "texts of a spec could read the environment",
     "spark.sql.extensions": STARTS_SPARK,
     "spark.sql.catalog": STARTS_SPARK,
-    "spark.sql.adaptive.": "the tasks of the stateful step would be others from batch to batch",
+    "spark.sql.adaptive.": "the tasks of a query would be others from batch to batch",
     "spark.sql.streaming.": "what is kept between batches would be lost or read otherwise",
     "spark.sql.": "the values that Spark computes must not depend on who runs the job",
     "spark.databricks.": "commits of tables must not depend on who runs the job",
@@ -39,7 +39,7 @@ _FIXED: Final = {
     "spark.remote": "the driver is the command's own process",
     "spark.api.mode": "the driver is the command's own process",
     "spark.app.name": "the job's name is",
-    "spark.speculation": "two copies of a stateful task would write one state",
+    "spark.speculation": "two copies of a task would run the same buckets",
     "spark.executorEnv.PYTHONSAFEPATH": "modules would be imported from the working directory",
     "spark.executorEnv.SKYBAND_DRIVER": STARTS_SPARK,
 }

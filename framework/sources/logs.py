@@ -21,8 +21,6 @@ MOST_TASKS: Final = 1_000_000
 """No job has more."""
 LARGEST: Final = 64 << 20
 """Bytes of the largest entry, and of the longest line of a list of files."""
-_STATE_FILES: Final = ("zip", "changelog")
-"""Endings of a state store's files, behind the version: snapshots and changes."""
 _BLOCK = 1 << 20
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-!.~'()*,;:$&+=@")
 """Characters of a path that Java's URIs do not encode."""
@@ -152,15 +150,6 @@ def _text(entry: Location) -> str:
     return entry.read_text()
 
 
-def owed(checkpoint: Location) -> bool:
-    """Return True if the last batch done has moved the watermark and the batch that follows, if only for that, has not begun.
-
-    Spark forgets that it owes it when it ends in between. For a moment when no query runs.
-    """
-    planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
-    return planned == done and next_watermark(checkpoint) > watermark(checkpoint)
-
-
 def unusable(checkpoint: Location, what: str) -> SkybandError:
     """SKY-E303: the checkpoint has lost a part; ``what`` names it."""
     hint = f"restore {checkpoint} and the tables from one backup, or {AGAIN}"
@@ -221,22 +210,6 @@ def forget_plan(checkpoint: Location, planned: int | None, upto: int, source: in
     for path in [*plans, *sorted(above, key=lambda p: -int(p.name))]:
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         path.unlink()
-
-
-def forget_state(checkpoint: Location, done: int) -> None:
-    """Remove the state that batches after ``done`` have written: Spark keeps the file that is there when a repeated batch writes another.
-
-    A repeated batch may read other rows than the first attempt did: another reader, a file that has been repaired or set aside, a rule
-    that has changed. For a moment when no query runs. O(files of state).
-    """
-    for task in (checkpoint / "state").glob("[0-9]*/[0-9]*"):
-        if task.is_symlink() or task.parent.is_symlink():
-            continue
-        for path in task.glob("*"):
-            name, _, kind = path.name.lstrip(".").partition(".")
-            version = number(name)
-            if version is not None and version > done + 1 and kind.partition(".")[0] in _STATE_FILES and not path.is_dir():
-                path.unlink(missing_ok=True)
 
 
 def _entries(path: Location, after: int) -> Iterator[Taken]:

@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skyband.framework.storage.location import Location
-
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import RDD, SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark import RDD
     from pyspark.sql.types import DataType
 
 CONNECTION_FILE: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -61,15 +58,6 @@ def find_spark_home() -> Path:
     return Path(_find_spark_home())
 
 
-def replace_worker_python(context: SparkContext, replacement: Callable[[str], str]) -> None:
-    """Replace the program that runs Python workers: ``replacement`` maps the old path to the new one.
-
-    ``spark.pyspark.python`` would have this effect too, but is fixed before the context exists.
-    """
-    private: Any = context
-    private.pythonExec = replacement(private.pythonExec)
-
-
 def java_cause(error: BaseException) -> BaseException | None:
     """Return the cause of an exception that PySpark converted from Java: PySpark does not set ``__cause__``."""
     cause: BaseException | None = getattr(error, "_cause", None)
@@ -83,14 +71,6 @@ def serialize_function(rdd: RDD[Any]) -> Any:
     """
     private: Any = rdd
     return private._jrdd.rdd()
-
-
-def repartition_state(spark: SparkSession, checkpoint: Location, tasks: int) -> None:
-    """Rewrite the state of a stopped query for another number of tasks. PySpark has no public name for Spark's offline repartitioning."""
-    # Reading states needs the coordinator of state stores, which Spark starts with its streaming manager.
-    _ = spark.streams
-    private: Any = spark
-    private._streamingCheckpointManager.repartition(str(checkpoint), tasks)
 
 
 def type_of_ddl(ddl: str) -> DataType:

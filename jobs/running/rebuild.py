@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.streaming.job.locks import one_run
     from skyband.jobs.running.recorded import recorded
 
-    require_engine(args, plan, None)
+    require_engine(args, plan)
     built, wait = Layout(staged(plan, layout).sink), waiting_notice(args.lines)
     with one_run(layout, plan.job, wait):
         if args.undo or args.drop_old:
@@ -179,7 +179,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
 
     lines: Lines = args.lines
     job = layout.known()
-    require_engine(args, plan, job)
+    require_engine(args, plan)
     plan = with_live_queries(args, plan)
     check_channels(plan)
     found = addable(plan, layout, job)

@@ -118,12 +118,12 @@ def run(args: argparse.Namespace) -> int:
         opening.report_former_rules(plan, lines)
 
     # Check all that can be checked before Spark starts, so that mistakes are reported at once.
-    streaming.require_engine(args, plan, None)
+    streaming.require_engine(args, plan)
     with one_run(layout, plan.job, opening.waiting_notice(lines)), recorded(args, "run", layout) as record:
         plan = opening.with_live_queries(args, plan)
         catalog = opening.registrar(plan, layout, opening.warning(lines))
         job = fitting_job(plan, layout)
-        streaming.require_engine(args, plan, job)
+        streaming.require_engine(args, plan)
         opening.CheckSource(plan.source, job is None, lines).run()
         if catalog is not None:
             catalog.check(plan)

@@ -50,15 +50,12 @@ def engine_of(args: argparse.Namespace, plan: Plan) -> EngineName:
     return named or plan.engine
 
 
-def require_engine(args: argparse.Namespace, plan: Plan, job: JobFile | None) -> None:
-    """Raise SkybandError SKY-E137 or SKY-E209 if the engine of the run cannot run the job; ``job``: its job file, if it has run."""
+def require_engine(args: argparse.Namespace, plan: Plan) -> None:
+    """Raise SkybandError SKY-E137 if the engine of the run cannot run the job."""
     from skyband.framework.plan.engine import require_local_engine
-    from skyband.framework.streaming.job.layout import require_spark_state
 
     if engine_of(args, plan) == "local":
         require_local_engine(plan)
-    elif job is not None:
-        require_spark_state(job)
 
 
 def is_quick(files: Sequence[str] | None) -> bool:
@@ -95,8 +92,8 @@ class RunIdle:
         """Return the exit code."""
         from skyband.framework.quality.gate import Gate
         from skyband.framework.sources.files.watch import FileWatch
+        from skyband.framework.streaming.bucket.bucket_states import last_states
         from skyband.framework.streaming.bucket.state_files import StateFiles
-        from skyband.framework.streaming.job.bucket_states import last_states
         from skyband.framework.streaming.job.consistency import check
         from skyband.framework.streaming.run.progress import Progress
         from skyband.framework.tables.results.derive import derive
@@ -235,7 +232,7 @@ class StreamJob:
                 locks.enter_context(jvm_lock(started[0], self.layout))
             return started[0]
 
-        return LocalEngine(self.layout.state, start)
+        return LocalEngine(start)
 
     def _spark(self, progress: Progress, phase: Callable[[str], None], tables: list[Found]) -> RunsBatches:
         """Start Spark, and return it as the engine. Meanwhile look at the tables of earlier runs: they are added to ``tables``."""

@@ -40,7 +40,8 @@ def compared(seed: int, rows: int = 80, objects: int = 9) -> list[Edge]:
 
 
 def test_changes_are_those_of_the_unfiltered_stream() -> None:
-    edges = [edge for seed in seeds(0, 25) for edge in compared(seed)]
+    # Of two or three streams all rows may have to be sent.
+    edges = [edge for seed in sorted({*seeds(0, 25), *range(10)}) for edge in compared(seed)]
     assert sum(e.filter.sent for e in edges) < sum(e.filter.offered for e in edges)
 
 

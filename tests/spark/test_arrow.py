@@ -21,7 +21,8 @@ from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.rows.arrow_intake import judged
 from skyband.framework.streaming.rows.intake import intake
-from skyband.framework.streaming.run import query, stream
+from skyband.framework.streaming.run import query
+from skyband.framework.streaming.run.spark_tasks import SparkTasks
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import run, sorted_rows, table
 
@@ -221,11 +222,13 @@ def test_a_query_keeps_its_settings_and_the_session_its_own(spark, tmp_path, mon
     names = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
     seen = []
 
-    def batch(made, batch_id, layout, clock, newest):
-        seen.append(tuple(made.sparkSession.conf.get(n) for n in names))
-        return query.run_batch(made, batch_id, layout, clock, newest)
+    as_it_is = SparkTasks.run
 
-    monkeypatch.setattr(stream, "run_batch", batch)
+    def batch(tasks, made, *about):
+        seen.append(tuple(made.sparkSession.conf.get(n) for n in names))
+        return as_it_is(tasks, made, *about)
+
+    monkeypatch.setattr(SparkTasks, "run", batch)
     path = spec(tmp_path, max_files=10)
     write(tmp_path, "0.parquet", content(60), 0)
     spark.conf.set(names[0], "3")

@@ -25,7 +25,7 @@ def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed, mo
     remove = ShuffleFiles.done
 
     def done(self: ShuffleFiles, batch: int) -> None:
-        in_files.append(len(list((self._directory / str(batch)).glob("*"))))
+        in_files.append(len(list((Path(self._directory) / str(batch)).glob("*"))))
         remove(self, batch)
 
     monkeypatch.setattr(ShuffleFiles, "done", done)

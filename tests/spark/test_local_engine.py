@@ -1,4 +1,4 @@
-"""The local engine beside Spark: the same tables, files that only Spark reads, and jobs that it takes over."""
+"""The local engine beside Spark: the same tables, files that only Spark reads, and jobs that both run by turns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.base.errors import SkybandError
-from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.local.engine import LocalEngine
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for
@@ -48,7 +46,7 @@ def local(spec: Path, finish: bool = True, spark: SparkSession | None = None) ->
         assert spark is not None, "Spark is not needed here"
         return spark
 
-    Runner(LocalEngine(Layout(plan.sink).state, start), plan, writer_for(plan.sink), batches.append).run(once=True, finish=finish)
+    Runner(LocalEngine(start), plan, writer_for(plan.sink), batches.append).run(once=True, finish=finish)
     return batches
 
 
@@ -112,43 +110,39 @@ def test_files_that_only_spark_reads_give_the_rows_that_spark_gives(spark: Spark
 
 
 @pytest.mark.parametrize("kind", ["keys", "deletions"])
-def test_a_job_that_spark_ran_is_taken_over_and_does_not_go_back(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_both_run_one_job_by_turns(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     rows = rows_of(11, deletions=kind == "deletions")
-    specs = {name: written(tmp_path / name, **KINDS[kind]) for name in ("spark", "taken")}
+    specs = {name: written(tmp_path / name, **KINDS[kind]) for name in ("spark", "both")}
     for part in range(3):
         for spec in specs.values():
             for i in (2 * part, 2 * part + 1):
                 write_file(spec.parent, f"{i}.csv", rows[40 * i : 40 * (i + 1)], at=10 * i)
         run(spark, specs["spark"], finish=part == 2)
-        if part == 0:
-            run(spark, specs["taken"], finish=False)
+        if part == 1:
+            local(specs["both"], finish=False)
         else:
-            local(specs["taken"], finish=part == 2, spark=spark if part == 1 else None)
-    assert_equal_tables(tmp_path / "taken", tmp_path / "spark")
-    home = Layout(str(tmp_path / "taken" / "out"))
-    assert home.known().state == "files" and home.known().filling is None and not (home.checkpoint / "state").exists()
-    with pytest.raises(SkybandError, match="the local engine keeps the state") as refused:
-        run(spark, specs["taken"])
-    assert refused.value.code == "SKY-E209"
+            run(spark, specs["both"], finish=part == 2)
+    assert_equal_tables(tmp_path / "both", tmp_path / "spark")
 
 
 @pytest.mark.slow
 @pytest.mark.chaos
-@pytest.mark.parametrize("point", ["local.taken_over", "swap.step", "swap.moved", "sink.between", "sink.after", "local.done"])
-def test_killed_while_it_takes_a_job_over_it_goes_on(spark: SparkSession, tmp_path: Path, point: str) -> None:
+@pytest.mark.parametrize("first", ["spark", "local"])
+@pytest.mark.parametrize("point", ["state.after", "sink.between", "sink.after"])
+def test_what_one_was_killed_in_the_other_completes(spark: SparkSession, tmp_path: Path, point: str, first: str) -> None:
     rows = rows_of(5)
-    specs = {name: written(tmp_path / name, **KINDS["keys"]) for name in ("spark", "taken")}
+    specs = {name: written(tmp_path / name, **KINDS["keys"]) for name in ("spark", "both")}
     for part in range(2):
         for spec in specs.values():
             for i in (2 * part, 2 * part + 1):
                 write_file(spec.parent, f"{i}.csv", rows[40 * i : 40 * (i + 1)], at=10 * i)
         run(spark, specs["spark"], finish=part == 1)
         if part == 0:
-            run(spark, specs["taken"], finish=False)
-    killed = run_apart(specs["taken"], "--finish", "--engine", "local", failpoint=point)
-    done = run_apart(specs["taken"], "--finish", "--engine", "local")
+            run(spark, specs["both"], finish=False)
+    killed = run_apart(specs["both"], "--finish", "--engine", first, failpoint=point)
+    done = run_apart(specs["both"], "--finish", "--engine", "local" if first == "spark" else "spark")
     assert (killed.returncode, done.returncode) == (-9, 0), killed.stderr + done.stderr
-    assert_equal_tables(tmp_path / "taken", tmp_path / "spark")
+    assert_equal_tables(tmp_path / "both", tmp_path / "spark")
 
 
 def test_more_buckets_divide_the_state_without_spark(tmp_path: Path) -> None:

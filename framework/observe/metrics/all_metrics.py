@@ -89,9 +89,7 @@ NEWEST_LAG: Final = Metric("skyband.newest.lag", "gauge", "s", "now less the lat
 STATE_ROWS: Final = Metric(
     "skyband.state.rows", "gauge", "{row}", "rows in state, of the buckets that this run has worked on: of their windows, or not due yet"
 )
-STATE_SIZE: Final = Metric(
-    "skyband.state.size", "gauge", "By", "size of Spark's state store in memory and on disk, as Spark last reported it", ("place",)
-)
+STATE_SIZE: Final = Metric("skyband.state.size", "gauge", "By", "size of the files with the states of buckets", ("place",))
 BACKLOG_FILES: Final = Metric("skyband.backlog.files", "gauge", "{file}", "files of a local source that no batch has taken")
 BACKLOG_SIZE: Final = Metric("skyband.backlog.size", "gauge", "By", "size of the files of a local source that no batch has taken")
 RUN_INFO: Final = Metric("skyband.run.info", "gauge", "", "1, with the run's command, version and id", ("command", "version", "run"))

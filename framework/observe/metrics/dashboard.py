@@ -85,7 +85,7 @@ GRAPHS: Final = (
         (rate(m.TASK_TIME, "phase"), legend(label="phase")),), stacked=True),
     Panel("Rows in state", "Rows of the windows and rows that are not due yet, and those that wait for the watermark.", (
         (newest(m.STATE_ROWS), legend("in state")), (newest(m.PENDING_ROWS), legend("waiting"))),),
-    Panel("Size of the state", "Spark's state store.", ((newest(m.STATE_SIZE, "place"), legend(label="place")),), "bytes"),
+    Panel("Size of the state", "Files of the state.", ((newest(m.STATE_SIZE, "place"), legend(label="place")),), "bytes"),
 )  # fmt: skip
 _WIDTH: Final = 24
 _STAT: Final = (4, 4)

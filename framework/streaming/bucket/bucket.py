@@ -32,7 +32,7 @@ from skyband.framework.streaming.rows.shards.found import Taken, pairs_found
 
 
 class Bucket:
-    """``run`` takes one batch's rows for this bucket (or none, when a timer fires) and returns the messages for the driver."""
+    """``run`` takes one batch's rows for this bucket (or none, when something is due) and returns the messages for the driver."""
 
     def __init__(
         self, config: HostConfig, number: int, sequencer: Sequencer | None = None, host: OperatorHost | None = None, state_bytes: int = 0,
@@ -49,13 +49,21 @@ class Bucket:
         """Whether ``save`` has to save the whole state."""
 
     def run(
-        self, data: Sequence[bytes | pa.Buffer], watermark_ms: int, flush: bool = False, found: Sequence[bytes | pa.Buffer] = ()
+        self,
+        data: Sequence[bytes | pa.Buffer],
+        watermark_ms: int,
+        reached_ms: int | None = None,
+        flush: bool = False,
+        found: Sequence[bytes | pa.Buffer] = (),
     ) -> list[Block]:
         """Process everything that is due: rows below the frontier in order, and the expiries and boundaries between them.
 
-        ``flush``: also send all rows of tables that have been deferred. ``found``: what the bucket's shards have found of these rows.
+        ``watermark_ms``: that of the batches before this one, before which its rows are late. ``reached_ms``: that of the next batch,
+        before which everything is due; None: that to which these rows alone move it. ``flush``: also send all rows of tables that have
+        been deferred. ``found``: what the bucket's shards have found of these rows.
         """
-        entry = Entry(data, self.config.frontier(watermark_ms), found)
+        frontier = None if reached_ms is None else self.config.frontier(max(watermark_ms, reached_ms))
+        entry = Entry(data, self.config.frontier(watermark_ms), frontier, found)
         self._whole = self._whole or flush or self.crowded or not self._journal.takes(entry)
         out = self._run(entry, self._whole)
         if not self._whole:
@@ -67,9 +75,8 @@ class Bucket:
         """Process one batch. Unless ``whole``, what a table has of every key is deferred."""
         started = clock.perf_counter()
         out = Outbox(counts=Tally({LATE: 0, DUPLICATE_ID: 0, ACCEPTED: 0, CHANGED: 0}))
-        frontier = entry.frontier
         self.statistics.tidy(self.host.store, self.sequencer)
-        rows, limit = self.sequencer.due_rows(entry.data, frontier, out)
+        rows, limit = self.sequencer.due_rows(entry.data, entry.late, entry.frontier, out)
         decoded = clock.perf_counter()
         taken = self.sequencer.sequence(rows, self.host.codes, out)
         sequenced = clock.perf_counter()
@@ -86,7 +93,7 @@ class Bucket:
             keys_of |= {q.name: keys for q in stream.config.host.queries}
         operated = clock.perf_counter()
         self.sequencer.close(taken, limit, self.number, out, whole)
-        if frontier is not None:
+        if (frontier := entry.late if entry.frontier is None else entry.frontier) is not None:
             out.counts[FRONTIER] = frontier
         for what, seconds in (("decode", decoded - started), ("order", sequenced - decoded), ("operator", operated - sequenced)):
             out.counts[time_count(what)] = int(1e6 * seconds)

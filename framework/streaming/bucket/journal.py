@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,9 +33,13 @@ _OFFSET: Final = 4
 
 @dataclass(frozen=True)
 class Entry:
-    """The input of one batch: its blocks of rows, the frontier in microseconds (None: none yet), and what shards have found."""
+    """The input of one batch: its blocks of rows, the frontiers before and after it, and what shards have found.
+
+    In microseconds: rows before ``late`` are late (None: none is), what is before ``frontier`` is due (None: what its rows make due).
+    """
 
     data: Sequence[bytes | pa.Buffer]
+    late: int | None
     frontier: int | None
     found: Sequence[bytes | pa.Buffer] = ()
 
@@ -50,7 +54,8 @@ class Entry:
     def value(self) -> bytes:
         """Return the value in state: a JSON header with its length before it, then the blocks."""
         both = [*self.data, *self.found]
-        said = {"frontier": self.frontier, "sizes": [len(block) for block in both]} | ({"found": len(self.found)} if self.found else {})
+        said: dict[str, Any] = {"late": self.late, "frontier": self.frontier, "sizes": [len(block) for block in both]}
+        said |= {"found": len(self.found)} if self.found else {}
         header = json.dumps(said).encode()
         return b"".join([len(header).to_bytes(8, "little"), header, *(bytes(block) for block in both)])
 
@@ -64,7 +69,9 @@ class Entry:
             data.append(pa.py_buffer(value).slice(at, size))
             at += size
         rows = len(data) - header.get("found", 0)
-        return cls(data[:rows], header["frontier"], tuple(data[rows:]))
+        # Entries of earlier versions have the frontier before the batch alone.
+        late, frontier = (header["late"], header["frontier"]) if "late" in header else (header["frontier"], None)
+        return cls(data[:rows], late, frontier, tuple(data[rows:]))
 
 
 def _bytes(column: pa.ChunkedArray) -> int:

@@ -72,8 +72,14 @@ class Sequencer:
         if not config.intake.partition_by:
             self.keys.single()
 
-    def due_rows(self, data: Sequence[bytes | pa.Buffer], frontier: int | None, out: Outbox) -> tuple[pa.Table, int]:
-        """(rows that may be processed, the limit below which they may). Late rows go to ``rejected``, early ones to ``pending``."""
+    def due_rows(
+        self, data: Sequence[bytes | pa.Buffer], late_before: int | None, frontier: int | None, out: Outbox
+    ) -> tuple[pa.Table, int]:
+        """Return the rows that may be processed, and the limit below which they may: ``frontier``, unless that is past already.
+
+        Rows before ``late_before`` go to ``rejected``, those from the limit on to ``pending``. Instants in microseconds. ``frontier``
+        None: that of the job if it gets no other rows than these.
+        """
         self._waited = self.pending.num_rows
         event_time = self.intake.event_time
         # Tasks read files side by side: blocks in order of their times are mostly rows in order of theirs.
@@ -81,12 +87,11 @@ class Sequencer:
         # Spark says of columns that they have no nulls, Arrow of none: a batch may have rows that either has read.
         came = pa.concat_tables(tables, promote_options="default") if tables else self.schema.empty_table()
         fresh = came.select(self.schema.names).cast(self.schema)
-        floor = self.until if frontier is None else max(frontier, self.until)
-        limit = floor
+        floor = self.until if late_before is None else max(late_before, self.until)
+        limit = floor if frontier is None else max(floor, frontier)
         if fresh.num_rows:
             newest = pc.max(came[CAPPED if CAPPED in came.column_names else event_time].cast(pa.int64())).as_py()
-            # Never past Spark's next watermark, which is at least this bucket's newest time (capped), in ms, less the delay.
-            if newest is not None:
+            if frontier is None and newest is not None:
                 limit = max(limit, (newest // 1000 - self.intake.delay_ms) * 1000)
             late = pc.less(fresh[event_time].cast(pa.int64()), pa.scalar(floor, pa.int64()))
             if pc.any(late).as_py():

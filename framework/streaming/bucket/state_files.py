@@ -21,7 +21,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import AGAIN
 from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location
-from skyband.framework.streaming.bucket.state_names import written_once
+from skyband.framework.streaming.bucket.state_names import state_name, written_once
 from skyband.framework.streaming.rows import blocks
 
 _LARGE: Final = 1 << 14
@@ -144,7 +144,7 @@ class StateFiles:
 
     def of(self, bucket: int) -> Location:
         """Return the directory of a bucket."""
-        return self.root / str(bucket)
+        return self.root / state_name(bucket)
 
     def require(self, states: Mapping[int, str]) -> None:
         """Raise SkybandError SKY-E303 if a file of a state is gone; ``states``: tokens by bucket. Does not read large values. O(files)."""

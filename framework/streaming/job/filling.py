@@ -1,7 +1,7 @@
-"""Replace states in the state store by files of a backfill, in the job's next batch.
+"""Replace the states of buckets by files of a backfill, in the job's next batch.
 
-The job file names the files. A row in the control source makes every bucket run; each bucket first loads its file, in the state store's
-transaction. When the batch with that row is done, all buckets have loaded theirs, and the files are removed. A repeated batch loads them
+The job file names the files. A row in the control source makes every bucket run; each bucket first loads its file, and saves it as its
+state. When the batch with that row is done, all buckets have loaded theirs, and the files are removed. A repeated batch loads them
 again.
 """
 

@@ -14,7 +14,7 @@ from skyband.framework.base.plain_json import mapping
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.listing import listing, root_of
-from skyband.framework.sources.logs import last_batch, local_path, owed, taken
+from skyband.framework.sources.logs import last_batch, local_path, taken
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage import durable
@@ -38,7 +38,7 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
     if os.environ.get("SKYBAND_WRITER") == "spark":
         return False
     batch = last_batch(layout.checkpoint / "commits")
-    if batch < 0 or last_batch(layout.checkpoint / "offsets") != batch or not _noted(layout, job, batch, finish) or owed(layout.checkpoint):
+    if batch < 0 or last_batch(layout.checkpoint / "offsets") != batch or not _noted(layout, job, batch, finish):
         return False
     drop = WatermarkCaps.load(layout.home)
     return job.filling is None and not drop.capped and drop.greatest is None and all(layout.ordered(f) for _, f in job.finishes)

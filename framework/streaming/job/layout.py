@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
@@ -19,7 +18,6 @@ from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.sharding import shards_of
-from skyband.framework.settings.spark import requested_tasks
 from skyband.framework.sources.files.ledger import ledger_name
 from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
@@ -81,12 +79,12 @@ class JobFile:
     of before there was more than one says nothing: 1). ``header`` are the columns of CSV files, ``columns`` [name, type] of those of
     sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
     ``engine_reads``: why Spark reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
-    ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: the tasks of the
-    stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not. ``escape``: what escapes a quote
+    ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: tasks that ran
+    buckets last. ``moving``: of earlier versions, those to which Spark was moving its state. ``escape``: what escapes a quote
     in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash. ``token_key``: 16 characters that key
     the codes of tokens, "" in a job file from before it was kept (see ``token_key``). ``shards``: [shards of every bucket, tasks among
-    which they are spread], None if buckets search themselves; ``resharding``: their state in the checkpoint has still to be made.
-    ``state``: what keeps the state, Spark in its checkpoint or files of the sink (``bucket_states``).
+    which they are spread], None if buckets search themselves; ``resharding``: of earlier versions, whether their state had still to be
+    made. ``state``: what keeps the state, files of the sink (``bucket_states``) or, in earlier versions, Spark in its checkpoint.
     """
 
     job: Name
@@ -172,7 +170,7 @@ class Layout:
             raise not_run()
         return job
 
-    def create(self, plan: Plan, partitions: int, header: list[str] | None, shards: int = 1, state: Keeper = "spark") -> JobFile:
+    def create(self, plan: Plan, partitions: int, header: list[str] | None, shards: int = 1) -> JobFile:
         """Return the job file of a first run; remove the remains of an earlier attempt that wrote no row."""
         for leftover in (self.checkpoint, self.control, self.lookups, self.state):
             remove_tree(leftover)
@@ -185,7 +183,7 @@ class Layout:
             (self.control / ".folder").write_text("\n")
         generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
         both = [shards, partitions] if shards > 1 else None
-        made = JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8), shards=both, state=state)
+        made = JobFile(plan.job, generation, {}, partitions, header, salt=salt, token_key=secrets.token_hex(8), shards=both, state="files")
         made = _current(made, plan)
         self.save(made)
         return made
@@ -309,28 +307,17 @@ def grows(plan: Plan, job: JobFile) -> Growth | None:
 def reshaped(plan: Plan, job: JobFile, layout: Layout) -> list[str]:
     """Return what the next run does to the job's state before all else, in words.
 
-    Raises SkybandError SKY-E201 (see ``requested_tasks``); SKY-E632 for what cannot be done on object storage.
+    Raises SkybandError SKY-E632 for what cannot be done on object storage.
     """
     more = grows(plan, job)
-    # The local engine has neither tasks nor shards.
-    tasks, shards = (None, 1) if job.state == "files" else (job.moving or requested_tasks(), job.shards[0] if job.shards else 1)
+    shards = job.shards[0] if job.shards else 1
     said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
     if more is not None:
         require_local(layout.root, "a change of run.buckets")
     if (new := shards_of(plan, 1, shards)) != shards:
         require_local(layout.root, "a change of run.shards")
         said.append(f"run.shards was {shards}, now {new}: the state of shards is made first")
-        tasks = max(tasks or job.partitions, new)
-    return said + (
-        [] if tasks in (None, job.partitions) else [f"the state is moved from {counted(job.partitions, 'task')} to {tasks} first"]
-    )
-
-
-def require_spark_state(job: JobFile) -> None:
-    """Raise SkybandError SKY-E209 if the job's state is in files of the sink, with which only the local engine goes on."""
-    if job.state == "files":
-        hint = "run it with --engine local; or skyband rebuild SPEC --engine spark makes its state again from the source"
-        raise SkybandError("SKY-E209", "the local engine keeps the state of this job: Spark cannot go on with it", hint=hint)
+    return said
 
 
 def not_run() -> SkybandError:

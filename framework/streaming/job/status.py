@@ -25,8 +25,8 @@ from skyband.framework.storage.epochs import lock_holder
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
 from skyband.framework.storage.sinks import require_readable
+from skyband.framework.streaming.bucket.bucket_states import last_states
 from skyband.framework.streaming.bucket.state_files import StateFiles
-from skyband.framework.streaming.job.bucket_states import last_states
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.consistency import advice, look, losses_text
 from skyband.framework.streaming.job.generations import OLD, bytes_in

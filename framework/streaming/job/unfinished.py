@@ -9,7 +9,7 @@ from __future__ import annotations
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.ledger import Ledger
-from skyband.framework.sources.logs import forget_plan, forget_state, last_batch, offset
+from skyband.framework.sources.logs import forget_plan, last_batch, offset
 from skyband.framework.streaming.job.accepting_rules import rules_of, stopping_rules
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -34,7 +34,7 @@ def settle(plan: Plan, layout: Layout, job: JobFile, found: Found) -> None:
 
 
 def _taken_back(layout: Layout, planned: int, done: int, several: bool) -> bool:
-    """Whether the batch, of which no table has rows, could be forgotten: what it takes, and the state it may have made.
+    """Whether the batch, of which no table has rows, could be forgotten: what it takes.
 
     Not if the log of files has been merged since, or if files were set aside for it: the ledger knows them by its number. Not of
     ``several`` sources either: each has a log of files, and one that has been merged would leave the others taken back.
@@ -42,7 +42,6 @@ def _taken_back(layout: Layout, planned: int, done: int, several: bool) -> bool:
     checkpoint = layout.checkpoint
     if several or any(a.batch == planned for a in Ledger.load(layout.home).aside.values()):
         return False
-    forget_state(checkpoint, done)
     try:
         forget_plan(checkpoint, planned, offset(checkpoint, done))
     except SkybandError:

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.failpoints import failpoint
 from skyband.framework.plan.engine import require_local_engine
 from skyband.framework.plan.model import Plan
+from skyband.framework.settings.spark import DEFAULT_TASKS
 from skyband.framework.sources.files.log_pruning import prune
-from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import remove_tree
-from skyband.framework.streaming.bucket.state_files import StateFiles
-from skyband.framework.streaming.job.bucket_states import NO_STATES, states_of
 from skyband.framework.streaming.job.consistency import Found, check
 from skyband.framework.streaming.job.filling import order
-from skyband.framework.streaming.job.generations import swap_in
-from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, fitting_job
+from skyband.framework.streaming.job.layout import Layout, fitting_job
 from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.local.backlog import LocalBacklogCaps
 from skyband.framework.streaming.local.logs import Logs
 from skyband.framework.streaming.local.loop import LocalStream
 from skyband.framework.streaming.rebuild.rebucket import rebucket_job
-from skyband.framework.streaming.rebuild.stored_states import stored_states
+from skyband.framework.streaming.rebuild.reshard import reshard
+from skyband.framework.streaming.rebuild.takeover import taken_over
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.framework.streaming.run.results import GateSchedule
 from skyband.framework.streaming.run.source_files import SourceFiles
-from skyband.framework.tables.results.deferred import batches_behind
+from skyband.framework.streaming.run.states import require_states
 from skyband.framework.tables.results.parts import Spread, in_process
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
@@ -57,10 +49,10 @@ class _Session:
 
 
 class LocalEngine:
-    """Runs jobs in this process. ``state``: the directory of the job's state. ``start``: starts Spark, for what only Spark can do."""
+    """Runs jobs in this process. ``start``: starts Spark, for what only Spark can do."""
 
-    def __init__(self, state: Location, start: Callable[[], SparkSession]) -> None:
-        self._state, self._start = state, start
+    def __init__(self, start: Callable[[], SparkSession]) -> None:
+        self._start = start
 
     @property
     def session(self) -> SparkSession:
@@ -72,10 +64,6 @@ class LocalEngine:
         """See ``Engine.spread``."""
         return in_process
 
-    def state_bytes(self) -> Mapping[str, int]:
-        """See ``Engine.state_bytes``: those of the files."""
-        return {"disk": StateFiles(self._state).bytes()}
-
     @contextmanager
     def held(self, layout: Layout) -> Iterator[None]:
         """See ``RunsBatches.held``: nothing of its own outlives this process."""
@@ -86,47 +74,24 @@ class LocalEngine:
         return writer_for(sink)
 
     def open(self, context: RunContext, plan: Plan, rebuild: bool, found: Found | None) -> OpenedJob:
-        """See ``RunsBatches.open``. Raises SkybandError SKY-E137 if only Spark can run the job.
-
-        A job that Spark has run is taken over: its state is copied, and buckets take it up in the first batch.
-        """
+        """See ``RunsBatches.open``. Raises SkybandError SKY-E137 if only Spark can run the job."""
         layout = context.layout
         require_local_engine(plan)
         job, tables = fitting_job(plan, layout), None
         if job is None:
             header = source_format(plan.source.format).columns(cast("SparkSession", _Session(self._start)), plan.source)
-            job = layout.create(plan, 1, header, state="files")
+            job = layout.create(plan, DEFAULT_TASKS, header)
         else:
             tables = check(plan, layout, job, rebuild, found=found)
             plan, job = rebucket_job(self._start, plan, layout, job, context.warn)
             settle(plan, layout, job, tables)
-            job = order(layout, self._taken_over(layout, layout.renew(plan, job)))
-            # What Spark kept before the job was taken over.
-            remove_tree(layout.checkpoint / "state")
+            job = taken_over(self._start, layout, layout.renew(plan, job), tables)
+            job = order(layout, reshard(self._start, plan, layout, job, 1, context.warn))
         sink = Sink(plan, context.writer, job.generation)
         sink.ensure_all()
         Logs(layout.checkpoint)
-        for row in sink.last_runs(2):
-            # A batch that was not marked done is repeated from the state of the one before.
-            StateFiles(layout.state).require({bucket: state.token for bucket, state in (states_of(row) or NO_STATES).items()})
+        require_states(layout, sink)
         return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
-
-    def _taken_over(self, layout: Layout, job: JobFile) -> JobFile:
-        """Return ``job`` with its state in files. Raises SkybandError SKY-E209 if Spark keeps it and a batch is unfinished. O(state)."""
-        if job.state == "files":
-            return job
-        planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
-        if planned > done or batches_behind(layout.root):
-            said = f"Spark was stopped before batch {planned} was complete: only Spark can complete it"
-            raise SkybandError("SKY-E209", said, hint="run it once with --engine spark, then with --engine local")
-        remove_tree(layout.added)
-        made = Layout(str(layout.added))
-        buckets = stored_states(self._start, layout, job, made.filling)
-        filled = Waiting(secrets.token_hex(8), sorted(buckets))
-        made.save(replace(job, filling=filled, state="files", shards=None, resharding=False, moving=None, engine_reads=""))
-        failpoint("local.taken_over")
-        swap_in(layout, [], [])
-        return layout.known()
 
     def source(self, context: RunContext, opened: OpenedJob) -> OpenedSource:
         """See ``RunsBatches.source``."""

@@ -11,7 +11,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
+from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.plain_json import number as plain_number
+from skyband.framework.settings.spark import DEFAULT_TASKS
 from skyband.framework.sources.logs import FORGOTTEN, Taken, last_batch, taken
 from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location
@@ -53,7 +55,7 @@ class Logs:
 
     def plan(self, batch: int, watermark_ms: int, files: int, control: int) -> None:
         """Write that ``batch`` takes the files up to number ``files``, and the rows of the control source up to ``control``; -1: none."""
-        said = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": time.time_ns() // 1_000_000, "conf": {}}
+        said = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": time.time_ns() // 1_000_000, "conf": self._conf(batch - 1)}
         offsets = [json.dumps({"logOffset": n}) if n >= 0 else "-" for n in (files, control)]
         self._write(self.checkpoint / "offsets" / str(batch), [json.dumps(said), *offsets])
 
@@ -65,6 +67,14 @@ class Logs:
                 for path in (self.checkpoint / log).glob("[0-9]*"):
                     if (before := plain_number(path.name)) is not None and before <= batch - _KEPT:
                         path.unlink(missing_ok=True)
+
+    def _conf(self, batch: int) -> dict[str, str]:
+        """Return the settings of Spark's that ``batch`` was planned with, which must stay the same; the least that Spark asks for."""
+        try:
+            said = mapping((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[1]).get("conf")
+        except (OSError, ValueError, IndexError):
+            said = None
+        return {"spark.sql.shuffle.partitions": str(DEFAULT_TASKS), **(said if isinstance(said, dict) else {})}
 
     def last(self, log: str) -> int:
         """Return the last batch of the log ``offsets`` or ``commits``, -1 if there is none."""

@@ -1,8 +1,7 @@
 """Run the batches of a job in this process: find what is new, plan a batch, run it, commit it, mark it done.
 
 A batch takes the files and the rows of the control source that its plan in the checkpoint names, with the watermark of the batches before
-it; what its rows make due is processed by a batch after it, which has the watermark that they reach. Both are as Spark's streaming plans
-them, so all tables get the same rows.
+it, as Spark's streaming plans it: so all tables get the same rows.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from skyband.framework.sources.files.watch import FileWatch
 from skyband.framework.sources.logs import Taken, file_url, local_path, next_watermark, offset, taken, unusable, watermark
 from skyband.framework.sources.text.line_limit import too_large
 from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.streaming.bucket.bucket_states import States
 from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.job.arrow_files import readable
-from skyband.framework.streaming.job.bucket_states import States, states_of
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.clocks import recorded
 from skyband.framework.streaming.job.filling import filling
@@ -43,16 +42,14 @@ from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.results import GateSchedule
+from skyband.framework.streaming.run.states import COLLECT, collect_states
 from skyband.framework.streaming.spark.stop_signal import STOP
-from skyband.framework.tables.writing.sink import KEPT_RUNS
 
 _LOOK: Final = 0.05
 """Seconds between looks for new input where the trigger asks for no interval, and for signals while it waits."""
 _NO_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.ENOTDIR)
 """What the system says of a file that is gone by now, or of a link that leads nowhere."""
 _RIGHTS: Final = "give the user of the job the right to read it, then run again: nothing that was committed is lost"
-_COLLECT: Final = 100
-"""The batches after which files of former states are removed, besides at the end of a run."""
 
 
 class _ReadingFailed(Exception):
@@ -88,10 +85,9 @@ class LocalStream:
         layout, plan, job = context.layout, opened.plan, opened.job
         self._checkpoint = layout.checkpoint
         self._logs = Logs(self._checkpoint)
-        self._states = StateFiles(layout.state)
         config = HostConfig.of(plan, (), cache_key(layout, job), cores=os.cpu_count() or 1, token_key=token_key(layout, job))
         self._config = replace(config, recorded=recorded(layout))
-        self._tasks = LocalTasks(self._config, readable(plan, job), self._states, self._by_spark)
+        self._tasks = LocalTasks(self._config, readable(plan, job), StateFiles(layout.state), self._by_spark)
         self._taken = {source: self._read_log(source) for source in (0, CONTROL)}
         self._at = self._logs.last("offsets"), self._logs.last("commits")
         """The last batches planned and done: nobody else writes these logs while the run is active."""
@@ -129,7 +125,7 @@ class LocalStream:
                 if planned is not None:
                     self._run(planned)
                     ran += 1
-                    if ran % _COLLECT == 0:
+                    if ran % COLLECT == 0:
                         self._collect()
                 elif once:
                     break
@@ -149,7 +145,6 @@ class LocalStream:
             raise unusable(self._checkpoint, "its logs have changed while this run was active: was it restored meanwhile?")
         if planned > done:
             return self._planned(planned), (files, control)
-        now = max(watermark(self._checkpoint), next_watermark(self._checkpoint))
         taken_now = self._cut(files)
         last = [offset(self._checkpoint, planned, source) for source in (0, CONTROL)]
         for source, found, left in ((0, taken_now, files), (CONTROL, list(control), control)):
@@ -161,8 +156,9 @@ class LocalStream:
                 del left[: len(found)]
         failpoint("local.taken")
         new = any(self._taken[source].last > last[source] for source in (0, CONTROL))
-        if not new and now <= watermark(self._checkpoint):
+        if not new:
             return None, (files, control)
+        now = max(watermark(self._checkpoint), next_watermark(self._checkpoint))
         self._logs.plan(planned + 1, now, self._taken[0].last, self._taken[CONTROL].last)
         self._at = planned + 1, done
         failpoint("local.planned")
@@ -194,9 +190,7 @@ class LocalStream:
             for text in watch.leave_out(large, planned.number):
                 self._context.warn(text)
             return
-        delay_ms = self._opened.plan.intake.delay_ms
-        reached = self._tasks.reached_ms
-        self._logs.done(planned.number, planned.watermark_ms if reached is None else max(planned.watermark_ms, reached - delay_ms))
+        self._logs.done(planned.number, self._tasks.reached_ms)
         self._at = planned.number, planned.number
         failpoint("local.done")
         if self._gate.batch_done(planned.number):
@@ -288,14 +282,7 @@ class LocalStream:
         return _Log({local_path(t.url) for t in taken(log)}, max((n for n in numbers if n is not None), default=-1))
 
     def _collect(self) -> None:
-        """Remove the files of states that none of the last rows of ``runs`` names."""
-        rows = [states_of(row) for row in self._opened.sink.last_runs(KEPT_RUNS)]
-        kept = [{bucket: state.token for bucket, state in states.items()} for states in rows if states is not None]
-        try:
-            self._states.collect([*kept, self._tasks.saved])
-        except SkybandError as e:
-            # Of an earlier batch: the run does not need it.
-            self._context.warn(f"files of former states stay: {e.message}")
+        collect_states(self._context.layout, self._opened.sink, self._commit.states, self._context.warn)
 
 
 def _stamped(paths: Sequence[str]) -> list[Taken]:

@@ -83,9 +83,8 @@ def _split(session: Callable[[], SparkSession], plan: Plan, layout: Layout, job:
     old, new = (Sink(plan, writer_for(str(of.root), session() if job.state == "spark" else None), job.generation) for of in (layout, made))
     names = list(_tables(old, new, pa.concat_tables(placed))) if placed else []
     failpoint("grown.made")
-    # The slots of shards depend on the number of buckets.
     filled = Waiting(secrets.token_hex(8), sorted(filling))
-    made.save(replace(layout.renewed(plan, job), filling=filled, resharding=job.shards is not None))
+    made.save(replace(layout.renewed(plan, job), filling=filled))
     swap_in(layout, names, names)
     return layout.known()
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.location import Location
+from skyband.framework.streaming.bucket.bucket_states import last_states
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.bucket.state_files import StateFiles
-from skyband.framework.streaming.job.bucket_states import last_states
 from skyband.framework.streaming.job.filling import waits
 from skyband.framework.streaming.job.layout import JobFile, Layout
 
@@ -29,7 +29,7 @@ def stored_states(session: Callable[[], SparkSession], layout: Layout, job: JobF
             write_state(directory, bucket, read_state(layout.filling, bucket))
         return list(job.fill_buckets)
     if job.state == "files":
-        states = last_states(layout.root)
+        states = {bucket: state for bucket, state in last_states(layout.root).items() if bucket >= 0}
         for bucket, state in states.items():
             write_state(directory, bucket, StateFiles(layout.state).read(bucket, state.token)[1])
         return sorted(states)

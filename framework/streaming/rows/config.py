@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
 
+from skyband.framework.base.messages import COUNTS, FRONTIER, Tally
 from skyband.framework.base.stream_columns import cause, membership, sign
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode, StreamNode
 from skyband.framework.plan.source_nodes import SourceClock
 from skyband.framework.plan.statistics import StatisticsNode, statistic_columns
 from skyband.framework.sources.protocol import ORIGIN
+from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.shards.slots import Shards
 from skyband.framework.streaming.rows.tokens import key_of
 from skyband.operators.base import Window
@@ -34,7 +36,7 @@ CAPPED = "__capped"
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """States of ``buckets`` in files of ``directory`` that replace those in the state store; ``token`` names them."""
+    """States of ``buckets`` in files of ``directory`` that replace those of the sink; ``token`` names them."""
 
     directory: str
     token: str
@@ -141,10 +143,30 @@ class HostConfig:
         operators = tuple(node for node in self.operators if can_be_sharded(node.operator))
         return replace(self, operators=operators, queries=(), streams=(), taken=frozenset(), share=Share(number, self.shards.of), threads=1)
 
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of all shards, then of all buckets."""
+        if self.shards is not None:
+            yield from self.shards.numbers()
+        yield from range(self.buckets)
+
+    def bucket_of(self, number: int) -> int:
+        """Return the bucket of a number: its own, or that of a shard."""
+        return number if number >= 0 or self.shards is None else self.shards.place(number)[0]
+
+    def shard_of(self, number: int) -> int:
+        """Return the shard of a shard's number."""
+        assert self.shards is not None
+        return self.shards.place(number)[1]
+
     @property
     def merges(self) -> bool:
         """Return whether this is for a bucket that takes pairs which shards have found."""
         return self.shards is not None and self.share is None and any(can_be_sharded(node.operator) for node in self.operators)
+
+    def frontier_count(self, watermark_ms: int) -> Block:
+        """Return the message to the driver that says how far a batch has come."""
+        frontier = self.frontier(watermark_ms)
+        return COUNTS, Tally({} if frontier is None else {FRONTIER: frontier}).message()
 
     @property
     def clocks(self) -> tuple[SourceClock, ...]:

@@ -21,7 +21,6 @@ from skyband.framework.base.messages import (
     SHARD,
     STOPPING,
     STRETCHES,
-    WAKE,
     Tally,
     null_count,
     warned_count,
@@ -98,11 +97,6 @@ class Pack:
                 held, rows = [], 0
         if rows:
             yield self._blocks(pa.concat_tables(held))
-        if CONTROL in counts and self.config.filling is not None:
-            for bucket in self.config.filling.buckets:
-                yield _batch(self._for_all(bucket, WAKE, b""))
-        for bucket in range(self.config.buckets) if FLUSH in counts else ():
-            yield _block(HOST, bucket, FLUSH, b"")
         if buffered:
             yield self._rejected(buffered)
         if self._stretches is not None and len(self._stretches.first):
@@ -220,7 +214,7 @@ class Pack:
         yield HOST, bucket, kind, data
         if (shards := self.config.shards) is not None:
             for shard in range(shards.of):
-                yield SHARD, shards.slot(bucket, shard), kind, data
+                yield SHARD, shards.number(bucket, shard), kind, data
 
 
 def _latest(table: pa.Table, column: str, which: pa.ChunkedArray | None) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -25,8 +25,8 @@ from skyband.framework.base.messages import (
     time_count,
 )
 from skyband.framework.base.plain_json import mapping
-from skyband.framework.base.reasons import CONTROL, FILTERED, REASONS
-from skyband.framework.streaming.job.bucket_states import NO_STATES, States, states_of, text_of
+from skyband.framework.base.reasons import FILTERED, REASONS
+from skyband.framework.streaming.bucket.bucket_states import NO_STATES, States, states_of, text_of
 from skyband.framework.streaming.job.jumps import Jump
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,8 +39,7 @@ class Batch:
     ``reasons`` counts rejected rows by the reason in table ``rejected``; ``changes`` counts changes by query, if there are any. ``jump``:
     the jump of the watermark to warn about. ``began``: Unix time. ``stages``: seconds by stage, in their order: ``tasks`` (the engine runs
     its tasks), ``check`` (the driver checks what they send), ``write`` (the tables), ``send`` (Kafka, if the spec has it). ``states``:
-    where the states of buckets are after it, None if Spark keeps them. ``state_bytes``: returns the bytes of the state by place, as far
-    as they are known.
+    where the states of buckets are after it. ``state_bytes``: returns the bytes of their files by place.
     """
 
     number: int
@@ -90,39 +89,32 @@ class Total(NamedTuple):
     pending: int = 0
     newest: int | None = None
     frontier: int | None = None
-    controlled: bool = False
-    """Whether the batch read a row of the control source."""
     behind: int = 0
     """The batches by which ``heads`` and skybands are behind."""
     states: States | None = None
-    """Where the states of buckets are; None if Spark keeps them."""
+    """Where the states of buckets are; None if an earlier version kept them in Spark's checkpoint."""
 
 
 class Totals:
     """The rows pending, the newest event time and the frontier after each of the last batches.
 
-    ``last_runs``: rows of table ``runs``. Two are enough: the last batch is repeated if it was not marked done.
+    ``last_runs``: rows of table ``runs``. Two are enough: the last batch is repeated if it was not marked done. ``numbers``: of the buckets
+    and shards that there are; None: of all that rows name. States of others are forgotten.
     """
 
-    def __init__(self, last_runs: list[dict[str, Any]]) -> None:
-        self._after = {int(row["batch_id"]): _total(row) for row in last_runs}
+    def __init__(self, last_runs: list[dict[str, Any]], numbers: Container[int] | None = None) -> None:
+        self._after = {int(row["batch_id"]): _total(row, numbers) for row in last_runs}
         self.last_batch = int(last_runs[-1]["batch_id"]) if last_runs else -1
         self.newest = self._after[self.last_batch].newest if last_runs else None
 
-    def add(self, batch: Batch, passed: Callable[[], list[int]]) -> None:
-        """Set the totals of ``batch`` from those of the batch before: a repeated batch gets the same figures.
-
-        ``passed``: returns the frontiers of rows of the control source that Spark's watermark has reached.
-        """
-        pending, newest, frontier, controlled, lag, states = self.before(batch.number)
+    def add(self, batch: Batch) -> None:
+        """Set the totals of ``batch`` from those of the batch before: a repeated batch gets the same figures."""
+        pending, newest, frontier, lag, states = self.before(batch.number)
         pending += batch.counts[PENDING]
         if NEWEST in batch.counts:
             newest = max(newest or batch.counts[NEWEST], batch.counts[NEWEST])
         if FRONTIER in batch.counts:
             frontier = max(frontier or batch.counts[FRONTIER], batch.counts[FRONTIER])
-        if controlled:
-            # The batch before read a row of the control source. If a finish or a release ordered it, the watermark has arrived by now.
-            frontier = max([*passed(), *([] if frontier is None else [frontier])], default=None)
         lag = 0 if FLUSH in batch.counts or not (lag or DEFERRED in batch.counts) else lag + 1
         if lag:
             batch.counts[BEHIND] = lag
@@ -130,7 +122,7 @@ class Totals:
         batch.pending, batch.newest, batch.frontier = pending, newest, frontier
         if batch.states is not None:
             batch.states = {**(states or NO_STATES), **batch.states}
-        self._after[batch.number] = Total(pending, newest, frontier, CONTROL in batch.counts, lag, batch.states)
+        self._after[batch.number] = Total(pending, newest, frontier, lag, batch.states)
         self._after = {b: t for b, t in self._after.items() if b >= batch.number - 2}
 
     def before(self, batch_id: int) -> Total:
@@ -148,15 +140,18 @@ class Totals:
         self.last_batch = max(self.last_batch, batch_id)
 
 
-def _total(row: Mapping[str, Any]) -> Total:
+def _total(row: Mapping[str, Any], numbers: Container[int] | None) -> Total:
     """Return the totals of a row of ``runs``. Raises SkybandError SKY-E304 for counters that Skyband has not written."""
     try:
-        controlled = CONTROL in mapping(row["counters"])
+        mapping(row["counters"])
     except ValueError as e:
         said = f"table runs has counters of batch {row['batch_id']} that Skyband has not written"
         raise SkybandError("SKY-E304", said, hint="restore the table from a backup, or to its version before that") from e
     lag = behind(row["counters"])
-    return Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), controlled, lag, states_of(row))
+    states = states_of(row)
+    if states is not None and numbers is not None:
+        states = {number: state for number, state in states.items() if number in numbers}
+    return Total(int(row["pending"]), _micros(row["newest"]), _micros(row["frontier"]), lag, states)
 
 
 def _instant(micros: int | None) -> datetime | None:

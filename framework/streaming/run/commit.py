@@ -12,7 +12,8 @@ from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import JUMP, REACHED, REJECTED, ROWS_IN, RUNS, STOPPING, STRETCHES
 from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.sources.logs import planned_at, watermark
-from skyband.framework.streaming.job.bucket_states import States
+from skyband.framework.streaming.bucket.bucket_states import States
+from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.job.clocks import BatchClock
 from skyband.framework.streaming.job.jumps import Jump, longest_jump, stopped_by_jump
 from skyband.framework.streaming.rows.config import frontier_at
@@ -31,7 +32,7 @@ Tasks = Callable[[int | None, Mapping[str, int], States | None], Iterable[Block]
 """Runs the tasks of a batch, exactly once, and returns what they send.
 
 It gets the clock at which the batch was planned, in microseconds (None: event times are not compared with it), how far each of several
-sources has come, and where the states of buckets are (None: Spark keeps them).
+sources has come, and where the states of buckets are (None: nowhere yet, before the first batch).
 """
 
 
@@ -55,6 +56,11 @@ class CommitBatch:
         self._results = results
         self._kafka = kafka
         self._alerting = alerting
+
+    @property
+    def states(self) -> States | None:
+        """Return where the states of buckets are after the last batch."""
+        return self._totals.before(self._totals.last_batch + 1).states
 
     def __call__(self, tasks: Tasks, batch_id: int) -> None:
         """Run the ``tasks`` of the batch and commit it.
@@ -85,9 +91,9 @@ class CommitBatch:
         if jump is not None:
             counts[JUMP] = jump.micros // 1000
         batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes(), jump=jump, began=began)
-        batch.states = received.states if self._opened.job.state == "files" else None
-        batch.state_bytes = self._context.engine.state_bytes
-        self._totals.add(batch, self._passed_frontiers)
+        batch.states = received.states
+        batch.state_bytes = lambda: {"disk": StateFiles(self._context.layout.state).bytes()}
+        self._totals.add(batch)
         runs = {RUNS: sink.runs_row(batch.runs_row(ran - started, drift))}
         checked = time.perf_counter()
         sink.commit(batch_id, received.tables() | runs, received.files)
@@ -128,9 +134,3 @@ class CommitBatch:
     def _frontier(self) -> int | None:
         """Return F before the batch that runs, in microseconds: earlier rows are late."""
         return frontier_at(watermark(self._context.layout.checkpoint), self._opened.job.finishes)
-
-    def _passed_frontiers(self) -> list[int]:
-        """Return the frontiers of the last finish and of the last release of a backlog that Spark's watermark has reached."""
-        at, released = watermark(self._context.layout.checkpoint), self._source.backlog.caps.released or 0
-        ordered = [*self._opened.job.finishes[-1:], (released // 1000, released)]
-        return [frontier for due, frontier in ordered if frontier and due <= at]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,9 +33,6 @@ class Engine(Protocol):
     @property
     def spread(self) -> Spread:
         """Return what derives the parts of results."""
-
-    def state_bytes(self) -> Mapping[str, int]:
-        """Return the bytes of the state by place, as far as they are known."""
 
 
 class Batches(Protocol):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
-    """Start one worker of each of a job's two pools; that of the stateful step loads the plan's kernels.
+    """Start one worker of each of a job's two pools; that of buckets loads the plan's kernels.
 
     Returns at once; the thread ends by itself. Errors are ignored: they occur again, and are reported, in the batch.
     """
@@ -26,7 +26,7 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
 
     ahead = KernelsAhead(HostConfig.of(plan, (), ""))
     of = pools(spark.sparkContext)
-    # One of a shared pool is enough: the stateful step begins when intake has ended.
+    # One of a shared pool is enough: buckets run when intake has ended.
     ahead_of_tasks = [_data_set(spark, of.intake, nothing)] if of.intake != of.host else []
     ahead_of_tasks.append(_data_set(spark, of.host, ahead))
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.messages import COUNTS, REJECTED, STATE, Changes, Skyband, Tally, parse_file_message, parse_kind
-from skyband.framework.streaming.job.bucket_states import BucketState, parsed
+from skyband.framework.streaming.bucket.bucket_states import BucketState, parsed
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.tables.delta.data_files import DataFile

@@ -92,8 +92,8 @@ class Runner:
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
         run is active), SKY-E300 (Spark failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
         died), SKY-E308 (the source has other columns), SKY-E502 (a row breaks a rule of severity ``fail``), SKY-E506 (rows stand
-        apart: ``max_jump``), SKY-E640 (changes cannot be sent), SKY-E650 and SKY-E651 (the state cannot be divided, or
-        moved, as requested).
+        apart: ``max_jump``), SKY-E640 (changes cannot be sent), SKY-E650 (the state cannot be divided as
+        requested).
         """
         context, layout = self.context, self.context.layout
         check_sink_location(self.plan, layout)

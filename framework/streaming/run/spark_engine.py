@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -12,20 +12,19 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.sharding import shards_of
-from skyband.framework.settings.spark import requested_tasks
+from skyband.framework.settings.spark import DEFAULT_TASKS, requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spark_adapter.jvm import delete_objects
-from skyband.framework.streaming.bucket.hand_off import hand_off_during
 from skyband.framework.streaming.job.consistency import Found, check
 from skyband.framework.streaming.job.filling import order
-from skyband.framework.streaming.job.layout import JobFile, Layout, fitting_job, require_spark_state
+from skyband.framework.streaming.job.layout import JobFile, Layout, fitting_job
 from skyband.framework.streaming.job.locks import jvm_lock
 from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.job.unfinished import settle
-from skyband.framework.streaming.rebuild.partitions import move_state
 from skyband.framework.streaming.rebuild.rebucket import rebucket_job
-from skyband.framework.streaming.rebuild.reshard import complete, reshard
+from skyband.framework.streaming.rebuild.reshard import reshard
+from skyband.framework.streaming.rebuild.takeover import taken_over
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.run.commit import CommitBatch
@@ -35,8 +34,8 @@ from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.framework.streaming.run.results import GateSchedule
 from skyband.framework.streaming.run.source_files import SourceFiles
 from skyband.framework.streaming.run.spark_backlog import SparkBacklogCaps
+from skyband.framework.streaming.run.states import require_states
 from skyband.framework.streaming.run.stream import Stream
-from skyband.framework.streaming.spark.state_stores import state_bytes
 from skyband.framework.tables.results.parts import Spread
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
@@ -45,7 +44,7 @@ from skyband.framework.tables.writing.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Runs jobs by Spark, which keeps their state in the checkpoint."""
+    """Runs jobs by Spark."""
 
     session: SparkSession
 
@@ -54,14 +53,10 @@ class SparkEngine:
         """See ``Engine.spread``: tasks derive parts."""
         return on_spark(self.session)
 
-    def state_bytes(self) -> Mapping[str, int]:
-        """See ``Engine.state_bytes``: those of the state store. It asks the JVM."""
-        return state_bytes(self.session)
-
     @contextmanager
     def held(self, layout: Layout) -> Iterator[None]:
         """See ``RunsBatches.held``: the JVM has a lock of its own, as it may outlive this process."""
-        with jvm_lock(self.session, layout), hand_off_during(self.session, str(layout.checkpoint)):
+        with jvm_lock(self.session, layout):
             yield
 
     def open(self, context: RunContext, plan: Plan, rebuild: bool, found: Found | None) -> OpenedJob:
@@ -94,33 +89,43 @@ class OpenJob:
     found: Found | None
 
     def run(self) -> OpenedJob:
-        """Return the job with its tables, which all exist."""
+        """Return the job with its tables, which all exist. Raises SkybandError SKY-E303 if a part of its state is gone."""
         spark, layout = self.context.spark, self.context.layout
         job, tables, plan = fitting_job(self.plan, layout), None, self.plan
         if job is None:
             job = self._create()
         else:
-            require_spark_state(job)
             tables = check(plan, layout, job, self.rebuild, found=self.found)
             plan, job = rebucket_job(lambda: spark, plan, layout, job, self.context.warn)
             settle(plan, layout, job, tables)
-            job = order(layout, layout.renew(plan, job))
+            job = taken_over(lambda: spark, layout, layout.renew(plan, job), tables)
+            shards = self._shards(job.shards[0] if job.shards is not None else 1)
+            job = order(layout, reshard(lambda: spark, plan, layout, self._with_tasks(job, shards), shards, self.context.warn))
         sink = Sink(plan, self.context.writer, job.generation)
         sink.ensure_all()
-        shards = self._shards(job.shards[0] if job.shards is not None else 1)
-        job = complete(layout, job)
-        job = move_state(spark, layout, job, sink, self.context.warn, self.context.phase, shards)
-        job = reshard(spark, plan, layout, job, shards, self.context.warn)
+        require_states(layout, sink)
         return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
+
+    def _with_tasks(self, job: JobFile, shards: int) -> JobFile:
+        """Return ``job`` with the tasks of this run, which are recorded."""
+        tasks = self._tasks(shards)
+        if tasks != job.partitions:
+            job = replace(job, partitions=tasks)
+            self.context.layout.save(job)
+        return job
 
     def _create(self) -> JobFile:
         spark, layout = self.context.spark, self.context.layout
         header = source_format(self.plan.source.format).columns(spark, self.plan.source)
-        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         delete_objects(spark, layout.checkpoint)
-        # More tasks than buckets have nothing to do in any batch: create them only if the user asks for them.
-        tasks, shards = partitions if requested_tasks() else min(partitions, self.plan.buckets), self._shards(None)
-        return layout.create(self.plan, max(tasks, shards), header, shards)
+        shards = self._shards(None)
+        return layout.create(self.plan, self._tasks(shards), header, shards)
+
+    def _tasks(self, shards: int) -> int:
+        """Return how many tasks run buckets: as many as the environment asks for, at least one for each of the ``shards`` of a bucket."""
+        partitions = int(self.context.spark.conf.get("spark.sql.shuffle.partitions") or DEFAULT_TASKS)
+        # More tasks than buckets have nothing to do in any batch: they are there only if the user asks for them.
+        return max(requested_tasks() or min(partitions, self.plan.buckets), shards)
 
     def _shards(self, now: int | None) -> int:
         return shards_of(self.plan, self.context.spark.sparkContext.defaultParallelism, now)

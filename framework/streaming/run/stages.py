@@ -14,6 +14,7 @@ from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.job.control import drop_flushes, order_flush
 from skyband.framework.streaming.job.filling import taken_up
 from skyband.framework.streaming.job.idle import note
+from skyband.framework.streaming.rows.shards.slots import Shards
 from skyband.framework.streaming.run.batch import EPOCH, Totals
 from skyband.framework.streaming.run.context import Batches, OpenedJob, RunContext
 
@@ -35,7 +36,9 @@ class Resume:
 
     def run(self) -> Totals:
         """Return the totals from which the next batch goes on."""
-        return Totals(self.opened.sink.last_runs(2))
+        buckets, shards = self.opened.plan.buckets, self.opened.job.shards
+        of_shards = () if shards is None else Shards(shards[0], buckets).numbers()
+        return Totals(self.opened.sink.last_runs(2), {*range(buckets), *of_shards})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.sources.logs import last_batch
+from skyband.framework.sources.logs import last_batch, watermark
 from skyband.framework.storage.location import Location
-from skyband.framework.streaming.job.bucket_states import States
+from skyband.framework.streaming.bucket.bucket_states import States
 from skyband.framework.streaming.job.checkpoint import failure as lost_part
 from skyband.framework.streaming.rows.arrow_intake import unsupported_file
-from skyband.framework.streaming.rows.outbox import Block
+from skyband.framework.streaming.rows.outbox import Block, Deliver, as_it_is
+from skyband.framework.streaming.rows.shuffle_files import shuffle_files_of
 from skyband.framework.streaming.run.by_arrow import look
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.delivery import Delivery
-from skyband.framework.streaming.run.query import run_batch, start
+from skyband.framework.streaming.run.query import config_of, start
 from skyband.framework.streaming.run.results import GateSchedule
 from skyband.framework.streaming.run.spark_errors import error_of
+from skyband.framework.streaming.run.spark_tasks import SparkTasks
+from skyband.framework.streaming.run.states import COLLECT, collect_states
 from skyband.framework.streaming.spark.executors import Watch
-from skyband.framework.streaming.spark.state_stores import closed_after
 from skyband.framework.streaming.spark.stop_signal import STOP
 
 _PATIENCE: Final = 30.0
@@ -55,6 +57,7 @@ class Stream:
         self._gate = gate
         self._phase = ""
         self._failure: SkybandError | None = None
+        self._work: SparkTasks | None = None
         self._begun: int | None = None
         self._spark_reads = ""
         """Why Spark reads the rest of this run's files instead of Arrow."""
@@ -87,13 +90,15 @@ class Stream:
         try:
             left_out, capped = self._source.files.left_out(), self._source.backlog.capped
             reads = replace(job, engine_reads=self._spark_reads or job.engine_reads)
-            delivery = Delivery.of(self._opened.sink)
             layout, plan, lookups = self._context.layout, self._opened.plan, self._source.lookups
-            query = start(spark, plan, layout, reads, self._on_batch, once, left_out, capped, delivery, lookups)
+            config, shuffle = config_of(spark, plan, layout, job, together=once), shuffle_files_of(spark.sparkContext, layout.home)
+            deliver: Deliver = Delivery.of(self._opened.sink) or as_it_is
+            self._work = SparkTasks(spark, config, layout.state, job.partitions, deliver, shuffle)
+            query = start(spark, plan, layout, reads, config, self._on_batch, once, left_out, capped, deliver, shuffle, lookups)
         except PySparkException as e:
             raise lost_part(str(e), checkpoint) or self._failure or error_of(e, self._opened.plan, self._opened.job, checkpoint) from e
         executors = Watch(spark)
-        with closed_after(spark, query, checkpoint, job.partitions, 1 if job.shards is None else 2), STOP.heeded():
+        with STOP.heeded():
             try:
                 while not query.awaitTermination(1):
                     if STOP.signal is not None:
@@ -113,21 +118,29 @@ class Stream:
                     if self._failure is None and any(remedy(str(e)) for remedy in remedies):
                         return None
                     raise self._failure or error_of(e, self._opened.plan, self._opened.job, checkpoint) from e
+        self._collect()
         return STOP.signal is None
+
+    def _collect(self) -> None:
+        collect_states(self._context.layout, self._opened.sink, self._commit.states, self._context.warn)
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         self._begun = batch_id
         try:
             self._commit(partial(self._tasks, df, batch_id), batch_id)
+            if batch_id % COLLECT == 0:
+                self._collect()
             if self._gate.batch_done(batch_id):
                 self._context.phase(self._phase)
         except BaseException as e:
             self._failure = e if isinstance(e, SkybandError) else None
             raise
 
-    def _tasks(self, df: DataFrame, batch_id: int, clock: int | None, newest: Mapping[str, int], _: States | None) -> Iterable[Block]:
+    def _tasks(self, df: DataFrame, batch_id: int, clock: int | None, newest: Mapping[str, int], states: States | None) -> Iterable[Block]:
         """See ``commit.Tasks``. Raises RuntimeError (see ``by_arrow.look``)."""
-        sent = run_batch(df, batch_id, self._context.layout, clock, newest)
+        assert self._work is not None
+        # The caller times the tasks: they are over when this returns.
+        sent = list(self._work.run(df, batch_id, watermark(self._context.layout.checkpoint), clock, newest, states))
         look(self._opened.plan, self._opened.job, self._source.files.files(batch_id))
         return sent
 

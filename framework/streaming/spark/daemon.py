@@ -14,14 +14,15 @@ from contextlib import suppress
 from typing import Final
 
 from skyband.framework.base.lean_arrow import lean_arrow
-from skyband.framework.spark_adapter.workers import STATEFUL_MODULES, WORKER_MODULES, run_daemon
+from skyband.framework.spark_adapter.workers import WORKER_MODULES, run_daemon
 from skyband.framework.streaming.spark.worker_pools import HOST
 
 THREADLESS: Final = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Environment variables that keep BLAS, and an allocator of Arrow's that is not used, from starting threads."""
 
 _ALL: Final = (*WORKER_MODULES, "skyband.framework.streaming.rows.pack")
-_OF_HOST: Final = (*STATEFUL_MODULES, "skyband.framework.streaming.bucket.processor", "skyband.framework.streaming.bucket.kept_bucket")
+# What else run.spark_tasks imports starts threads.
+_OF_HOST: Final = ("skyband.framework.streaming.bucket.calls",)
 
 
 def prepare() -> None:

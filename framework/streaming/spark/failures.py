@@ -17,7 +17,7 @@ DEFECT: Final = "SKY-E900"
 _OF_A_NAME: Final = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS)
 """Errors of the operating system about a file's name or permissions."""
 _DURING_A_RUN: Final = (
-    "SKY-E502", "SKY-E506", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620", "SKY-E630", "SKY-E631", "SKY-E640", "SKY-E651",
+    "SKY-E502", "SKY-E506", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620", "SKY-E630", "SKY-E631", "SKY-E640",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Create the Spark session: Delta, RocksDB state stores, quiet logs, settings for small machines.
+"""Create the Spark session: Delta, quiet logs, settings for small machines.
 
 Spark's package mechanism downloads jars once, then uses its cache. Jars that Spark already ships are excluded.
 """
@@ -19,7 +19,7 @@ from skyband.framework.base.python_path import SAFE
 from skyband.framework.console.lines import warning_to_stderr
 from skyband.framework.settings.spark import DEFAULT_TASKS, SparkOptions, metastore_limits, requested_tasks, spark_settings
 from skyband.framework.sources.logs import local_path
-from skyband.framework.spark_adapter.driver import has_context, replace_worker_python
+from skyband.framework.spark_adapter.driver import has_context
 from skyband.framework.spark_adapter.jvm import module_options
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import is_object
@@ -31,8 +31,6 @@ from skyband.framework.streaming.spark.packages import resolver, with_provider
 from skyband.framework.streaming.spark.process import Start
 from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_directory
 from skyband.framework.streaming.spark.stop_signal import handlers_kept
-from skyband.framework.streaming.spark.worker_launcher import launcher
-from skyband.operators.jit import cache_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +77,7 @@ def get_session(
 ) -> SparkSession:
     """Return the process's Spark session; start it on the first call.
 
-    - ``shuffle_partitions``: tasks of a first run's stateful step, by default ``requested_tasks``;
+    - ``shuffle_partitions``: tasks that run buckets in a first run, by default ``requested_tasks``;
     - ``master``: by default that of ``spark_settings``, whose ``conf`` applies in any case;
     - ``home``: the sink's own directory, for Spark's log (``spark_log``) if it is local;
     - ``extra``: further settings; ``quick``: the run is short, so the JVM uses its faster compiler;
@@ -107,8 +105,6 @@ def get_session(
         except Exception as e:
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"Spark's log is {log}") from e
     die_with(SPARK_JVM.pids)
-    if first and local:
-        replace_worker_python(spark.sparkContext, lambda python: launcher(python, (request.scratch, cache_directory())))
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     if start.known is None and request.plain:
         _remember(spark, start.spark_home, request.packages, request.excludes)
@@ -165,13 +161,11 @@ def _request(
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": shuffle_partitions or requested_tasks() or DEFAULT_TASKS,
         "spark.sql.session.timeZone": "UTC",
+        # Of jobs of earlier versions, which are taken over.
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         # The default deletes a file before it renames the new one, and forks a readlink for each of some 40 lookups per batch. This one
         # only renames, which is atomic on a local file system.
         "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
-        # Counting rows would make Spark read every value before writing it.
-        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         # Compact the file source log every 100 batches instead of 10, and remove old logs after one minute instead of ten.
         "spark.sql.streaming.fileSource.log.compactInterval": "100",
@@ -206,7 +200,7 @@ def _request(
         "spark.python.worker.reuse": "true",
         # On a cluster, workers may get Skyband only after their daemon has started.
         **({"spark.python.daemon.module": DAEMON} if local else {}),
-        # Sockets between the JVM and its workers: no other user can connect, and each call for state is faster.
+        # Sockets between the JVM and its workers: no other user can connect.
         "spark.python.unix.domain.socket.enabled": str(local and len(str(scratch)) <= _SOCKETS).lower(),
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
         **(_ON_ONE_MACHINE if local else _executor_versions()),

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 INTAKE: Final = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
-"""The variable that Spark adds to the environment of Arrow workers, but not to that of the stateful step's (``HOST``)."""
+"""The variable that Spark adds to the environment of Arrow workers, but not to that of the workers that run buckets (``HOST``)."""
 
 HOST: Final = {"SKYBAND_STEP": "host"}
-"""The variable of the stateful step's workers: with a pool of their own, their cache of decoded state is hit more often."""
+"""The variable of the workers that run buckets: with a pool of their own, the buckets that they keep are used more often."""
 
 _SHARED: Final = "spark.skyband.workers.shared"
 SOON_OVER: Final = {_SHARED: "true"}
@@ -55,7 +55,7 @@ def pool(context: SparkContext, more: Mapping[str, str]) -> Iterator[None]:
 
 
 class Pools(NamedTuple):
-    """The environments that separate the workers of the intake from those of the stateful step."""
+    """The environments that separate the workers of the intake from those that run buckets."""
 
     intake: Mapping[str, str]
     host: Mapping[str, str]

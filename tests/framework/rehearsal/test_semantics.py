@@ -145,7 +145,7 @@ def test_rows_too_far_ahead_of_the_clock_change_nothing() -> None:
 def test_max_jump_stops_a_batch_whose_newest_rows_stand_apart_and_the_rows_before_it_stay() -> None:
     rows = [row(1, 100), row(2, 130)], [row(3, 131), row(4, 200)]
     assert reasons(rehearsed(BEST, *rows, watermark=", max_jump: 69 seconds")) == []
-    with pytest.raises(SkybandError, match=r"newest rows of batch 2 are at 1970-01-01 00:03:20, 69 seconds after") as e:
+    with pytest.raises(SkybandError, match=r"newest rows of batch 1 are at 1970-01-01 00:03:20, 69 seconds after") as e:
         rehearsed(BEST, *rows, watermark=", max_jump: 68 seconds")
     assert e.value.code == "SKY-E506"
     # A row that is late stands apart from nothing, and neither does one that is rejected.

@@ -37,7 +37,6 @@ def test_the_context_has_the_attributes_that_the_driver_looks_at() -> None:
     for name in ("_gateway", "_active_spark_context"):
         assert hasattr(SparkContext, name), f"SparkContext.{name} is gone: find its new name, and change driver.has_gateway or has_context"
     source = inspect.getsource(SparkContext)
-    assert "self.pythonExec = " in source, "find where the context keeps the workers' Python, and change driver.replace_worker_python"
     assert "self.environment = " in source, "find where the context keeps the workers' environment, and change spark/worker_pools.py"
 
 
@@ -65,27 +64,14 @@ def test_types_are_parsed_as_in_a_schema(spark: SparkSession) -> None:
     assert driver.type_of_ddl(ddl) == spark.createDataFrame([], f"x {ddl}").schema["x"].dataType, advice
 
 
-@pytest.mark.parametrize("module", [*workers.WORKER_MODULES, *workers.STATEFUL_MODULES, workers.DRIVER_WORKER])
+@pytest.mark.parametrize("module", workers.WORKER_MODULES)
 def test_modules_of_workers_exist(module: str) -> None:
     assert find_spec(module) is not None, f"{module} is gone: find the module that workers import now, and change workers.py"
 
 
-def test_the_daemon_and_the_driver_worker_have_their_entry_points() -> None:
-    daemon, worker = (importlib.import_module(m) for m in ("pyspark.daemon", workers.DRIVER_WORKER))
+def test_the_daemon_has_its_entry_point() -> None:
+    daemon = importlib.import_module("pyspark.daemon")
     assert not inspect.signature(daemon.manager).parameters, "find the daemon's main function, and change workers.run_daemon"
-    advice = "find the driver worker's main function, and change spark/driver_worker.py"
-    assert len(inspect.signature(worker.main).parameters) == 2, advice
-
-
-def test_values_of_the_state_are_encoded_by_one_method_of_the_client() -> None:
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
-    from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
-
-    advice = "find how values of the state are pickled, and change workers.pickle_state_plainly (or remove it)"
-    encode = inspect.signature(StatefulProcessorApiClient._serialize_to_bytes)
-    assert list(encode.parameters) == ["self", "schema", "data"], advice
-    assert "pickleSer" in inspect.getsource(StatefulProcessorApiClient.__init__), advice
-    assert "self._statefulProcessorApiClient" in inspect.getsource(StatefulProcessorHandle), advice
 
 
 @pytest.mark.spark
@@ -101,9 +87,6 @@ def test_each_use_of_the_jvm(spark: SparkSession, tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "some").exists()
     assert jvm.scala_context(spark).getExecutorMemoryStatus().size() == 1
     assert any(option.startswith("--add-opens") for option in jvm.module_options(spark))
-    assert hasattr(jvm.state_stores(spark), "isLoaded")
-    checkpoint_manager = cast(Any, spark)._streamingCheckpointManager
-    assert callable(checkpoint_manager.repartition), "find Spark's offline repartitioning, and change driver.repartition_state"
     assert driver.serialize_function(spark.sparkContext.parallelize([1], 1)).count() == 1
     assert driver.has_context() and driver.has_gateway()
 

@@ -62,7 +62,7 @@ def test_accepted_rows_are_those_of_the_run(mode: str, window: str, rows: list[A
     ids: dict[int, list[int]] = {}
     for start, end in pairwise([0, *ends]):
         batch = [r for r in rows if start <= r[0] < end]
-        due, limit = sequencer.due_rows([table_bytes(table_of(config, batch))] if batch else [], start * MINUTE, out)
+        due, limit = sequencer.due_rows([table_bytes(table_of(config, batch))] if batch else [], start * MINUTE, None, out)
         taken = sequencer.sequence(due, TextCodes(config.texts), out)
         sequencer.close(taken, limit, 0, out, whole=False)
         for key, time, seq, target, ident in zip(

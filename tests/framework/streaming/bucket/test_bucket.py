@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -86,10 +88,45 @@ def table_of(config: HostConfig, rows: list[tuple[int, int, str, float | None, s
 COUNTED = ("accepted", "late", "duplicate_id", "no_target", "deleted", "changes", "pending")
 
 
+Row = tuple[int, int, str, float | None, str]
+
+
+class Step(NamedTuple):
+    """A call of a bucket: its rows, and the arguments ``watermark_ms``, ``reached_ms`` and ``flush``."""
+
+    rows: list[Row]
+    watermark_ms: int
+    reached_ms: int | None
+    flush: bool
+
+
+def alone(plan: Plan, batches: list[list[Row]]) -> Iterator[Step]:
+    """The bucket knows its own rows only: what else is due is processed with the next batch, the rest with an empty one."""
+    watermark = newest = 0
+    for batch in batches:
+        yield Step(batch, watermark, None, False)
+        newest = max(newest, max(r[0] for r in batch) * MINUTE)
+        watermark = max(watermark, newest // 1000 - plan.intake.delay_ms, 0)
+    yield Step([], newest // 1000 + 1, None, True)
+
+
+def combined(plan: Plan, batches: list[list[Row]], chance: random.Random) -> Iterator[Step]:
+    """Each call processes all that its batch makes due, to which rows of other buckets may add; the last one processes everything."""
+    watermark = newest = 0
+    for i, batch in enumerate(batches):
+        newest = max(newest, max(r[0] for r in batch) * MINUTE)
+        later = [r[0] * MINUTE // 1000 for b in batches[i + 1 :] for r in b]
+        own = max(watermark, newest // 1000 - plan.intake.delay_ms, 0)
+        # No row of a later batch gets late by this.
+        reached = chance.choice([own, max(own, min(later)), chance.randint(own, max(own, min(later)))]) if later else newest // 1000 + 1
+        yield Step(batch, watermark, reached, not later)
+        watermark = reached
+
+
 def drive(
-    plan: Plan, batches: list[list[tuple[int, int, str, float | None, str]]], restore: bool, then: Plan | None = None
+    plan: Plan, batches: list[list[Row]], restore: bool, then: Plan | None = None, chance: random.Random | None = None
 ) -> dict[str, list[dict]]:
-    """All blocks of a bucket fed batch by batch, with Spark's watermark (newest time of earlier batches less the delay, in ms).
+    """All blocks of a bucket fed batch by batch: as ``combined`` if there is a ``chance``, else ``alone``.
 
     ``then``: the plan from the first restart on.
     """
@@ -98,12 +135,9 @@ def drive(
     heads: dict[str, dict] = {}
     skybands: dict[str, list[dict]] = {}
     totals: dict[str, int] = defaultdict(int)
-    watermark, newest = 0, 0
-    for batch in [*batches, []]:
+    for batch, watermark, reached, flush in alone(plan, batches) if chance is None else combined(plan, batches, chance):
         data = [table_bytes(table_of(config, batch))] if batch else []
-        if not batch:
-            watermark = newest // 1000 + 1
-        for kind, block in bucket.run(data, watermark, flush=not batch):
+        for kind, block in bucket.run(data, watermark, reached, flush):
             if kind.startswith(("changes:", "trajectory:", "rejected")):
                 out[kind] += bytes_table(block).to_pylist()
             elif kind == "counts":
@@ -115,9 +149,7 @@ def drive(
                 skybands[kind] = sorted(bytes_table(block).to_pylist(), key=repr)
         due = bucket.due()
         assert due is None or due >= bucket.until
-        if batch:
-            newest = max(newest, max(r[0] for r in batch) * MINUTE)
-            watermark = max(watermark, newest // 1000 - plan.intake.delay_micros // 1000, 0)
+        assert not reached or bucket.until == 1000 * reached
         values, dropped = bucket.save()
         state |= values
         for name in dropped:
@@ -163,6 +195,18 @@ def assert_cuts_leave_no_trace(plan: Plan, rows: list, batches: list[list]) -> N
     assert drive(plan, [[r] for r in rows], restore=True) == whole
 
 
+def assert_combined_batches_leave_no_trace(plan: Plan, rows: list, batches: list[list], chance: random.Random) -> None:
+    """However the rows are cut, and however far each batch goes beyond its own rows, the same comes out as where nothing is combined."""
+    whole = drive(plan, [rows], restore=False)
+    assert drive(plan, [rows], restore=False, chance=chance) == whole
+    assert drive(plan, batches, restore=False, chance=chance) == whole
+    assert drive(plan, batches, restore=True, chance=chance) == whole
+    with keeping_a_journal():
+        assert drive(plan, batches, restore=False, chance=chance) == whole
+        assert drive(plan, batches, restore=True, chance=chance) == whole
+    assert drive(plan, [[r] for r in rows], restore=True, chance=chance) == whole
+
+
 @pytest.mark.parametrize("window", ["{count: 4}", "{time: 9 minutes}", "{count: 5, time: 6 minutes}"])
 @settings(max_examples=cases(40))
 @given(rows=st.lists(row, min_size=1, max_size=25), cuts=st.lists(st.integers(1, 9), max_size=6))
@@ -171,6 +215,26 @@ def test_cuts_and_restarts_leave_no_trace(plans, window, rows, cuts):
     # With no delay, rows in time order are never late, however they are cut.
     rows.sort(key=lambda r: r[0])
     assert_cuts_leave_no_trace(plan, rows, batches_of(rows, cuts))
+
+
+@pytest.mark.parametrize("window", ["{count: 4}", "{time: 9 minutes}", "{count: 5, time: 6 minutes}"])
+@settings(max_examples=cases(40))
+@given(rows=st.lists(row, min_size=1, max_size=25), cuts=st.lists(st.integers(1, 9), max_size=6), chance=st.randoms(use_true_random=False))
+def test_combined_batches_leave_no_trace(plans, window, rows, cuts, chance):
+    rows.sort(key=lambda r: r[0])
+    for delay in (0, 5):
+        assert_combined_batches_leave_no_trace(plans[window, delay], rows, batches_of(rows, cuts), chance)
+
+
+@settings(max_examples=cases(40))
+@given(rows=st.lists(row, min_size=1, max_size=25), cuts=st.lists(st.integers(1, 9), max_size=6), chance=st.randoms(use_true_random=False))
+def test_rows_of_a_combined_batch_are_in_any_order(plans, rows, cuts, chance):
+    """None is late because of another row of its batch, however far the batch goes, with the delay or without."""
+    rows.sort(key=lambda r: r[0])
+    shuffled = [chance.sample(batch, len(batch)) for batch in batches_of(rows, cuts)]
+    for delay in (0, 5):
+        plan = plans["{count: 5, time: 6 minutes}", delay]
+        assert drive(plan, shuffled, restore=True, chance=chance) == drive(plan, [rows], restore=False)
 
 
 @given(rows=st.lists(row, min_size=1, max_size=30), order=st.randoms())

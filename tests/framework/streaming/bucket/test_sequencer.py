@@ -38,9 +38,11 @@ def config() -> HostConfig:
     return HostConfig.of(plan_of_text(SPEC), (), "test")
 
 
-def take(sequencer: Sequencer, config: HostConfig, rows: list[Any], frontier: int | None) -> tuple[Sequenced, list[str], Outbox]:
+def take(
+    sequencer: Sequencer, config: HostConfig, rows: list[Any], late: int | None, frontier: int | None = None
+) -> tuple[Sequenced, list[str], Outbox]:
     out = Outbox()
-    due, limit = sequencer.due_rows([table_bytes(table_of(config, rows))] if rows else [], frontier, out)
+    due, limit = sequencer.due_rows([table_bytes(table_of(config, rows))] if rows else [], late, frontier, out)
     taken = sequencer.sequence(due, TextCodes(config.texts), out)
     sequencer.close(taken, limit, 0, out, whole=True)
     reasons = [r["reason"] for kind, data in out.blocks if kind == REJECTED for r in bytes_table(data).to_pylist()]
@@ -60,11 +62,30 @@ def test_rows_wait_for_the_frontier_and_are_numbered_in_order(config: HostConfig
     assert out.counts == {"late": 1, "accepted": 1, "pending": -1, "newest": 9 * MINUTE}
 
 
+def test_rows_of_a_batch_are_judged_by_the_frontier_before_it_and_taken_up_to_the_one_after_it(config: HostConfig) -> None:
+    sequencer = Sequencer(config)
+    rows = [(9, 4, "q", 1.0, "u"), (2, 2, "p", 1.0, "u"), (1, 1, "q", 1.0, "u"), (7, 3, "q", 1.0, "u")]
+    # Other buckets have a row of minute 13: the one of minute 9 alone would make 4 minutes due.
+    taken, reasons, out = take(sequencer, config, rows, 2 * MINUTE, 8 * MINUTE)
+    assert (taken.rows["id"].to_pylist(), reasons, sequencer.waiting(), sequencer.until) == ([2, 3], ["late"], [9 * MINUTE], 8 * MINUTE)
+    assert out.counts == {"late": 1, "accepted": 2, "pending": 1, "newest": 9 * MINUTE}
+    # Nothing is late that comes with what makes it due; what has waited is taken too, and rows at the frontier wait.
+    rows = [(8, 5, "q", 1.0, "u"), (19, 6, "q", 1.0, "u"), (20, 7, "q", 1.0, "u")]
+    taken, reasons, out = take(sequencer, config, rows, 8 * MINUTE, 20 * MINUTE)
+    assert (taken.rows["id"].to_pylist(), reasons, sequencer.waiting(), sequencer.until) == ([5, 4, 6], [], [20 * MINUTE], 20 * MINUTE)
+    # A bucket that has got further (by rows under other caps, say) does not go back.
+    taken, reasons, out = take(sequencer, config, [(19, 8, "q", 1.0, "u")], 8 * MINUTE, 9 * MINUTE)
+    assert (taken.rows.num_rows, reasons, sequencer.until) == (0, ["late"], 20 * MINUTE)
+    # Without a frontier before it nothing is late.
+    first = Sequencer(config)
+    assert take(first, config, [(-40, 1, "q", 1.0, "u"), (9, 4, "q", 1.0, "u")], None, 5 * MINUTE)[1] == [] and first.until == 5 * MINUTE
+
+
 def test_rows_under_caps_move_nothing_past_them(config: HostConfig) -> None:
     sequencer, out = Sequencer(config), Outbox()
     rows = table_of(config, [(20, 1, "p", 1.0, "u"), (9, 2, "q", 1.0, "u"), (2, 3, "q", 1.0, "u")])
     capped = rows.append_column(CAPPED, pa.array([10 * MINUTE, 9 * MINUTE, 2 * MINUTE], pa.timestamp("us", "UTC")))
-    due, limit = sequencer.due_rows([table_bytes(capped)], None, out)
+    due, limit = sequencer.due_rows([table_bytes(capped)], None, None, out)
     # As far as the watermark will go: minute 10 less the delay.
     assert (limit, due["id"].to_pylist(), due.schema) == (5 * MINUTE, [3], config.row_schema())
     assert sequencer.pending.schema == config.row_schema() and sequencer.waiting() == [9 * MINUTE]

@@ -97,7 +97,7 @@ class Stored:
 
     def run(self, data: list[bytes], watermark_ms: int, flush: bool = False, found: list[bytes] | None = None) -> list[Block]:
         """Run it, and save its state."""
-        sent = self.bucket.run(data, watermark_ms, flush, found or [])
+        sent = self.bucket.run(data, watermark_ms, flush=flush, found=found or [])
         values, dropped = self.bucket.save()
         self.state |= values
         for name in dropped:
@@ -136,7 +136,7 @@ def assert_shards_leave_no_trace(plan: Plan, batches: list[Step], order: random.
         flush = last or (i + 1 < len(batches) and batches[i + 1].shards is not None)
         if step.shards is not None:
             # The state of shards is that of their bucket, which has been flushed.
-            config = replace(plain_config, shards=Shards(step.shards, 1, 2))
+            config = replace(plain_config, shards=Shards(step.shards, 1))
             shards = [Stored(config.of_shard(n), shard_state(merging.state)) for n in range(step.shards)]
             merging = Stored(config, merging.state)
             # So that both have read back their states.
@@ -205,7 +205,7 @@ def test_a_shard_that_is_missing_or_disagrees_is_told() -> None:
 
 
 def test_a_bucket_does_not_go_on_without_its_shards(plans: dict[str, Plan]) -> None:
-    config = replace(HostConfig.of(plans["{count: 4}"], (), "test"), shards=Shards(2, 1, 2))
+    config = replace(HostConfig.of(plans["{count: 4}"], (), "test"), shards=Shards(2, 1))
     rows = [table_bytes(table_of(config, [(t, t, "p", 1.0, "a") for t in range(9)]))]
     found = [d for n in range(2) for kind, d in Bucket(config.of_shard(n), 0).run(rows, 0) if kind == FOUND]
     for wrong in ([], found[:1]):

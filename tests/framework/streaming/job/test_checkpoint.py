@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.sources.logs import forget_state
 from skyband.framework.streaming.job.checkpoint import failure, whole
 from tests.framework.streaming import checkpoints
 
@@ -107,20 +106,3 @@ def test_sparks_errors_about_the_checkpoint_are_reported_by_file_name(home: Path
         assert told is not None and told.code == "SKY-E303"
     assert failure(f"Caused by: java.io.IOException: No space left on device: {checkpoint}/commits/3", checkpoint) is None
     assert failure("java.io.FileNotFoundException: File file:/in/a.csv does not exist", checkpoint) is None
-
-
-def test_only_state_of_batches_after_the_last_one_done_is_forgotten(tmp_path: Path) -> None:
-    task, elsewhere = tmp_path / "state" / "0" / "0", tmp_path / "elsewhere"
-    kept = ["1.zip", "2.changelog", ".2.changelog.crc", "_metadata", "SSTs", "3.txt", "3.zip.d"]
-    gone = ["3.changelog", "3.zip", ".3.zip.crc", ".3.zip.1a.TID4.tmp", "..4.changelog.1a.TID4.tmp.crc"]
-    for place in (task, elsewhere):
-        place.mkdir(parents=True)
-        for name in (*kept, *gone):
-            (place / name).write_text("")
-    (task / "3.zip.d").unlink()
-    (task / "3.zip.d").mkdir()
-    (tmp_path / "state" / "0" / "1").symlink_to(elsewhere)
-    forget_state(tmp_path, 1)
-    assert {p.name for p in task.iterdir()} == set(kept)
-    assert {p.name for p in elsewhere.iterdir()} == {*kept, *gone}
-    forget_state(tmp_path / "none", -1)

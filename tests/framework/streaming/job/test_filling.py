@@ -1,4 +1,4 @@
-"""What queries that have come leave is swapped in whole, wherever that is killed; their states are taken up once by every bucket."""
+"""What queries that have come leave is swapped in whole, wherever that is killed; buckets then run to take their states up."""
 
 from __future__ import annotations
 
@@ -11,28 +11,23 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.messages import COUNTS, HOST, WAKE, Tally
+from skyband.framework.base.messages import FLUSH
 from skyband.framework.base.reasons import CONTROL, REASON
-from skyband.framework.plan.model import Plan
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.storage.sinks import SWAP_JOURNAL
-from skyband.framework.streaming.bucket.bucket import Bucket
-from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
-from skyband.framework.streaming.bucket.processor import HostProcessor, Inputs
+from skyband.framework.streaming.bucket.calls import Packed, Watermarks, calls
+from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job import generations
 from skyband.framework.streaming.job.filling import filling, order, taken_up
 from skyband.framework.streaming.job.generations import GONE, settle, staged, swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
-from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import Filling, HostConfig
-from skyband.framework.streaming.rows.outbox import as_it_is
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.rows.tokens import key_of
 from skyband.framework.tables.delta.ownership import Owner
 from tests.framework.streaming import checkpoints
-from tests.framework.streaming.bucket.test_bucket import SPEC, table_of
+from tests.framework.streaming.bucket.test_bucket import SPEC
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
-from tests.framework.streaming.spark_store import Store
 
 STEPS = 12
 """Fail points of a swap of this kind."""
@@ -161,83 +156,19 @@ def test_states_are_taken_up_when_the_batch_with_the_row_for_it_is_done(layout: 
     assert order(layout, layout.known()) == layout.known()
 
 
-def made_of(plan: Plan, minutes: range) -> tuple[dict[str, bytes], HostConfig]:
-    """A bucket's state after rows of ``minutes``."""
-    config = HostConfig.of(plan, (), "test")
-    bucket = Bucket(config, 0)
-    bucket.run([table_bytes(table_of(config, [(t, t, "p", float(t % 5), "u") for t in minutes]))], 0)
-    return bucket.save()[0], config
-
-
-def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reason", [CONTROL, FLUSH])
+def test_a_row_of_the_control_source_runs_the_buckets_that_wait(tmp_path: Path, reason: str) -> None:
+    """Who then runs is tested in tests/framework/streaming/bucket/test_calls.py."""
     plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
-    after, config = made_of(plan, range(20))
-    write_state(tmp_path / "filling", 0, after)
-    store = Store()
-
-    def run(config: HostConfig) -> dict[str, int]:
-        processor = HostProcessor(config, as_it_is)
-        processor.init(store)  # type: ignore[arg-type]
-        out = list(processor._run(0, Inputs(), 0))
-        tally = Tally()
-        for kind, data in out:
-            if kind == COUNTS:
-                tally.add(data)
-        return tally
-
-    first = HostProcessor(config, as_it_is)
-    first.init(store)  # type: ignore[arg-type]
-    list(first._run(0, Inputs([table_bytes(table_of(config, [(t, t, "p", float(t % 5), "u") for t in range(9)]))]), 0))
-    store.commit()
-    before = store.values()
-    taking = replace(config, filling=Filling(str(tmp_path / "filling"), "t", (0,)))
-    for whole in (False, True):
-        run(taking)
-        assert store.values() == after | {"core": store.values()["core"], FILLED: b"t"}
-        assert json.loads(store.values()["core"]) == json.loads(after["core"])
-        assert set(before) != set(store.values())
-        store.commit(whole)
-    # What comes after is not replaced again, though the file is still there.
-    last = HostProcessor(taking, as_it_is)
-    last.init(store)  # type: ignore[arg-type]
-    list(last._run(0, Inputs([table_bytes(table_of(config, [(30, 30, "p", 1.0, "u")]))]), 0))
-    store.commit()
-    moved = store.values()
-    assert json.loads(moved["core"])["until"] > json.loads(after["core"])["until"]
-    run(taking)
-    assert store.values()["keys"] == moved["keys"]
-    (tmp_path / "filling" / "0").unlink()
-    run(taking)
-    with pytest.raises(SkybandError, match="SKY-E303"):
-        run(replace(taking, filling=Filling(str(tmp_path / "filling"), "other", (0,))))
-
-
-def test_a_bucket_that_the_store_does_not_know_takes_its_file_up(tmp_path: Path) -> None:
-    """As one does that the job has not had before (``grown``)."""
-    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
-    after, config = made_of(plan, range(20))
-    write_state(tmp_path / "filling", 3, after)
-    taking = replace(config, buckets=4, filling=Filling(str(tmp_path / "filling"), "t", (3,)))
-    for number, known in ((3, True), (2, False)):
-        processor, store = HostProcessor(taking, as_it_is), Store()
-        processor.init(store)  # type: ignore[arg-type]
-        list(processor._run(number, Inputs(), 0))
-        kept = store.values()
-        assert (kept.get(FILLED) == b"t" and kept["keys"] == after["keys"]) == known
-        assert (json.loads(kept["core"]) == json.loads(after["core"])) == known
-
-
-def test_a_row_of_the_control_source_wakes_the_buckets_that_wait(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
-    config = HostConfig.of(plan, (), "test", Filling("x", "t", (2, 5)))
+    config = replace(HostConfig.of(plan, (), "test", Filling("x", "t", (2, 5))), buckets=6)
     row = pa.table({f.name: pa.nulls(1, f.type) for f in config.row_schema()}).append_column(CORRUPT, pa.nulls(1, pa.string()))
-    row = row.append_column(REASON, pa.array([CONTROL]))
-
-    def packed(config: HostConfig) -> list[tuple[int, int, str]]:
-        made = [b.to_pylist()[0] for b in Pack(config)(iter(row.to_batches()))]
-        return [(b["node"], b["bucket"], b["kind"]) for b in made if b["kind"] != COUNTS]
-
-    assert packed(config) == [(HOST, 2, WAKE), (HOST, 5, WAKE)] and packed(replace(config, filling=None)) == []
+    packed = Packed()
+    for block in Pack(config)(iter(row.append_column(REASON, pa.array([reason])).to_batches())):
+        for m in block.to_pylist():
+            packed.add(m["node"], m["bucket"], m["kind"], m["data"])
+    assert (packed.controlled, packed.flush, dict(packed.rows)) == (True, reason == FLUSH, {})
+    assert [call.number for call in calls(packed, None, config, Watermarks(0, 0))] == [2, 5]
+    assert list(calls(packed, None, replace(config, filling=None), Watermarks(0, 0))) == []
 
 
 def test_a_generation_has_the_same_codes_of_tokens_before_and_after_it_is_swapped_in(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ from skyband.framework.settings.spark import TASKS
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.logs import Taken, file_url, last_batch, local_path, taken
 from skyband.framework.sources.watermark_caps import Span
-from skyband.framework.streaming.bucket import fill_files
+from skyband.framework.streaming.bucket import calls
+from skyband.framework.streaming.bucket.bucket_states import BucketState, last_states, text_of
 from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
 from skyband.framework.streaming.bucket.state_files import BucketFiles, StateFiles
 from skyband.framework.streaming.job import clocks
-from skyband.framework.streaming.job.bucket_states import BucketState, last_states, text_of
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, reshaped
 from skyband.framework.streaming.local import loop
 from skyband.framework.streaming.local.engine import LocalEngine
@@ -49,6 +49,7 @@ from skyband.jobs.cli import main
 from skyband.jobs.running import streaming
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming.local.test_loop import (
+    QUERIES,
     Read,
     Row,
     content,
@@ -99,7 +100,7 @@ def while_reading(spec: Path, do: Callable[[], object], sink: str | None = None,
             done.append(text)
             do()
 
-    engine = LocalEngine(Layout(plan.sink).state, no_spark)
+    engine = LocalEngine(no_spark)
     Runner(engine, plan, writer_for(plan.sink), batches.append, warn=lambda _: None, phase=phase, clock=clock).run(once=True)
     return batches
 
@@ -180,7 +181,7 @@ def test_buckets_are_read_once_in_a_run_that_fills_them(tmp_path: Path, monkeypa
     for n in range(1, 6):
         write(directory, str(n), [(100 * n + i, 12 * n + i, "pq"[i % 2], i % 3) for i in range(10)], n)
     reads, fills = Counter[int](), Counter[int]()
-    real_read, real_fill = StateFiles.read, fill_files.read_state
+    real_read, real_fill = StateFiles.read, read_state
 
     def read(self: StateFiles, bucket: int, token: str) -> tuple[BucketFiles, dict[str, bytes]]:
         reads[bucket] += 1
@@ -191,7 +192,7 @@ def test_buckets_are_read_once_in_a_run_that_fills_them(tmp_path: Path, monkeypa
         return real_fill(where, bucket)
 
     monkeypatch.setattr(StateFiles, "read", read)
-    monkeypatch.setattr(fill_files, "read_state", filled)
+    monkeypatch.setattr(calls, "read_state", filled)
     assert len(run(spec)) >= 5
     assert reads == fills == {0: 1, 1: 1}
 
@@ -536,7 +537,7 @@ def test_a_signal_while_spark_reads_sets_no_file_aside(tmp_path: Path, monkeypat
     no_number(write(directory, "1", [(2, 30, "p", 1)], 1))
     plan = load_plan(str(spec))
     read = Interrupted(monkeypatch)
-    engine = LocalEngine(Layout(plan.sink).state, read.start)
+    engine = LocalEngine(read.start)
     monkeypatch.setattr(spark_backlog, "spans_by_spark", Spans(directory).spans)
     try:
         done = Runner(engine, plan, writer_for(plan.sink), lambda _: None, warn=lambda _: None).run(once=True, finish=True)
@@ -645,17 +646,20 @@ def test_only_the_last_row_of_runs_is_read_for_its_states(tmp_path: Path, monkey
 # What a run says of the state before it starts.
 
 
-def test_tasks_and_shards_are_nothing_to_a_state_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_are_nothing_to_a_state_and_shards_are_made_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "job"
-    spec = write_spec(directory)
+    spec = write_spec(directory, queries=QUERIES)
     write(directory, "0", [(1, 0, "p", 1)], 0)
     run(spec)
     plan, layout = load_plan(str(spec)), layout_of(directory)
     job = layout.known()
     monkeypatch.setenv(TASKS, "4")
-    assert [reshaped(plan, made, layout) for made in (job, replace(job, moving=3), replace(job, shards=[2, 1]))] == [[], [], []]
-    (said,) = reshaped(plan, replace(job, state="spark"), layout)
-    assert "1 task to 4" in said
+    for keeper in ("files", "spark"):
+        kept = replace(job, state=keeper)
+        assert [reshaped(plan, made, layout) for made in (kept, replace(kept, partitions=9), replace(kept, moving=3))] == [[], [], []]
+        # Whichever engine goes on, and with as many shards as its plan asks for.
+        assert reshaped(plan, replace(kept, shards=[2, 1]), layout) == ["run.shards was 2, now 1: the state of shards is made first"]
+        assert reshaped(replace(plan, shards=2), replace(kept, shards=[2, 1]), layout) == []
     # Buckets are divided whichever engine runs the job.
     (said,) = reshaped(replace(plan, buckets=2 * plan.buckets), job, layout)
     assert "run.buckets" in said

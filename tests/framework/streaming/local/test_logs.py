@@ -20,7 +20,6 @@ from skyband.framework.sources.logs import (
     last_batch,
     next_watermark,
     offset,
-    owed,
     partitions_of,
     planned_at,
     source_numbers,
@@ -50,7 +49,7 @@ def test_a_new_checkpoint_is_as_sparks_before_the_first_batch(tmp_path: Path) ->
     said = json.loads((checkpoint / "metadata").read_text())
     assert list(said) == ["id"] and str(uuid.UUID(said["id"])) == said["id"]
     assert [logs.last(log) for log in ("offsets", "commits")] == [-1, -1]
-    assert (watermark(checkpoint), next_watermark(checkpoint), owed(checkpoint)) == (0, 0, False)
+    assert (watermark(checkpoint), next_watermark(checkpoint)) == (0, 0)
     assert [taken(checkpoint / "sources" / str(n)) for n in (0, 1)] == [[], []]
     # Another run of the job: it is the same checkpoint.
     Logs(checkpoint)
@@ -66,13 +65,13 @@ def test_a_batch_is_read_as_it_was_planned(tmp_path: Path) -> None:
     logs.plan(0, 1_234, 0, -1)
     after = time.time_ns() // 1_000_000
     assert (offset(tmp_path, 0), offset(tmp_path, 0, 1), offset(tmp_path, -1), offset(tmp_path, 1)) == (0, -1, -1, -1)
-    assert watermark(tmp_path) == 1_234 and before <= planned_at(tmp_path, 0) <= after and partitions_of(tmp_path, 0) is None
-    assert (logs.last("offsets"), logs.last("commits"), owed(tmp_path)) == (0, -1, False)
+    assert watermark(tmp_path) == 1_234 and before <= planned_at(tmp_path, 0) <= after and partitions_of(tmp_path, 0) == 2
+    assert (logs.last("offsets"), logs.last("commits")) == (0, -1)
     logs.done(0, 5_678)
-    assert (logs.last("commits"), watermark(tmp_path), next_watermark(tmp_path), owed(tmp_path)) == (0, 1_234, 5_678, True)
-    # A batch for what is due, without files, and one of a control row.
+    assert (logs.last("commits"), watermark(tmp_path), next_watermark(tmp_path)) == (0, 1_234, 5_678)
+    # A batch without files, as of an earlier version, and one of a control row.
     logs.plan(1, 5_678, 0, -1)
-    assert (offset(tmp_path, 1), offset(tmp_path, 1, 1), watermark(tmp_path), owed(tmp_path)) == (0, -1, 5_678, False)
+    assert (offset(tmp_path, 1), offset(tmp_path, 1, 1), watermark(tmp_path)) == (0, -1, 5_678)
     logs.done(1, 5_678)
     assert logs.take(1, [file(9)], -1) == 0 and logs.take(0, [file(4)], 0) == 1
     logs.plan(2, 5_678, 1, 0)
@@ -91,8 +90,27 @@ def test_the_texts_are_those_of_spark(tmp_path: Path) -> None:
     version, said, files, control = (tmp_path / "offsets" / "0").read_text().split("\n")
     assert (version, json.loads(files), control) == ("v1", {"logOffset": 0}, "-")
     at = json.loads(said)
-    assert set(at) == {"batchWatermarkMs", "batchTimestampMs", "conf"} and (at["batchWatermarkMs"], at["conf"]) == (7, {})
+    assert set(at) == {"batchWatermarkMs", "batchTimestampMs", "conf"} and at["batchWatermarkMs"] == 7
+    assert at["conf"] == {"spark.sql.shuffle.partitions": "2"}
     assert (tmp_path / "commits" / "0").read_text() == 'v1\n{"nextBatchWatermarkMs": 8}'
+
+
+def test_settings_that_spark_has_planned_with_stay(tmp_path: Path) -> None:
+    """Spark reads its batches' settings back: another number of tasks, or none, would change a query that it goes on with."""
+    logs = Logs(tmp_path)
+    conf = {"spark.sql.shuffle.partitions": "7", "spark.sql.streaming.stateStore.providerClass": "some.Provider"}
+    said = {"batchWatermarkMs": 5, "batchTimestampMs": 6, "conf": conf}
+    (tmp_path / "offsets" / "3").write_text("\n".join(["v1", json.dumps(said), '{"logOffset":0}', "-"]))
+    for batch in (4, 5):
+        logs.plan(batch, 7, 0, -1)
+        assert json.loads((tmp_path / "offsets" / str(batch)).read_text().splitlines()[1])["conf"] == conf
+        assert partitions_of(tmp_path, batch) == 7
+    # Without a batch before it, or with one that says nothing, as of an earlier version of this engine.
+    for before in (None, "v1", 'v1\n{"batchWatermarkMs":5,"conf":{}}', 'v1\n{"conf":[]}', "v1\n{"):
+        if before is not None:
+            (tmp_path / "offsets" / "8").write_text(before)
+        logs.plan(9, 7, 0, -1)
+        assert partitions_of(tmp_path, 9) == 2
 
 
 def test_the_log_of_files_is_merged_at_every_tenth_entry(tmp_path: Path) -> None:

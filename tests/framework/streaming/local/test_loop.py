@@ -21,10 +21,10 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rehearsal import Rehearsal
-from skyband.framework.sources.logs import last_batch, offset, owed, taken, watermark
+from skyband.framework.sources.logs import last_batch, next_watermark, offset, taken, watermark
 from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.streaming.bucket.bucket_states import last_states
 from skyband.framework.streaming.job.arrow_files import readable
-from skyband.framework.streaming.job.bucket_states import last_states
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.local import by_spark, loop
 from skyband.framework.streaming.local.engine import LocalEngine
@@ -74,7 +74,7 @@ def run(
         batches.append(batch)
         report(batch)
 
-    engine = LocalEngine(Layout(plan.sink).state, start)
+    engine = LocalEngine(start)
     warn = (lambda text: None) if warnings is None else warnings.append
     finished: Finished = Runner(engine, plan, writer_for(plan.sink), done, warn=warn).run(once=once, finish=finish)
     assert finished.completed
@@ -251,7 +251,7 @@ def test_a_backlog_in_the_wrong_order_is_a_unit(tmp_path: Path) -> None:
 
 
 def test_batches_take_files_as_spark_would(tmp_path: Path) -> None:
-    """By their times of modification, then by name; a batch for what has become due follows, and the logs say all that."""
+    """By their times of modification, then by name; none without files follows, and the logs say all that."""
     directory = tmp_path / "job"
     spec = write_spec(directory, "max_files: 2")
     for name, minute, at in (("b", 0, 1), ("a", 1, 1), ("c", 2, 0), ("e", 40, 5), ("d", 38, 5)):
@@ -262,11 +262,14 @@ def test_batches_take_files_as_spark_would(tmp_path: Path) -> None:
     assert [(n, name) for n, name, _ in sorted(logged)] == [(0, "a.csv"), (0, "c.csv"), (1, "b.csv"), (1, "d.csv"), (2, "e.csv")]
     assert {name: ms for _, name, ms in logged}["e.csv"] == 1_600_000_005_000
     last = last_batch(checkpoint / "commits")
-    assert last_batch(checkpoint / "offsets") == last and not owed(checkpoint)
-    assert [offset(checkpoint, batch) for batch in range(last + 1)] == [0, 1, 2, 2]
-    assert watermark(checkpoint) == round(_time(40 - DELAY).timestamp() * 1000)
+    assert last_batch(checkpoint / "offsets") == last
+    assert [offset(checkpoint, batch) for batch in range(last + 1)] == [0, 1, 2]
+    # Each batch begins with the watermark to which those before it have moved it.
+    ends = [_time(minute - DELAY) for minute in (2, 38, 40)]
+    assert watermark(checkpoint) == round(ends[1].timestamp() * 1000) and next_watermark(checkpoint) == round(ends[2].timestamp() * 1000)
     rows = table(directory, "runs").sort_by("batch_id").to_pylist()
-    assert [r["rows_in"] for r in rows] == [2, 2, 1, 0] and sum(r["accepted"] for r in rows) == 3
+    assert [(r["rows_in"], r["accepted"], r["pending"]) for r in rows] == [(2, 0, 2), (2, 3, 1), (1, 0, 2)]
+    assert [r["frontier"] for r in rows] == ends
 
 
 def test_an_idle_run_and_a_second_finish_change_nothing(tmp_path: Path) -> None:
@@ -415,7 +418,7 @@ def test_a_signal_ends_a_run_after_its_batch(tmp_path: Path) -> None:
             STOP.signal = signal.SIGTERM
 
     try:
-        done = Runner(LocalEngine(Layout(plan.sink).state, no_spark), plan, writer_for(plan.sink), report).run(once=True, finish=True)
+        done = Runner(LocalEngine(no_spark), plan, writer_for(plan.sink), report).run(once=True, finish=True)
     finally:
         STOP.signal = None
     assert not done.completed and [b.number for b in batches] == [0, 1]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from skyband.framework.base.messages import ROWS
+from skyband.framework.base.messages import COUNTS, FOUND, ROWS
 from skyband.framework.streaming.rows import shuffle_files
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.outbox import LEAST, as_block
@@ -28,8 +27,11 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShuffleFiles:
     monkeypatch.setattr(shuffle_files, "TaskContext", Task)
     monkeypatch.setattr(shuffle_files, "scratch_directory", lambda: tmp_path)
     monkeypatch.setenv(LEAST, "4000")
-    found: Any = shuffle_files.shuffle_files_of(Context("local[2]"), "job")  # type: ignore[arg-type]
-    return found
+    return of_job("local[2]", tmp_path / "job")
+
+
+def of_job(master: str, home: Path) -> ShuffleFiles:
+    return shuffle_files.shuffle_files_of(Context(master), home)  # type: ignore[arg-type]
 
 
 def files(directory: Path) -> list[Path]:
@@ -62,14 +64,24 @@ def test_files_are_a_batchs(made: ShuffleFiles, tmp_path: Path, monkeypatch: pyt
     assert not files(tmp_path)
 
 
-def test_only_tasks_of_one_machine_share_files(made: ShuffleFiles) -> None:
-    assert shuffle_files.shuffle_files_of(Context("spark://somewhere:7077"), "job") is None  # type: ignore[arg-type]
+def test_tasks_of_several_machines_find_them_beside_the_states_of_the_job(made: ShuffleFiles, tmp_path: Path) -> None:
+    """Also those that shards send, which are no tables."""
+    shared = of_job("spark://somewhere:7077", tmp_path / "job")
+    sent = [shared(ROWS_OF), shared.message(FOUND, b"x" * 5000)]
+    assert [p.relative_to(tmp_path / "job").parts[:2] for p in files(tmp_path)] == 2 * [("shuffle", str(Task.number))]
+    assert [kind for kind, _ in sent] == [f"file:{ROWS}", f"file:{FOUND}"]
+    assert bytes_table(opened(*sent[0])) == ROWS_OF and bytes(opened(*sent[1])) == b"x" * 5000
+    assert shared.message(FOUND, b"x" * 10) == (FOUND, b"x" * 10)
+    assert shared.message(COUNTS, b"x" * 5000) == (COUNTS, b"x" * 5000)
+    shared.done(Task.number)
+    assert files(tmp_path) == []
 
 
-def test_jobs_that_run_at_once_keep_out_of_each_others_way(made: ShuffleFiles, tmp_path: Path) -> None:
-    other: Any = shuffle_files.shuffle_files_of(Context("local[2]"), "another job")  # type: ignore[arg-type]
-    made(ROWS_OF)
+@pytest.mark.parametrize("master", ["local[2]", "spark://somewhere:7077"])
+def test_jobs_that_run_at_once_keep_out_of_each_others_way(made: ShuffleFiles, tmp_path: Path, master: str) -> None:
+    one, other = (of_job(master, tmp_path / name) for name in ("one", "other"))
+    one(ROWS_OF)
     _, data = other(ROWS_OF)
-    made.done(Task.number)
-    made.begin()
-    assert bytes_table(opened(f"file:{ROWS}", data)) == ROWS_OF
+    one.done(Task.number)
+    one.begin()
+    assert bytes_table(opened(f"file:{ROWS}", data)) == ROWS_OF and len(files(tmp_path)) == 1

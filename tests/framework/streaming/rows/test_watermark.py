@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from skyband.framework.base.messages import COUNTS, FLUSH, GREATEST, HOST, Tally
+from skyband.framework.base.messages import ASIDE, COUNTS, FLUSH, GREATEST, HOST, ROWS, Tally
 from skyband.framework.base.reasons import CONTROL, REASON
 from skyband.framework.base.types import STAMP
 from skyband.framework.rehearsal.rows import Rows
@@ -81,11 +81,13 @@ def test_rows_of_the_control_source_move_it_by_their_own_instant() -> None:
     assert (last, counts["rows_in"], counts[CONTROL]) == (77, 1, 1)
 
 
-def test_a_row_of_the_control_source_makes_every_bucket_flush() -> None:
+@pytest.mark.parametrize("reason", [FLUSH, CONTROL])
+def test_a_row_of_the_control_source_that_asks_for_a_flush_is_counted(reason: str) -> None:
+    """By its count the driver runs every bucket (tests/framework/streaming/bucket/test_calls.py): no message goes to them."""
     rows = Rows(config().intake).table([row(1, 5), row(2, 900)])
-    rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.array([None, FLUSH], pa.string()))
+    rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.array([None, reason], pa.string()))
     rows = rows.append_column(WATERMARK, pa.array([None, 0], STAMP))
     last, counts = packed(rows)
-    assert (last, counts["rows_in"], counts[FLUSH], CONTROL in counts) == (5, 1, 1, False)
+    assert (last, counts["rows_in"], counts[reason], {FLUSH, CONTROL} & set(counts)) == (5, 1, 1, {reason})
     blocks = [b for block in Pack(config())(iter(rows.to_batches())) for b in block.to_pylist()]
-    assert [b["bucket"] for b in blocks if (b["node"], b["kind"]) == (HOST, FLUSH)] == list(range(config().buckets))
+    assert [b["kind"] for b in blocks if b["node"] == HOST] == [ROWS] and {b["node"] for b in blocks} == {HOST, ASIDE}

@@ -15,7 +15,7 @@ from skyband.framework.streaming.run.stages import Flush, RecordIdle
 
 
 def committed(totals: Totals, number: int, *counts: str) -> None:
-    totals.add(Batch(number, Tally(dict.fromkeys(counts, 1))), list)
+    totals.add(Batch(number, Tally(dict.fromkeys(counts, 1))))
     totals.committed(number)
 
 
@@ -61,7 +61,7 @@ def test_rows_that_arrive_with_the_flush_are_flushed_too(tmp_path: Path) -> None
         read.append(orders(tmp_path))
         committed(totals, totals.last_batch + 1, FLUSH)
         if len(read) < 3:
-            # A batch without rows follows: the watermark has moved.
+            # More rows have arrived than one batch takes.
             committed(totals, totals.last_batch + 1, DEFERRED)
         return True
 

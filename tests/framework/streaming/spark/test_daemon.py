@@ -20,15 +20,9 @@ daemon.prepare()
 import gc
 print({THREADS}, gc.get_freeze_count() > 10_000, *(m in sys.modules for m in (
     "pyspark.worker", "pyarrow.compute", "skyband.framework.streaming.rows.pack", "skyband.framework.streaming.bucket.bucket",
-    "pyspark.sql.streaming.proto.StateMessage_pb2", "pandas")))
+    "skyband.framework.streaming.bucket.calls", "pandas", "deltalake")))
 import pyarrow as pa
 print(pa.compute.sum(pa.array([1, 2])).as_py())
 """
     found = said(root, code, **(HOST if host else {}))
-    assert found == ["1", "True", "True", "True", "True", str(host), str(host), "False", "3"]
-
-
-def test_the_stateful_step_is_declared_without_its_parts(root: Path) -> None:
-    """Spark starts a process for that and waits for it."""
-    code = "from skyband.framework.streaming.bucket import processor\nprint(*(m in sys.modules for m in ('pyarrow', 'numba', 'numpy')))"
-    assert said(root, code) == ["False", "False", "False"]
+    assert found == ["1", "True", "True", "True", "True", str(host), str(host), "False", "False", "3"]

@@ -33,7 +33,7 @@ def test_batches_are_counted_until_all_buckets_have_flushed() -> None:
         for _ in range(2):
             # A batch that is repeated counts once.
             batch = Batch(number, Tally(counts))
-            totals.add(batch, list)
+            totals.add(batch)
         totals.committed(number)
         said.append(totals.behind)
         assert batch.counts.get(BEHIND, 0) == said[-1]

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.plain_json import mapping, number, whole
+from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.sources.logs import AGAIN
 from skyband.framework.storage.location import Location
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.streaming.bucket.state_names import state_name, state_number
 
 
 class BucketState(NamedTuple):
@@ -26,7 +26,7 @@ class BucketState(NamedTuple):
 
 
 States = Mapping[int, BucketState]
-"""The states of all buckets that have had a row, by number."""
+"""The states of all buckets that have had a row, and of their shards, by number."""
 NO_STATES: Final[States] = {}
 
 
@@ -37,14 +37,14 @@ def message(bucket: int, state: BucketState) -> bytes:
 
 def text_of(states: States) -> str:
     """Return the value of column ``state``."""
-    return json.dumps({str(bucket): list(states[bucket]) for bucket in sorted(states)}, separators=(",", ":"))
+    return json.dumps({state_name(bucket): list(states[bucket]) for bucket in sorted(states)}, separators=(",", ":"))
 
 
 def parsed(text: str | bytes) -> dict[int, BucketState]:
     """Return the states of a ``text_of``. Raises ValueError for any other text."""
     found = {}
     for name, said in mapping(text).items():
-        bucket = number(name)
+        bucket = state_number(name)
         if bucket is None or not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
             raise ValueError(f"{name[:80]!r} is no bucket with its state")
         found[bucket] = BucketState(said[0], None if said[1] is None else whole(said[1]))
@@ -59,6 +59,9 @@ def last_states(root: Location) -> States:
 
     Raises SkybandError as ``states_of``, and SKY-E400 if ``runs`` cannot be read.
     """
+    # Importing it starts threads, and Python workers are forked from a process that imports this module.
+    from skyband.framework.tables.delta import delta_read
+
     table = delta_read.open_table(root, "runs")
     last = pc.max(delta_read.read(table, ["batch_id"])["batch_id"]).as_py()
     if last is None:

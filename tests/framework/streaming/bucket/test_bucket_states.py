@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import RUNS
-from skyband.framework.streaming.job.bucket_states import NO_STATES, BucketState, last_states, message, parsed, states_of, text_of
+from skyband.framework.streaming.bucket.bucket_states import NO_STATES, BucketState, last_states, message, parsed, states_of, text_of
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from tests.specs import plan_of_text, spec_text
@@ -20,7 +20,9 @@ from tests.specs import plan_of_text, spec_text
 TOKEN, OTHER = "0123456789abcdef", "fedcba9876543210"
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 STATES = st.dictionaries(
-    st.integers(0, 100_000), st.builds(BucketState, st.text("0123456789abcdef", min_size=16, max_size=16), st.none() | INT64), max_size=6
+    st.integers(-100_000, 100_000),
+    st.builds(BucketState, st.text("0123456789abcdef", min_size=16, max_size=16), st.none() | INT64),
+    max_size=6,
 )
 
 
@@ -37,6 +39,9 @@ def test_states_come_back_as_they_were(states: dict[int, BucketState]) -> None:
 def test_the_text_is_compact_and_in_the_order_of_buckets() -> None:
     states = {10: BucketState(TOKEN, None), 2: BucketState(OTHER, 1_600_000_000_001)}
     assert text_of(states) == f'{{"2":["{OTHER}",1600000000001],"10":["{TOKEN}",null]}}'
+    # Shards come before buckets, the last first, under names that no bucket has.
+    shards = {-1: BucketState(TOKEN, None), 0: BucketState(OTHER, None), -11: BucketState(OTHER, 3)}
+    assert text_of(shards) == f'{{"shard-10":["{OTHER}",3],"shard-0":["{TOKEN}",null],"0":["{OTHER}",null]}}'
     assert text_of(NO_STATES) == "{}"
     assert message(7, BucketState(TOKEN, -1)) == f'{{"7":["{TOKEN}",-1]}}'.encode()
     assert parsed(message(7, BucketState(TOKEN, -1))) == {7: BucketState(TOKEN, -1)}
@@ -65,6 +70,14 @@ HOSTILE = {
     "a bucket of other digits": f'{{"١":["{TOKEN}",1]}}',
     "a superscript": f'{{"²":["{TOKEN}",1]}}',
     "a long bucket": f'{{"{"1" * 19}":["{TOKEN}",1]}}',
+    "a negative shard": f'{{"shard--1":["{TOKEN}",1]}}',
+    "a shard without a number": f'{{"shard-":["{TOKEN}",1]}}',
+    "a shard of a shard": f'{{"shard-shard-0":["{TOKEN}",1]}}',
+    "a shard with a leading zero": f'{{"shard-01":["{TOKEN}",1]}}',
+    "a shard of other digits": f'{{"shard-١":["{TOKEN}",1]}}',
+    "a long shard": f'{{"shard-{"1" * 19}":["{TOKEN}",1]}}',
+    "a path of a shard": f'{{"shard-/../0":["{TOKEN}",1]}}',
+    "a bucket before a shard": f'{{"0":["{TOKEN}",1],"shard-0":["{TOKEN}",1]}}',
     "a path": f'{{"../../x":["{TOKEN}",1]}}',
     "a token alone": f'{{"0":"{TOKEN}"}}',
     "two characters": '{"0":"ab"}',
