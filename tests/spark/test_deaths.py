@@ -195,24 +195,9 @@ SIGNALLED = [
 ]
 
 
-LATE = """
-import os, sys, time
-if any("driver_worker" in word for word in sys.orig_argv):
-    os.mkdir(os.environ["LATE"])
-    time.sleep(13)
-"""
-
-
-def test_a_worker_may_import_for_longer_than_spark_waits(tmp_path: Path, left_alone: Path) -> None:
-    """Spark waits ten seconds for its driver worker to connect, which the imports of an overloaded machine may exceed."""
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(LATE)
-    path = os.pathsep.join([str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with started(job(tmp_path / "job"), "--finish", LATE=str(tmp_path / "late"), PYTHONPATH=path) as run:
-        assert run.ended() == 0, run.lines
-    assert (tmp_path / "late").is_dir()
-    assert run.rest() == []
-    assert changes(tmp_path / "job", "far5").equals(changes(left_alone, "far5"))
+def without_unusable(lines: list[str]) -> list[str]:
+    """The lines without the warning that the query cannot use some of the rows: how many there are depends on where a run ends."""
+    return [line for line in lines if not line.startswith("WARNING: query far5 cannot use ")]
 
 
 def test_a_signal_ends_a_run_in_order(tmp_path: Path, left_alone: Path) -> None:
@@ -227,7 +212,7 @@ def test_a_signal_ends_a_run_in_order(tmp_path: Path, left_alone: Path) -> None:
         assert outcome["batches"]["count"] >= sum(x.startswith("batch ") for x in run.lines)
         if outcome["batches"]["count"]:
             assert outcome["batches"]["last"] in table(spec.parent, "runs")["batch_id"].to_pylist()
-        assert run.rest() == [f"stopped by {'SIGTERM' if code == 143 else 'SIGINT'}: run again to go on"], point
+        assert without_unusable(run.rest()) == [f"stopped by {'SIGTERM' if code == 143 else 'SIGINT'}: run again to go on"], point
     goes_on(spec, left_alone)
 
 
@@ -250,7 +235,7 @@ def test_a_continuous_run_that_is_asked_to_stop_ends_well(tmp_path: Path, left_a
         # A terminal's Ctrl-C goes to the whole group.
         os.kill(-run.process.pid if group else run.process.pid, how)
         assert run.ended() == 0, run.lines
-    assert run.rest() == []
+    assert without_unusable(run.rest()) == []
     goes_on(spec, left_alone)
 
 
