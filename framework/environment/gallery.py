@@ -38,7 +38,7 @@ from skyband.operators.shards import can_be_sharded
 _PACKAGE: Final = Path(__file__).parents[2]
 _BATCHES, _ROWS = 4, 120
 _LONG, _LONG_ROWS = "long", 3_000
-"""The job whose batches are long, and their number of rows."""
+"""Name the job whose batches are long, and say how many rows these have."""
 _SECONDS: Final = 20
 """Event time from one made-up row to the next: windows of some minutes lose rows."""
 _START: Final = 1_600_000_000_000_000
@@ -48,7 +48,7 @@ _WORDS: Final = ("a", "red", "green", "blue", "old", "new", "door", "roof", "lig
 
 
 class Variant(NamedTuple):
-    """A plan of the gallery, and its name."""
+    """Holds a plan of the gallery, and its name."""
 
     name: str
     plan: Plan

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH_BYTES: Final = "128m"
-"""The most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
+"""Bounds the bytes of files in one batch if the spec sets no bound (a batch has at least one file)."""
 _UNITS = {"milliseconds": 1000, "microseconds": 1}
 """Units of Parquet's instants that Spark reads, in microseconds."""
 _TOO_LATE = 253_402_128_000_000_000

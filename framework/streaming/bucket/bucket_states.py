@@ -16,7 +16,7 @@ from skyband.framework.streaming.bucket.state_names import state_name, state_num
 
 
 class BucketState(NamedTuple):
-    """The state of a bucket: the token of its files (``bucket.state_files``), and when it has to run next.
+    """Says where the state of a bucket is: the token of its files (``bucket.state_files``), and when it has to run next.
 
     ``wakes_ms``: the least watermark, in ms, at which something in it is due; None if nothing waits.
     """
@@ -26,7 +26,7 @@ class BucketState(NamedTuple):
 
 
 States = Mapping[int, BucketState]
-"""The states of all buckets that have had a row, and of their shards, by number."""
+"""Holds the states of all buckets that have had a row, and of their shards, by number."""
 NO_STATES: Final[States] = {}
 
 

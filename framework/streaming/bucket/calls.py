@@ -1,4 +1,4 @@
-"""The calls of buckets in a batch: who has to run, with which rows, and the buckets that a process keeps from batch to batch.
+"""Decide which buckets run in a batch, with which rows, and run those that this process keeps from batch to batch.
 
 A batch is read and packed first. Then it is known how far its rows move the watermark, and each bucket that has rows, or in which something
 is due by then, runs once. A bucket's shards run before it.
@@ -31,14 +31,14 @@ Open = Callable[[str, bytes], "bytes | pa.Buffer"]
 
 
 class Watermarks(NamedTuple):
-    """``before``: that of the batches before this one, before which its rows are late. ``after``: that to which they move it. In ms."""
+    """Holds the two watermarks of a batch, in ms: rows earlier than ``before`` are late, all that is earlier than ``after`` is due."""
 
     before: int
     after: int
 
 
 class Call(NamedTuple):
-    """One call of a bucket, or of a shard (``state_names.number_of_shard``): its ``state`` before it, and its messages of rows.
+    """Describes a call of a bucket, or of a shard (``state_names.number_of_shard``): its ``state`` before it, and its messages of rows.
 
     ``found``: the messages of its shards. ``flush``: it sends all that it has deferred.
     """
@@ -52,7 +52,7 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Packed:
-    """What reading gives: messages to the driver, those with rows by bucket, and the latest instant that moves the watermark, in ms.
+    """Collects what reading gives: messages to the driver, those with rows by bucket, and how far the watermark moves, in ms.
 
     ``flush``, ``controlled``: whether a row of the control source asks buckets to flush, or is there at all.
     """
