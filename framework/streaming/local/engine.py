@@ -12,26 +12,20 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import DEFAULT_TASKS
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.registry import source_format
-from skyband.framework.streaming.job.consistency import Found, check
-from skyband.framework.streaming.job.filling import order
+from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import Layout, fitting_job
-from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.local.backlog import LocalBacklogCaps
 from skyband.framework.streaming.local.logs import Logs
 from skyband.framework.streaming.local.loop import LocalStream
-from skyband.framework.streaming.rebuild.rebucket import rebucket_job
-from skyband.framework.streaming.rebuild.reshard import reshard
-from skyband.framework.streaming.rebuild.takeover import taken_over
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.drift_check import DriftCheck
+from skyband.framework.streaming.run.opening import continued, with_tables
 from skyband.framework.streaming.run.results import GateSchedule
 from skyband.framework.streaming.run.source_files import SourceFiles
-from skyband.framework.streaming.run.states import require_states
 from skyband.framework.tables.results.parts import Spread, in_process
 from skyband.framework.tables.writing.factory import writer_for
-from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -77,21 +71,14 @@ class LocalEngine:
         """See ``RunsBatches.open``. Raises SkybandError SKY-E137 if only Spark can run the job."""
         layout = context.layout
         require_local_engine(plan)
-        job, tables = fitting_job(plan, layout), None
+        job = fitting_job(plan, layout)
         if job is None:
             header = source_format(plan.source.format).columns(cast("SparkSession", _Session(self._start)), plan.source)
-            job = layout.create(plan, DEFAULT_TASKS, header)
+            opened = with_tables(context, plan, layout.create(plan, DEFAULT_TASKS, header))
         else:
-            tables = check(plan, layout, job, rebuild, found=found)
-            plan, job = rebucket_job(self._start, plan, layout, job, context.warn)
-            settle(plan, layout, job, tables)
-            job = taken_over(self._start, layout, layout.renew(plan, job), tables)
-            job = order(layout, reshard(self._start, plan, layout, job, 1, context.warn))
-        sink = Sink(plan, context.writer, job.generation)
-        sink.ensure_all()
+            opened = continued(context, plan, job, rebuild, found, self._start, lambda job: (job, 1))
         Logs(layout.checkpoint)
-        require_states(layout, sink)
-        return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
+        return opened
 
     def source(self, context: RunContext, opened: OpenedJob) -> OpenedSource:
         """See ``RunsBatches.source``."""

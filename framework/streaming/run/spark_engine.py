@@ -16,29 +16,23 @@ from skyband.framework.settings.spark import DEFAULT_TASKS, requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spark_adapter.jvm import delete_objects
-from skyband.framework.streaming.job.consistency import Found, check
-from skyband.framework.streaming.job.filling import order
+from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import JobFile, Layout, fitting_job
 from skyband.framework.streaming.job.locks import jvm_lock
 from skyband.framework.streaming.job.lookup_versions import LookupVersions
-from skyband.framework.streaming.job.unfinished import settle
-from skyband.framework.streaming.rebuild.rebucket import rebucket_job
-from skyband.framework.streaming.rebuild.reshard import reshard
-from skyband.framework.streaming.rebuild.takeover import taken_over
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 from skyband.framework.streaming.rows.lookup_tables import read_tables
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.deriving import on_spark
 from skyband.framework.streaming.run.drift_check import DriftCheck
+from skyband.framework.streaming.run.opening import continued, with_tables
 from skyband.framework.streaming.run.results import GateSchedule
 from skyband.framework.streaming.run.source_files import SourceFiles
 from skyband.framework.streaming.run.spark_backlog import SparkBacklogCaps
-from skyband.framework.streaming.run.states import require_states
 from skyband.framework.streaming.run.stream import Stream
 from skyband.framework.tables.results.parts import Spread
 from skyband.framework.tables.writing.factory import writer_for
-from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.writer import Writer
 
 
@@ -90,21 +84,16 @@ class OpenJob:
 
     def run(self) -> OpenedJob:
         """Return the job with its tables, which all exist. Raises SkybandError SKY-E303 if a part of its state is gone."""
-        spark, layout = self.context.spark, self.context.layout
-        job, tables, plan = fitting_job(self.plan, layout), None, self.plan
+        spark = self.context.spark
+        job = fitting_job(self.plan, self.context.layout)
         if job is None:
-            job = self._create()
-        else:
-            tables = check(plan, layout, job, self.rebuild, found=self.found)
-            plan, job = rebucket_job(lambda: spark, plan, layout, job, self.context.warn)
-            settle(plan, layout, job, tables)
-            job = taken_over(lambda: spark, layout, layout.renew(plan, job), tables)
-            shards = self._shards(job.shards[0] if job.shards is not None else 1)
-            job = order(layout, reshard(lambda: spark, plan, layout, self._with_tasks(job, shards), shards, self.context.warn))
-        sink = Sink(plan, self.context.writer, job.generation)
-        sink.ensure_all()
-        require_states(layout, sink)
-        return OpenedJob(plan, job, sink, tables is not None and tables.unfinished_committed)
+            return with_tables(self.context, self.plan, self._create())
+        return continued(self.context, self.plan, job, self.rebuild, self.found, lambda: spark, self._shaped)
+
+    def _shaped(self, job: JobFile) -> tuple[JobFile, int]:
+        """See ``opening.Shape``."""
+        shards = self._shards(job.shards[0] if job.shards is not None else 1)
+        return self._with_tasks(job, shards), shards
 
     def _with_tasks(self, job: JobFile, shards: int) -> JobFile:
         """Return ``job`` with the tasks of this run, which are recorded."""
