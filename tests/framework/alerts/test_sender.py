@@ -132,12 +132,14 @@ def test_a_run_that_is_killed_is_repeated_with_the_same_bytes(
     monkeypatch.setattr(sender, "failpoint", failpoint)
     for upto in (2, 4, 6, job.last, job.last, job.last):
         job.run(channel, upto)
-    assert hits[point] > 8 and job.caught_up
+    # On a busy machine a request holds more messages, so there are fewer of them.
+    killed = sum(n <= hits[point] for n in kills)
+    assert killed >= 2 and job.caught_up
     assert Counter(defined.told([json.loads(m) for m in by_id(hook.bodies).values()])) == job.expected()
     again = Counter(hook.bodies)
     if point == "alerts.sent":
         # Whole requests are repeated.
-        assert sorted(again.values())[-3:] == [2, 2, 2] and sum(again.values()) == len(again) + 3
+        assert sorted(again.values())[-killed:] == [2] * killed and sum(again.values()) == len(again) + killed
     else:
         assert set(again.values()) == {1}
 

@@ -339,7 +339,7 @@ class Hearing(Observer):
 def test_a_receiver_that_hangs_holds_up_no_other_observer_and_the_end_only_as_long_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Hearing()
     with receiver(hangs=True) as got:
-        observers = Observers([observer_of({URL: got.url}), other], patience=1.0)
+        observers = Observers([observer_of({URL: got.url}), other], patience=4.0)
         observers.started(StartedRun("run", plan_of(), "/t", "none", False))
         for n in range(50):
             observers.committed(batch(n))
