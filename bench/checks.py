@@ -29,7 +29,7 @@ LAST = 50
 
 
 def run() -> Iterator[dict[str, Any]]:
-    from skyband.framework.plan.output_nodes import Check, RunRule
+    from skyband.framework.plan.nodes import Check, RunRule
 
     checks = (
         Check("near_changes", "expect_column_values_to_be_between", '{"column":"score","min_value":0,"max_value":10}', "critical", "new"),

@@ -112,7 +112,7 @@ def _driver(spec: str) -> dict[str, Any]:
     lean_arrow()
     from skyband.framework.streaming.run import commit, results
     from skyband.framework.streaming.run.batch import Batch
-    from skyband.framework.streaming.run.received import Received
+    from skyband.framework.streaming.run.commit import Received
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.streaming.spark.session import get_session

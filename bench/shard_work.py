@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.similar_sets import Rows, numbered, synthetic
 from skyband.framework.streaming.rows.blocks import table_bytes
-from skyband.framework.streaming.rows.shards.found import Taken, found_table
+from skyband.framework.streaming.rows.shards import Taken, found_table
 from skyband.operators.base import Arrivals, State, Window
 from skyband.operators.expressions import parse
 from skyband.operators.found_pairs import FoundPairs

@@ -17,7 +17,7 @@ from skyband.jobs.spec import SpecText
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.job.layout import JobFile, Layout
-    from skyband.framework.streaming.job.live.requests import Request
+    from skyband.framework.streaming.job.live_requests import Request
 
 GIVEN: Final = "<queries>"
 """The name of queries that Python gives, in messages."""
@@ -51,7 +51,7 @@ class LiveJob:
         from skyband.framework.storage.locations import require_local
         from skyband.framework.storage.sinks import require_readable
         from skyband.framework.streaming.job.layout import Layout
-        from skyband.framework.streaming.job.live.requests import peek
+        from skyband.framework.streaming.job.live_requests import peek
 
         found = text.validated()
         if found.job is None:
@@ -92,7 +92,7 @@ class LiveJob:
 
     def add(self, part: LivePart, start: Start) -> list[str]:
         """Request the queries of ``part``, and return their names. Raises SpecErrors with all of its mistakes, SkybandError SKY-E591."""
-        from skyband.framework.streaming.job.live.requests import Request, now, put
+        from skyband.framework.streaming.job.live_requests import Request, now, put
 
         live = self.coming()
         found = self.text.validated(live, part)
@@ -123,7 +123,7 @@ class LiveJob:
 
     def remove(self, names: Sequence[str]) -> None:
         """Request that queries be removed. Raises SkybandError SKY-E591 for a name that the job does not have, or if none would be left."""
-        from skyband.framework.streaming.job.live.requests import Request, now, put, withdraw
+        from skyband.framework.streaming.job.live_requests import Request, now, put, withdraw
 
         live = self.coming()
         known = self.names(live)

@@ -25,7 +25,7 @@ CALLERS: Final = frozenset({
 """Readers of files and tables of others that raise the library's errors: each of their callers names them."""
 OWN: Final = frozenset({
     "framework/base/messages.py add", "framework/base/messages.py parse_file_message", "framework/catalogs/hive.py create",
-    "framework/environment/contents.py of", "framework/quality/checks.py stored_arguments", "framework/quality/frames.py pieces",
+    "framework/environment/archive.py of", "framework/quality/checks.py stored_arguments", "framework/quality/checks.py pieces",
     "framework/serve/inference.py types", "framework/spec/expressions/sql.py functions",
     "framework/streaming/rebuild/add_queries.py put_in", "framework/streaming/rows/blocks.py bytes_table",
     "framework/streaming/spark/executors.py require_driver_versions", "jobs/authoring/schema.py run", "jobs/reading/edge.py run",
@@ -33,9 +33,9 @@ OWN: Final = frozenset({
 })  # fmt: skip
 """Readers of what this process, its workers, this package or the installed environment has made."""
 OF_SINK: Final = frozenset({
-    "framework/streaming/bucket/bucket.py restore", "framework/streaming/bucket/journal.py of",
+    "framework/streaming/bucket/bucket.py restore", "framework/streaming/bucket/bucket.py of",
     "framework/streaming/rebuild/backfill.py __init__",
-    "framework/streaming/rebuild/split_buckets.py __init__", "framework/streaming/rebuild/transition.py changed",
+    "framework/streaming/rebuild/split_buckets.py __init__", "framework/streaming/rebuild/add_queries.py changed",
     "framework/streaming/rows/blocks.py bytes_arrays", "framework/streaming/rows/instants/ahead.py _read",
     "framework/streaming/run/live_queries.py _boundary",
 })  # fmt: skip

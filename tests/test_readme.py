@@ -17,7 +17,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from skyband.framework.settings.project_file import CONFIG, NAME, read
+from skyband.framework.settings.spark import CONFIG, NAME, read
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs.cli import COMMANDS

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from skyband.framework.alerts.messages import Message, envelope
 from skyband.framework.alerts.template import cut, fill
-from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.plan.nodes import AlertNode
 
 FORMATS: Final = ("slack", "teams", "pagerduty", "mail")
 MOST_MESSAGES: Final = {"slack": 15, "teams": 10, "pagerduty": 20}

@@ -18,7 +18,7 @@ from skyband.framework.alerts.template import mistakes
 from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
 from skyband.framework.base.redaction import conceal
 from skyband.framework.console.receivers import is_url
-from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.plan.nodes import AlertNode
 from skyband.framework.settings.toml_file import line_of, parse
 from skyband.framework.sources.kafka.client import MECHANISMS, TEXTS, TOPIC, lacking
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skyband.framework.base.redaction import redact_values
-from skyband.framework.catalogs.model import Definition, Entry, Unavailable
-from skyband.framework.catalogs.names import Schema
+from skyband.framework.catalogs.model import Definition, Entry, Schema, Unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

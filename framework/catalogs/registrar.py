@@ -6,29 +6,177 @@ delays a run by at most ``PATIENCE`` seconds a call, and loses nothing: the next
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.catalogs.definitions import definitions
+from skyband.framework.base.redaction import redact_values
+from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.catalogs.hive import Hive
-from skyband.framework.catalogs.model import Catalog, Definition, Unavailable
-from skyband.framework.catalogs.names import Schema, schema_of
-from skyband.framework.catalogs.record import Record
+from skyband.framework.catalogs.model import JOB, Catalog, ColumnDefinition, Definition, InvalidName, Schema, Unavailable, schema_of
 from skyband.framework.catalogs.unity import TOKEN, URL, Unity
+from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import IMPLEMENTATION, spark_settings
+from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.locations import location
+from skyband.framework.storage.records import STRICT, InvalidRecord, read_record
 from skyband.framework.tables.delta.ownership import Owner
+from skyband.framework.tables.schemas import (
+    changes_name,
+    final_name,
+    identity_columns,
+    now_name,
+    skyband_name,
+    stream_columns,
+    tables,
+    trajectory_name,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyband.framework.plan.model import Plan
+# What a job has registered, and where: ``<sink>/_skyband/catalog.json``.
+#
+# It says what need not be done again, and where entries may have to be dropped. It proves nothing: only what the catalog itself says of an
+# entry decides whether it is the job's.
+
+FILE: Final = "catalog.json"
+_Part: Final = r"[A-Za-z0-9_-]{1,255}"
+_Place = Annotated[str, Field(pattern=rf"^{_Part}\.{_Part}$")]
+_Table = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,255}$")]
+_Digest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    places: Annotated[dict[_Place, Annotated[dict[_Table, _Digest], Field(max_length=100_000)]], Field(max_length=100)]
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+
+_FILE: Final = TypeAdapter(_File)
+
+
+class Record:
+    """Full name of a schema -> the tables registered there, with the digests of what was; "" for one that is about to be."""
+
+    def __init__(self, home: Location) -> None:
+        self._path = home / FILE
+        self.damage: str | None = None
+        """Why the file is ignored, in words."""
+        self.places: dict[str, dict[str, str]] = {}
+        try:
+            found = read_record(self._path, _FILE)
+            _check([] if found is None else list(found.places))
+        except InvalidRecord as e:
+            self.damage = f"{self._path} is not what a run has written, so it is ignored: {e}"
+        else:
+            self.places = {} if found is None else {place: dict(kept) for place, kept in found.places.items()}
+        self._written = _copy(self.places)
+
+    @staticmethod
+    def exists(home: Location) -> bool:
+        """Return True if there is a file."""
+        return (home / FILE).exists()
+
+    def save(self) -> None:
+        """Write the file if it has changed. Raises OSError."""
+        places = {place: kept for place, kept in self.places.items() if kept}
+        if places == self._written and self.damage is None:
+            return
+        if places:
+            durable.replace(self._path, _FILE.dump_json(_File(places), indent=1))
+        else:
+            self._path.unlink(missing_ok=True)
+        self._written, self.damage = _copy(places), None
+
+
+def _check(places: list[str]) -> None:
+    """Raise InvalidRecord for a place that is not the full name of a schema as ``Schema`` spells it."""
+    for place in places:
+        try:
+            same = str(schema_of(place)) == place
+        except InvalidName as e:
+            raise InvalidRecord(str(e)) from e
+        if not same:
+            raise InvalidRecord(f"{place!r} is not spelled as a run spells it")
+
+
+def _copy(places: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    return {place: dict(kept) for place, kept in places.items()}
+
+
+# The tables of a plan as they are registered: their columns and comments, keys and properties.
+
+_SIMPLE: Final[dict[pa.DataType, tuple[str, str, str]]] = {
+    pa.string(): ("STRING", "string", "string"), pa.binary(): ("BINARY", "binary", "binary"), pa.bool_(): ("BOOLEAN", "boolean", "boolean"),
+    pa.int8(): ("BYTE", "tinyint", "byte"), pa.int16(): ("SHORT", "smallint", "short"), pa.int32(): ("INT", "int", "integer"),
+    pa.int64(): ("LONG", "bigint", "long"), pa.float32(): ("FLOAT", "float", "float"), pa.float64(): ("DOUBLE", "double", "double"),
+    pa.date32(): ("DATE", "date", "date"),
+}  # fmt: skip
+"""Arrow type -> Unity Catalog's name, the name in SQL, the name in Delta's JSON."""
+
+
+def definitions(plan: Plan, root: Location, job: str) -> list[Definition]:
+    """Return every table of ``plan``, whose tables are below ``root``, as it is registered for the job with the id ``job``."""
+    roles = {name: (role, query, key) for name, role, query, key in _roles(plan)}
+    made = []
+    for table in tables(plan):
+        role, query, key = roles.get(table.name, (table.name, None, ()))
+        properties = {JOB: job, "skyband.name": plan.job, "skyband.table": role}
+        properties |= {"skyband.query": query} if query is not None else {}
+        properties |= {"skyband.key": ",".join(key)} if key else {}
+        columns = tuple(_column(field) for field in table.schema)
+        comment = redact_values(table.comment)
+        made.append(Definition(table.name, str(root / table.name), comment, columns, tuple(sorted(properties.items()))))
+    return made
+
+
+def _roles(plan: Plan) -> Iterator[tuple[str, str, str | None, tuple[str, ...]]]:
+    """Yield for each table its name, what it holds, the query that it is of, and the columns that identify a row of it."""
+    for q in plan.every_query:
+        one = plan.of(q.name)
+        stream, item = stream_columns(one, q), identity_columns(one, q)
+        yield changes_name(q.name), "changes", q.name, (*stream, "step", "pos")
+        yield q.name, "results", q.name, (*stream, *item, "from_step")
+        yield now_name(q.name), "current results", q.name, (*stream, "rank")
+        yield trajectory_name(q.name), "trajectories", q.name, (*stream, *item, "valid_from")
+        yield final_name(q.name), "final results", q.name, (*stream, "window_start", "rank")
+    for one in plan.plans:
+        for o in one.operators:
+            yield skyband_name(o.name), "skyband", None, ()
+    yield "heads", "heads", None, plan.intake.partition_by
+    yield "runs", "batches", None, ("batch_id",)
+    yield JOB_RUNS, "runs", None, ()
+
+
+def _column(field: pa.Field) -> ColumnDefinition:
+    name, text, spelled = _type(field.type)
+    decimal = pa.types.is_decimal(field.type)
+    return ColumnDefinition(
+        field.name, text, name, json.dumps(spelled), redact_values((field.metadata or {}).get(b"comment", b"").decode()),
+        field.type.precision if decimal else 0, field.type.scale if decimal else 0,
+    )  # fmt: skip
+
+
+def _type(kind: pa.DataType) -> tuple[str, str, str]:
+    """Return Unity Catalog's name of a type, its name in SQL, and its name in Delta's log. All columns of tables are scalar."""
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP", "timestamp", "timestamp"
+    if pa.types.is_decimal(kind):
+        text = f"decimal({kind.precision},{kind.scale})"
+        return "DECIMAL", text, text
+    return _SIMPLE[kind]
+
 
 PATIENCE: Final = 20.0
 """The most seconds that a check, or a registration, may take."""

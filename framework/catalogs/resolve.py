@@ -12,8 +12,7 @@ from urllib.parse import unquote
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.catalogs.hive import Hive
-from skyband.framework.catalogs.model import KIND, Entry, Unavailable
-from skyband.framework.catalogs.names import Schema, table_of
+from skyband.framework.catalogs.model import KIND, Entry, Schema, Unavailable, table_of
 from skyband.framework.catalogs.registrar import PATIENCE
 from skyband.framework.catalogs.unity import TOKEN, URL, Unity
 from skyband.framework.settings.spark import IMPLEMENTATION, spark_settings

@@ -18,8 +18,7 @@ from urllib.parse import quote, urlsplit
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.redaction import conceal, redact_values
-from skyband.framework.catalogs.model import KIND, Definition, Entry, Unavailable
-from skyband.framework.catalogs.names import Schema
+from skyband.framework.catalogs.model import KIND, Definition, Entry, Schema, Unavailable
 from skyband.framework.console.web import NoRedirects
 
 URL: Final = "SKYBAND_UNITY_URL"

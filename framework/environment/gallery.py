@@ -32,7 +32,7 @@ from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.hashes import xxhash64
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.rows.shards.slots import Shards
+from skyband.framework.streaming.rows.shards import Shards
 from skyband.operators.shards import can_be_sharded
 
 _PACKAGE: Final = Path(__file__).parents[2]

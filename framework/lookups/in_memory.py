@@ -10,8 +10,8 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.lookups.join import Tables
 from skyband.framework.lookups.table import MOST_ROWS, checked, nodes
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.plan.nodes import LookupNode
 from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rows import arrow_table
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skyband.framework.base.reasons import NO_MATCH
 from skyband.framework.lookups.table import END, START, on_names
-from skyband.framework.plan.lookups import LookupNode
+from skyband.framework.plan.nodes import LookupNode
 
 Tables = Mapping[str, pa.Table]
 """Checked tables (``lookups.table``) by look-up."""

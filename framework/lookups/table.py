@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.types import STAMP, arrow_type
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.plan.nodes import LookupNode
 
 ON: Final = "__on_"
 """Prefix of the columns of the key; its number follows. None of them is ever null."""

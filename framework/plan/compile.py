@@ -12,7 +12,6 @@ from skyband.framework.base.table_names import append_only
 from skyband.framework.base.units import bytes_of
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
 from skyband.framework.plan.live import NO_LIVE, Live
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import (
     KEEP,
     Derive,
@@ -28,16 +27,25 @@ from skyband.framework.plan.model import (
     StreamNode,
     VectorNode,
 )
-from skyband.framework.plan.output_nodes import AlertNode, Check, KafkaNode, RunRule
+from skyband.framework.plan.nodes import (
+    AlertNode,
+    Check,
+    KafkaNode,
+    LookupNode,
+    RunRule,
+    SourceClock,
+    StatisticsNode,
+    TokenNode,
+    statistic_kinds,
+)
 from skyband.framework.plan.row_nodes import predicate, texts_of
-from skyband.framework.plan.several_sources import clocks, of_source, parts
 from skyband.framework.plan.sharding import AUTO
-from skyband.framework.plan.statistics import StatisticsNode, statistic_kinds
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.position import is_position
 from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.several.format import SOURCE
 from skyband.framework.spec.chains import Division, StreamJob, divided, item_columns
 from skyband.framework.spec.checks.columns import column_types, derived, looked_up, lookup_columns
 from skyband.framework.spec.checks.table_columns import carried, written
@@ -47,13 +55,61 @@ from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.lookups import Lookup, Validity
 from skyband.framework.spec.models.quality import RowCondition
 from skyband.framework.spec.models.sink import topics, with_feed
-from skyband.framework.spec.models.source import Source, SourceColumn
+from skyband.framework.spec.models.source import OneOfSources, Source, SourceColumn
 from skyband.framework.spec.models.tokens import token_kinds
 from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep, WhereStep
 from skyband.framework.spec.models.words import WORDS
 from skyband.operators.base import Kind, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
+
+# Compile several sources of one stream, and queries that take the rows of one of them.
+
+
+def clocks(job: Job) -> tuple[SourceClock, ...]:
+    """Return how each of several sources moves the watermark; none for a job with one source."""
+    usual = job.source.event_time.watermark
+    return tuple(SourceClock(n, usual if one.watermark is None else one.watermark, one.idle_after) for n, one in job.sources.items())
+
+
+def parts(job: Job) -> tuple[tuple[str, SourceNode], ...]:
+    """Return the several sources by name, as nodes; none for a job with one source.
+
+    The control source is the second of the query's sources, so it has the number 1.
+    """
+    return tuple((name, _part(job, name, one, i + (i > 0))) for i, (name, one) in enumerate(job.sources.items()))
+
+
+def of_source(query: QueryModel) -> QueryModel:
+    """Return ``query`` with its ``from`` as a condition of its ``where``."""
+    if query.source is None:
+        return query
+    sides = query_type(query.type).sides
+    condition = " and ".join(f"{side}.{SOURCE} = '{query.source}'" if side else f"{SOURCE} = '{query.source}'" for side in sides)
+    return query.model_copy(update={"where": condition if query.where is None else f"{condition} and ({query.where})"})
+
+
+def _part(job: Job, name: str, one: OneOfSources, number: int) -> SourceNode:
+    fields = []
+    for column, spec in one.columns.items():
+        type_, given = (spec.type, spec.source_name) if isinstance(spec, SourceColumn) else (spec, None)
+        fields.append(Field(column, type_, kind_of(type_), given or column))
+    return SourceNode(
+        format=one.format,
+        path=one.path,
+        options=tuple(source_format(one.format).options(one.options).items()),
+        fields=tuple(fields),
+        max_files_per_batch=job.run.max_files,
+        max_bytes_per_batch=job.run.max_bytes,
+        written=dict(job.variables).get(("sources", name, "path")),
+        on_bad_file=one.on_bad_file,
+        max_line=bytes_of(one.max_line),
+        on_drift="warn",
+        relative=job.relative_sources.get(name),
+        number=number,
+        table=one.table,
+    )
+
 
 DEFAULT_BUCKETS = 16
 

@@ -19,7 +19,7 @@ from skyband.framework.plan.explain_parts import (
 )
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, StreamNode, only_retained
-from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.plan.nodes import AlertNode
 from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.plan.sharding import shard_lines
 from skyband.framework.queries.protocol import QueryType

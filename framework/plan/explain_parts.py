@@ -8,8 +8,8 @@ from typing import Final
 from skyband.framework.base.counts import counted
 from skyband.framework.base.reasons import NO_MATCH
 from skyband.framework.base.units import format_duration
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import OperatorNode, Plan, StreamNode
+from skyband.framework.plan.nodes import LookupNode
 from skyband.operators.base import Calendar, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import canonical

@@ -23,11 +23,8 @@ from typing import Any, Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.units import WrittenFloat, format_duration
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, LogicalQuery, Plan, QueryNode, SourceNode, StreamNode
-from skyband.framework.plan.source_nodes import SourceClock
-from skyband.framework.plan.statistics import StatisticsNode
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.plan.nodes import LookupNode, SourceClock, StatisticsNode, TokenNode
 from skyband.framework.queries.registry import query_type
 from skyband.operators.base import Column, Window
 

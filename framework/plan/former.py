@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.plan.nodes import TokenNode
 from skyband.framework.spec.models.words import FORMER_WORDS, WORDS
 
 

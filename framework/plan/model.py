@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.live import NO_LIVE, Live
-from skyband.framework.plan.lookups import LookupNode
-from skyband.framework.plan.output_nodes import AlertNode, Check, KafkaNode, RunRule
-from skyband.framework.plan.source_nodes import SourceClock
-from skyband.framework.plan.statistics import STATISTIC_TYPE, StatisticsNode, statistic_columns
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.plan.nodes import (
+    STATISTIC_TYPE,
+    AlertNode,
+    Check,
+    KafkaNode,
+    LookupNode,
+    RunRule,
+    SourceClock,
+    StatisticsNode,
+    TokenNode,
+    statistic_columns,
+)
 from skyband.operators.base import Column, Kind, Operator, Window, object_columns
 from skyband.operators.expressions.ast import Node
 

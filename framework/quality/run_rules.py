@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.types import STAMP
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.output_nodes import RunRule
+from skyband.framework.plan.nodes import RunRule
 from skyband.framework.quality.checks import Span
 from skyband.framework.quality.outcome import Outcome
 from skyband.framework.quality.rejections import RunRows

@@ -10,7 +10,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.plan.nodes import TokenNode
 
 LOUD: Final = 0.01
 """The share of a query's rows from which on it is reported."""

@@ -9,19 +9,197 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from skyband.framework.base.counts import counted
+import pyarrow as pa
+
+from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import printable
 from skyband.framework.base.extras import extra
-from skyband.framework.plan.model import Plan
-from skyband.framework.report import job_figures
-from skyband.framework.report.figures import Section, text
-from skyband.framework.report.query_figures import QueryFigures
+from skyband.framework.base.items import ItemColumn
+from skyband.framework.base.types import readable_as_text
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.report import charts, job_figures
+from skyband.framework.report.figures import Figure, Section, cells, few_of, millis, text
+from skyband.framework.tables.schemas import changes_name, now_name, stream_columns
 from skyband.framework.tables.sql.statements import Statements
+from skyband.framework.tables.sql.views import views
+
+# Figures about one query: its current result, ranks and stays over time, and the score needed to be in it.
+
+NOW: Final = 50
+"""The most rows of the current result that are shown."""
+STRETCHES: Final = 150
+"""The number of newest spans of constant rank that are drawn."""
+STAYS: Final = 60
+"""The number of newest stays in the result that are drawn."""
+STEPS: Final = 1000
+"""The number of newest steps of a number over time that are drawn."""
+_ALL: Final = "#all"
+"""The column with the total number of rows; no column of a table has such a name."""
+
+
+class QueryFigures:
+    """The figures of ``query`` of the job ``plan``. If the job has keys, charts show the key with the most stays."""
+
+    def __init__(self, plan: Plan, query: QueryNode, statements: Statements) -> None:
+        self.plan, self.query = plan.of(query.name), query
+        self._statements = statements
+        self.streams = stream_columns(plan, query)
+        self.made = {v.name for v in views(plan)}
+        self.type = query.type + _taken(plan, query)
+
+    def ask(self, statement: str) -> pa.Table:
+        """Return the rows of a statement; columns with dates that Python has not are texts."""
+        return readable_as_text(self._statements.ask(statement))
+
+    def section(self) -> Section:
+        """Return all figures of the query."""
+        if not self.query.item.lasting:
+            said = f"Reports every item once, at the arrival that brings it ({self.type})."
+            return Section(self.query.name, said, [self._newest_reports()])
+        return Section(self.query.name, f"Results of query {self.query.name} ({self.type}).", [self._now(), *self._over_time()])
+
+    def _over_time(self) -> Iterator[Figure]:
+        whose = self._whose()
+        if f"{self.query.name}_ranks" in self.made:
+            yield self._ranks(whose)
+        yield self._stays(whose)
+        if f"{self.query.name}_ranks" in self.made and self.query.item.scored and self.query.k is not None and not self.query.members:
+            yield self._last(self.query.k, whose)
+
+    def _now(self) -> Figure:
+        order = ", ".join(f'"{c}"' for c in (*self.streams, "rank"))
+        found = self.ask(f'select *, count(*) over () as "{_ALL}" from "{now_name(self.query.name)}" order by {order} limit {NOW}')
+        total = found[_ALL][0].as_py() if found.num_rows else 0
+        shown = self._readable(found.drop_columns([_ALL]))
+        said = f"{counted(total, 'item')} {agree(total, 'is', 'are')} in the result."
+        return Figure("Now", said, tuple(shown.column_names), cells(shown), left_out=few_of(shown.num_rows, total, "rows"))
+
+    def _newest_reports(self) -> Figure:
+        name = changes_name(self.query.name)
+        found = self.ask(f'select *, count(*) over () as "{_ALL}" from "{name}" order by changed_at desc, step desc, pos limit {NOW}')
+        total = found[_ALL][0].as_py() if found.num_rows else 0
+        shown = self._readable(found.drop_columns([_ALL]))
+        left = few_of(shown.num_rows, total, "rows, the newest")
+        said = f"{counted(total, 'item')} {agree(total, 'was', 'were')} reported."
+        return Figure("The newest", said, tuple(shown.column_names), cells(shown), left_out=left)
+
+    def _readable(self, rows: pa.Table) -> pa.Table:
+        """Return ``rows`` with the most useful columns first: key, rank and score, the names of the item, carried columns."""
+        of_item = self.query.item.columns(self.plan.intake.id, self.query.carry, self.plan.intake.partition_by)
+        named = [c.name for what in (("id", "object"), ("carry",), ("time",)) for c in of_item if c.what in what]
+        first = [*self.streams, "rank", "changed_at", *(v.name for v in self.query.item.values), *named]
+        return rows.select([c for c in dict.fromkeys([*first, *rows.column_names]) if c in rows.column_names])
+
+    def _whose(self) -> str:
+        """Return the key that charts are about, in words."""
+        if not self.streams:
+            return ""
+        rows = self.ask(f"select {self._keys()} from {self._chosen()} c").to_pylist()
+        return " Of " + ", ".join(f"{n} {text(v)}" for n, v in rows[0].items()) + ", the key with the most stays." if rows else ""
+
+    def _keys(self) -> str:
+        return ", ".join(f'"{c}"' for c in self.streams)
+
+    def _chosen(self) -> str:
+        return f'(select {self._keys()} from "{self.query.name}" group by {self._keys()} order by count(*) desc, {self._keys()} limit 1)'
+
+    def _of_one(self, view: str, limit: int, where: str = "true") -> tuple[list[dict[str, Any]], int]:
+        """Return (the newest rows of a view for one key, oldest first; the total number)."""
+        of = f" semi join {self._chosen()} c using ({self._keys()})" if self.streams else ""
+        statement = f'select *, count(*) over () as "{_ALL}" from (select * from "{view}" where {where}) v{of}'
+        found = self.ask(f"{statement} order by valid_from desc limit {limit}")
+        rows = found.to_pylist()[::-1]
+        return rows, rows[0][_ALL] if rows else 0
+
+    def _label(self, row: dict[str, Any]) -> str:
+        """Return a label for the item: the names of each part and, in brackets, carried texts."""
+        columns = self.query.item.columns(self.plan.intake.id, self.query.carry, ())
+        return " & ".join(_part_label(row, [c for c in columns if c.part == n]) for n in range(len(self.query.item.parts)))
+
+    def _score(self, row: dict[str, Any]) -> str:
+        return ", ".join(text(row[v.name]) for v in self.query.item.values if v.name in row)
+
+    def _ranks(self, whose: str) -> Figure:
+        rows, total = self._of_one(f"{self.query.name}_ranks", STRETCHES)
+        end = max((r["valid_to"] or r["valid_from"] for r in rows), default=None)
+        named = (*self.streams, *self.query.item.identity(self.plan.intake.partition_by))
+        line, last, values = {}, {}, []  # type: ignore[var-annotated]
+        for row in rows:
+            item = tuple(row[c] for c in named)
+            continues = item in last and last[item]["valid_to"] == row["valid_from"]
+            line[item] = line.get(item, len(values)) if continues else len(values)
+            now = "in the result" if row["valid_to"] is None else "left"
+            point = {"line": line[item], "item": self._label(row), "rank": row["rank"], "score": self._score(row), "now": now}
+            point |= {"since": text(row["valid_from"])}
+            values.append({**point, "from": millis(row["valid_from"]), "end": False})
+            values.append({**point, "from": millis(row["valid_to"] or end), "end": True})
+            last[item] = row
+        # The last point decides the colour of a line.
+        ends = {v["line"]: v["now"] for v in values}
+        values = [{**v, "now": ends[v["line"]]} for v in values]
+        table = tuple((text(r["valid_from"]), text(r["valid_to"]), text(r["rank"]), self._label(r), self._score(r)) for r in rows[::-1])
+        head = ("from", "to", "rank", "item", "score")
+        best = max((r["rank"] for r in rows), default=1)
+        said = f"The rank of each item over time. A line ends where its item leaves the result; items still in it are drawn boldly.{whose}"
+        left = few_of(len(rows), total, "spans of constant rank, the newest")
+        return Figure("Ranks over time", said, head, table, charts.bump(values, best) if rows else None, left)
+
+    def _stays(self, whose: str) -> Figure:
+        rows, total = self._of_one(f"{self.query.name}_history" if f"{self.query.name}_history" in self.made else self.query.name, STAYS)
+        end = max((r["valid_to"] or r["valid_from"] for r in rows), default=None)
+        values = [
+            {
+                "item": self._label(r),
+                "score": self._score(r),
+                "from": millis(r["valid_from"]),
+                "to": millis(r["valid_to"] or end),
+                "since": text(r["valid_from"]),
+                "until": text(r["valid_to"]),
+                "now": "in the result" if r["valid_to"] is None else "left",
+            }
+            for r in rows
+        ]
+        table = tuple((self._label(r), text(r["valid_from"]), text(r["valid_to"]), self._score(r)) for r in rows[::-1])
+        said = f"One bar for every stay in the result.{whose}"
+        chart = charts.stays(values, len({v["item"] for v in values})) if rows else None
+        return Figure(
+            "Stays in the result", said, ("item", "from", "to", "score"), table, chart, few_of(len(rows), total, "stays, the newest")
+        )
+
+    def _last(self, k: int, whose: str) -> Figure:
+        rows, total = self._of_one(f"{self.query.name}_ranks", STEPS, f'"rank" = {k}')
+        values: list[dict[str, Any]] = []
+        for before, row in zip([None, *rows], rows, strict=False):
+            if before is not None and before["valid_to"] != row["valid_from"]:
+                values.append({"from": millis(before["valid_to"]), "value": None})
+            values.append({"from": millis(row["valid_from"]), "value": row["score"]})
+        if rows:
+            values.append({"from": millis(rows[-1]["valid_to"] or rows[-1]["valid_from"]), "value": rows[-1]["score"]})
+        table = tuple((text(r["valid_from"]), text(r["valid_to"]), text(r["score"]), self._label(r)) for r in rows[::-1])
+        said = f"The score at rank {k}, which an item needs to be in the result.{whose}"
+        chart = charts.steps(values, f"score at rank {k}") if rows else None
+        left = few_of(len(rows), total, "spans, the newest")
+        return Figure(f"Score of the {k}th" if k > 3 else f"Score at rank {k}", said, ("from", "to", "score", "item"), table, chart, left)
+
+
+def _taken(plan: Plan, query: QueryNode) -> str:
+    """Return which result the query takes, in words; "" if it takes the source's rows."""
+    found = next((s for s in plan.streams if any(q.name == query.name for q in s.plan.queries)), None)
+    return "" if found is None else f" {'from' if found.takes == 'entries' else 'of'} {found.of}"
+
+
+def _part_label(row: dict[str, Any], columns: Sequence[ItemColumn]) -> str:
+    named = [row.get(c.name) for c in columns if c.what in ("id", "object")]
+    carried = [row.get(c.name) for c in columns if c.what == "carry"]
+    said = " ".join(text(v) for v in named if v is not None)
+    labels = ", ".join(text(v) for v in carried if isinstance(v, str) and v)
+    return f"{said} ({labels})" if labels else said
+
 
 with extra("report", "a report"):
     import vl_convert

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from skyband.framework.base.columns import cause, given_column, instant, membership, sign
 from skyband.framework.base.items import ItemColumn, ItemShape
-from skyband.framework.base.stream_columns import cause, given_column, instant, membership, sign
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.checks.columns import column_types

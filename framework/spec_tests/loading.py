@@ -16,8 +16,8 @@ from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.lookups.join import Tables
 from skyband.framework.lookups.table import checked, nodes
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Field, Plan, SourceNode
+from skyband.framework.plan.nodes import LookupNode
 from skyband.framework.rehearsal.rows import arrow_table, in_spark
 from skyband.framework.sources.position import position_values
 from skyband.framework.spec.load import Validated, validated_file

@@ -3,28 +3,95 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from skyband.framework.base.counts import counted
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.base.reasons import TOO_FAR_AHEAD
+from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.console.lines import Lines
-from skyband.framework.plan.model import Plan
-from skyband.framework.storage.sinks import require_readable
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.storage.sinks import HOME, require_readable
+from skyband.framework.streaming.job.clocks import batch_clocks, recorded_rows
 from skyband.framework.streaming.job.consistency import Loss, look, losses_text
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
+from skyband.framework.tables.schemas import changes_name, now_name, tables, trajectory_name
 from skyband.framework.verify.brute_force.with_source import compare
 from skyband.framework.verify.budget import Budget, Clock, Sample
-from skyband.framework.verify.differences import Difference, by_kind, format_differences
+from skyband.framework.verify.differences import Difference, by_kind, format_differences, place
 from skyband.framework.verify.progress import Progress
-from skyband.framework.verify.reconciliation.clocks import compare_clocks
-from skyband.framework.verify.reconciliation.missing_values import missing_values
-from skyband.framework.verify.reconciliation.row_counts import compare_count, compare_row_counts
+from skyband.framework.verify.reconciliation import compare_count, compare_row_counts
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.shares import Share, number, summary, total_by_kind
-from skyband.framework.verify.stored import Stored, runs_gone
+from skyband.framework.verify.stored import Stored, micros, row_of, runs_gone
+
+# Detect nulls where no run writes one: such a table cannot be replayed, so ``verify`` checks this first.
+
+
+def missing_values(stored: Stored) -> list[Difference]:
+    """Return the first null of every column that must have a value, and the names of queries that the spec does not have."""
+    required = {table.name: table.required for table in tables(stored.job_plan)}
+    found = [d for name in ("rejected", "runs") for d in _nulls(stored, name, required[name])]
+    for query in stored.job_plan.every_query:
+        for name in _tables(query):
+            found += _nulls(stored, name, required[name])
+            if query.members:
+                known = pc.is_in(stored.table(name)[QUERY_COLUMN], pa.array(query.members))
+                found += _first(stored, name, pc.invert(known), "the spec has no such query")
+    return found
+
+
+def _tables(query: QueryNode) -> Iterator[str]:
+    yield changes_name(query.name)
+    if query.item.lasting:
+        yield query.name
+        yield now_name(query.name)
+    if query.item.varies:
+        yield trajectory_name(query.name)
+
+
+def _nulls(stored: Stored, name: str, columns: Iterable[str]) -> Iterator[Difference]:
+    table = stored.table(name)
+    for column in columns:
+        if column in table.column_names and table[column].null_count:
+            yield from _first(stored, name, pc.is_null(table[column]), f"a value is missing: {column}")
+
+
+def _first(stored: Stored, name: str, wrong: pa.ChunkedArray, said: str) -> Iterator[Difference]:
+    where = pc.index(pc.fill_null(wrong, True), True).as_py()
+    if where >= 0:
+        yield Difference(place(f"table {name}"), said, None, [row_of(stored.table(name), where)])
+
+
+# Compare the rows that were too far ahead, and the newest event times, with the clocks that ``runs`` has recorded.
+
+
+def compare_clocks(stored: Stored) -> Iterator[Difference]:
+    """Yield the batches that rejected rows which were not too far ahead, or took rows which were. O(rejected rows)."""
+    runs = stored.table("runs")
+    latest = {batch: found.latest for batch, found in batch_clocks(runs).items()}
+    table = stored.table("rejected")
+    far = table.filter(pc.equal(table["reason"], TOO_FAR_AHEAD))
+    earlier = {(r["origin"], r["event_time"]) for r in recorded_rows(Path(stored.root, HOME)).to_pylist()} if far.num_rows else set()
+    wrong: dict[int, int] = {}
+    for batch, origin, at in zip(far["batch_id"].to_pylist(), far["origin"].to_pylist(), micros(far, "event_time"), strict=True):
+        # A rebuilt generation judges some rows by earlier clocks.
+        if batch in latest and at is not None and at <= latest[batch] and (origin, at) not in earlier:
+            wrong[batch] = wrong.get(batch, 0) + 1
+    for batch, n in sorted(wrong.items()):
+        yield Difference("table rejected", f"{counted(n, 'row')} of batch {batch} {agree(n, 'is', 'are')} not too far ahead of its clock")
+    before: int | None = None
+    for batch, newest in sorted(zip(runs["batch_id"].to_pylist(), micros(runs, "newest"), strict=True), key=lambda r: r[0]):
+        if newest is not None and newest != before and newest > latest.get(batch, newest):
+            yield Difference(f"table runs, batch {batch}", "newest is further ahead of the batch's clock than it allowed")
+        before = newest
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.base.stream_columns import cause
+from skyband.framework.base.columns import cause
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Plan, QueryNode, StreamNode
 from skyband.framework.tables.render import cell_text

@@ -2,30 +2,284 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, islice
 from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.counts import agree, counted, number_text
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
+from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.tables.render import cell_text
 from skyband.framework.tables.schemas import stream_columns
+from skyband.framework.verify.brute_force.objects import Accepted, Objects, objects
 from skyband.framework.verify.brute_force.stream_rows import StreamRows
 from skyband.framework.verify.differences import instant
 from skyband.framework.verify.progress import Done, Progress
-from skyband.framework.verify.replay.replay import stream_of
+from skyband.framework.verify.replay.replay import Stream, stream_of
 from skyband.framework.verify.stored import Key, Stored
-from skyband.framework.why.answer import Answers
+from skyband.framework.why.answer import Answers, MadeOf, Verdict
 from skyband.framework.why.chain import Chain
 from skyband.framework.why.item import Item
 from skyband.framework.why.source import taken_rows
-from skyband.framework.why.stays import Stay, stays
-from skyband.framework.why.stream_answers import StreamAnswers
-from skyband.framework.why.wording import MOST, Moment, in_order, of_rejected, of_stay, of_verdict
+
+# Find when an item was in the result, and at which ranks, by replaying the table of changes step by step.
+
+
+@dataclass(slots=True)
+class Stay:
+    """A stay in the result, from row ``enters`` of the changes to row ``leaves`` (None: it is still in).
+
+    ``first``, ``best`` and ``last``: the rank at which it entered, the best one, and the last one; None for time-varying values.
+    ``instead``: the rows of the changes that entered at the step at which it left.
+    """
+
+    stream: Key
+    enters: int
+    leaves: int | None = None
+    first: int | None = None
+    best: int | None = None
+    last: int | None = None
+    instead: tuple[int, ...] = ()
+
+
+def matching(plan: Plan, query: QueryNode, rows: pa.Table, item: Item) -> list[bool]:
+    """Return which rows of a table of the query are about ``item``. O(rows)."""
+    parts = [_part(plan, query, rows, p.prefix, item) for p in query.item.parts]
+    found = []
+    for of_row in zip(*parts, strict=True) if parts else ():
+        # Each name must belong to a different part, in any order.
+        found.append(_all_named(of_row, len(item.names)))
+    return found
+
+
+def _part(plan: Plan, query: QueryNode, rows: pa.Table, prefix: str, item: Item) -> list[set[int]]:
+    """Return for every row the indexes of the names that its part with ``prefix`` has."""
+    keys = plan.intake.partition_by
+    values: dict[str, list[Any]] = {}
+    for column in item.names[0]:
+        name = prefix + column if prefix + column in rows.column_names else column
+        assert name in rows.column_names or column in keys
+        type_ = rows.schema.field(name).type
+        values[column] = [plain_value(v, type_) for v in rows[name].to_pylist()]
+    names = [tuple(name.values()) for name in item.names]
+    return [{n for n, w in enumerate(names) if w == mine} for mine in zip(*values.values(), strict=True)]
+
+
+def _all_named(of_row: Sequence[set[int]], names: int) -> bool:
+    if names == 1:
+        return any(of_row)
+    return (0 in of_row[0] and 1 in of_row[1]) or (1 in of_row[0] and 0 in of_row[1])
+
+
+def stays(plan: Plan, stream: Stream, item: Item) -> list[Stay]:
+    """Return every stay of ``item`` (of all its pairs), in the order of time. O(changes * log of the result)."""
+    mine = matching(plan, stream.query, stream.rows, item)
+    found = [s for key, rows in stream.streams() if any(mine[i] for i in rows) for s in _of_stream(stream, key, rows, mine)]
+    return sorted(found, key=lambda s: (stream.at[s.enters], stream.step[s.enters], s.enters))
+
+
+def _of_stream(stream: Stream, key: Key, rows: Sequence[int], mine: Sequence[bool]) -> Iterator[Stay]:
+    ranked = not stream.query.item.varies and stream.query.item.lasting
+    inside: list[Any] = []
+    members: dict[Any, Any] = {}
+    open_: dict[Any, Stay] = {}
+    for _, group in groupby(rows, key=lambda i: stream.step[i]):
+        step = list(group)
+        for i in step:
+            name = stream.items[i]
+            if stream.change[i] == "-":
+                if ranked:
+                    del inside[bisect_left(inside, members.pop(name))]
+                stay = open_.pop(name, None)
+                if stay is not None:
+                    stay.leaves = i
+                    stay.instead = tuple(j for j in step if stream.change[j] == "+")
+                continue
+            if ranked:
+                members[name] = stream.ranks[i]
+                insort(inside, stream.ranks[i])
+            if mine[i]:
+                stay = Stay(key, i)
+                yield stay
+                if stream.query.item.lasting:
+                    open_[name] = stay
+        for name, stay in open_.items() if ranked else ():
+            rank = bisect_left(inside, members[name]) + 1
+            stay.first = stay.first or rank
+            stay.best, stay.last = min(stay.best or rank, rank), rank
+
+
+# Format the history of an item: moments, each with its lines of text.
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MOST = 20
+"""The most stays, rejected rows and verdicts that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The text about an instant (microseconds; None: about no instant): the first of ``lines``, then details."""
+
+    at: int | None
+    lines: tuple[str, ...]
+
+
+def in_order(moments: Iterable[Moment]) -> Iterator[str]:
+    """Yield the lines of ``moments`` in the order of time, those about no instant first. O(n log n)."""
+    for moment in sorted(moments, key=lambda m: (m.at is not None, m.at or 0)):
+        yield from moment.lines
+
+
+def of_stay(stream: Stream, stay: Stay, chain: Chain | None = None) -> Iterator[Moment]:
+    """Yield when an item entered, its ranks, when it left, and what replaced it. ``chain``: names what caused that in other results."""
+    plan, query = stream.stored.plan, stream.query
+    row = stream.rows.slice(stay.enters, 1).to_pylist()[0]
+    key = "".join(f" of {n} {cell_text(v)}" for n, v in zip(stream.names, stay.stream, strict=True))
+    values = _values(query, row)
+    names = _named(plan, query, row)
+    entered = stream.at[stay.enters]
+    if not query.item.lasting:
+        yield Moment(entered, (f"{instant(entered)}  reported{key}: {names}; {values}", *_causes(chain, stream, stay.enters)))
+        return
+    at_rank = f" at rank {stay.first:,}" if stay.first is not None else ""
+    lines = [f"{instant(entered)}  entered{at_rank} ({stream.cause[stay.enters]}){key}: {names}" + (f"; {values}" if values else "")]
+    lines += _causes(chain, stream, stay.enters)
+    if stay.best is not None and stay.last is not None:
+        until = "before it left" if stay.leaves is not None else "now"
+        lines.append(f"    best rank {stay.best:,}, {until} {stay.last:,}")
+    if stay.leaves is None:
+        yield Moment(entered, (*lines, "    still in the result"))
+        return
+    yield Moment(entered, tuple(lines))
+    left = stream.at[stay.leaves]
+    lines = [f"{instant(left)}  left ({stream.cause[stay.leaves]})"]
+    for i in stay.instead[:MOST] if stream.cause[stay.leaves] in ("displaced", "crossing") else ():
+        other = stream.rows.slice(i, 1).to_pylist()[0]
+        values = _values(query, other)
+        lines.append(f"    replaced by: {_named(plan, query, other)}" + (f"; {values}" if values else ""))
+    yield Moment(left, (*lines, *_causes(chain, stream, stay.leaves)))
+
+
+def _causes(chain: Chain | None, stream: Stream, i: int) -> Iterator[str]:
+    """Yield what caused row ``i`` of the changes in the result that the query takes."""
+    if chain is None:
+        return
+    for cause in chain.causes(stream.query.name, i):
+        yield from cause.lines(stream.at[i], "    ")
+    replaced = chain.replaced(stream.query.name, i)
+    if replaced is not None:
+        yield f"    {replaced}"
+
+
+def of_verdict(plan: Plan, query: QueryNode, verdict: Verdict) -> Moment:
+    """Return the moment of a verdict."""
+    lines = [f"{instant(verdict.at)}  {verdict.said}", *(_makeup(verdict.rows) if verdict.rows is not None else ())]
+    for b in verdict.beside:
+        rank = f"rank {b.rank}: " if b.rank is not None else "beaten by "
+        names = ", ".join(f"{n} {cell_text(v)}" for n, v in b.named.items())
+        lines.append(f"    {rank}{names}" + (f"; {number_text(b.score)}" if b.score is not None else ""))
+    return Moment(verdict.at, tuple(lines))
+
+
+def _makeup(found: MadeOf) -> Iterator[str]:
+    """Yield how many rows make up an item, its aggregates, and its newest rows."""
+    makeup = found.makeup
+    if not makeup.rows:
+        return
+    values = _listed(makeup.values)
+    yield f"    {counted(makeup.rows, 'row')} in the window since {instant(makeup.since)}: {values}"
+    for time, row in found.newest:
+        yield f"    row of {instant(time)}: {_listed(row.items())}"
+    if makeup.rows > len(found.newest):
+        yield f"    and {counted(makeup.rows - len(found.newest), 'older row')}"
+
+
+def _listed(values: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name} {'null' if value is None else cell_text(value)}" for name, value in values)
+
+
+def _values(query: QueryNode, row: Mapping[str, Any]) -> str:
+    """Return the values of an item and what it carries besides."""
+    names = [*(v.name for v in query.item.values), *(c.name for c in query.item.carried)]
+    return ", ".join(f"{name} {cell_text(row[name])}" for name in names)
+
+
+def of_rejected(plan: Plan, rejected: pa.Table, item: Item) -> Iterator[Moment]:
+    """Of their event times, the rows of table ``rejected`` that have a name of the item. O(rejected rows)."""
+    types = {c: arrow_type(plan.intake.field(c).type) for c in item.names[0]}
+    for row in rejected.to_pylist():
+        try:
+            parsed: Any = json.loads(row["text"] or "")
+        except ValueError:
+            continue
+        if isinstance(parsed, dict) and any(_same(parsed, name, types) for name in item.names):
+            when = row["event_time"]
+            at = f" of {cell_text(when)}" if when is not None else ""
+            micros = None if when is None else (when - _EPOCH) // timedelta(microseconds=1)
+            yield Moment(micros, (f"a row{at} was rejected, reason {row['reason']} (batch {row['batch_id']:,})",))
+
+
+def _same(parsed: Mapping[str, Any], name: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> bool:
+    try:
+        return all(c in parsed and plain_value(_read(parsed[c], types[c]), types[c]) == v for c, v in name.items())
+    except ValueError:
+        return False
+
+
+def _read(value: Any, type_: pa.DataType) -> Any:
+    """A value of JSON as a row of ``rejected`` has it: numbers that are none as text."""
+    return float(value) if isinstance(value, str) and pa.types.is_floating(type_) else value
+
+
+def _named(plan: Plan, query: QueryNode, row: Mapping[str, Any]) -> str:
+    columns = query.item.columns(plan.intake.id, (), plan.intake.partition_by)
+    return ", ".join(f"{c.name} {cell_text(row[c.name])}" for c in columns if c.what in ("id", "object"))
+
+
+# Explain by definition why an item is not in the result of a query over a result: over the rows that this result makes up.
+
+
+class StreamAnswers(Answers):
+    """As ``Answers``, for ``query`` over the rows of ``made``, which come from tables: nothing of the source is needed."""
+
+    def __init__(self, stored: Stored, query: QueryNode, made: StreamRows) -> None:
+        plan = made.node.plan
+        none = pa.table({f.name: pa.array([], arrow_type(f.type)) for f in plan.intake.fields})
+        # What the job rejected are rows of the source, which have other columns; of a result nothing is rejected.
+        super().__init__(plan, query, none, stored.table("rejected").slice(0, 0), stored.until)
+        self._made = made
+        self.absent = f"it never was in the result of {made.node.of}, which {query.name} takes"
+        self.ended = f"it left the result of {made.node.of}"
+
+    def accepted(self, key: Key) -> tuple[Accepted, Objects]:
+        """Return a key's rows, as far as results are complete."""
+        if key not in self._known:
+            found = self._made.accepted(key)
+            self._known[key] = found, objects(self.plan, found)
+        return self._known[key]
+
+    def rows(self, item: Item) -> list[tuple[Key, list[int]]]:
+        """Return, by key, the seqs of the rows that have one of the item's names. O(rows)."""
+        found = []
+        for key in self.until:
+            seqs = [s for s, name in enumerate(self.names(key, item)) if name is not None] if self._made.count(key) else []
+            if seqs:
+                found.append((key, seqs))
+        return found
+
+    def waiting(self, item: Item) -> list[int]:
+        """Return nothing: a result has no rows that wait."""
+        return []
+
 
 Doing = Callable[[str, Done | None], None]
 """Begins a stage, as ``Progress.doing``."""

@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> Answer:
 
         text = dictionary(plan, described(plan))
         return Answer({"dictionary": text}, text, rows=True)
+    from skyband.framework.tables.sql.data_dictionary import source
     from skyband.framework.tables.sql.dialects import view
     from skyband.framework.tables.sql.source_rows import why_not
-    from skyband.framework.tables.sql.source_sql import source
     from skyband.framework.tables.sql.views import left_out, said_left_out, views
 
     found, lacking = views(plan), [said_left_out(name) for name in left_out(plan)]

@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.streaming.job.idle import at_rest, waiting
     from skyband.framework.streaming.job.layout import fitting_job, reshaped
-    from skyband.framework.streaming.job.live.requests import waiting as waiting_requests
+    from skyband.framework.streaming.job.live_requests import waiting as waiting_requests
     from skyband.framework.streaming.job.locks import one_run
     from skyband.framework.streaming.job.sent import all_sent
     from skyband.jobs.running.recorded import recorded

@@ -24,7 +24,7 @@ from skyband.operators.groups.kernels.tables import (
     State,
     Sums,
 )
-from skyband.operators.groups.kernels.variance import LIMBS, WIDE_SQUARES
+from skyband.operators.groups.kernels.totals import LIMBS, WIDE_SQUARES
 from skyband.operators.groups.sessions import empty_sessions
 
 NONE: I64 = np.empty(0, np.int64)

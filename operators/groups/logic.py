@@ -8,28 +8,394 @@ thresholds, membership: a restore adds the rows again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, Named, State, Window
-from skyband.operators.groups import arrays, growth
+from skyband.operators.base import (
+    DELETION_TARGET,
+    F64,
+    I64,
+    NEVER,
+    NULL,
+    AnyArray,
+    Arrivals,
+    Calendar,
+    Changes,
+    Finals,
+    Instant,
+    Items,
+    Named,
+    State,
+    Traces,
+    Window,
+    units_column,
+)
+from skyband.operators.calendar import window_starts
+from skyband.operators.expressions.aggregates import Aggregate
+from skyband.operators.expressions.ast import Attr
+from skyband.operators.groups import arrays, decimals, growth
 from skyband.operators.groups.arrays import NONE
-from skyband.operators.groups.carry import Carry
-from skyband.operators.groups.configuration import GroupsConfiguration, GroupsQuery
-from skyband.operators.groups.deletions import Deletions
-from skyband.operators.groups.expressions import Expressions
+from skyband.operators.groups.comparisons import LIMB, code_name, limb_names
+from skyband.operators.groups.configuration import COUNTS, OF_ROWS, GroupsConfiguration, GroupsQuery, is_decimal, is_whole
 from skyband.operators.groups.kernels import tables
 from skyband.operators.groups.kernels.advance import DONE, EVENTS, RECORDS, add_rows, advance, look
 from skyband.operators.groups.kernels.heaps import MEMBERS, NOWHERE
-from skyband.operators.groups.kernels.rank import CHANGES, EVENT, FINALS, JOB, POINTS, Output, Query, Values, place_all, rank
-from skyband.operators.groups.layout import layout_of
-from skyband.operators.groups.output import Columns
+from skyband.operators.groups.kernels.rank import CHANGES, EVENT, FINALS, JOB, POINTS, UNSORTED, Output, Query, Values, place_all, rank
+from skyband.operators.groups.kernels.tables import (
+    COUNT,
+    COUNT_ROWS,
+    DISTINCT,
+    END,
+    FIRST,
+    GREATEST,
+    LAST,
+    LEAST,
+    MEAN,
+    NEWEST,
+    QUANTILE,
+    STDDEV_POP,
+    STDDEV_SAMP,
+    SUM,
+    TOTAL,
+    TOTAL_HIGH,
+    TOTAL_LOW,
+    TOTAL_MEAN,
+    VAR_POP,
+    VAR_SAMP,
+    Events,
+    Layout,
+)
 from skyband.operators.groups.sessions import in_session, next_ends
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
 from skyband.operators.ranges import ranges
+from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.windows import count_of, expiries
+
+# The aggregates that groups carry into changes and points: from the records of events to columns.
+
+_NAN: Final = int(np.array(np.nan).view(np.int64))
+_EMPTY: Final = {"count": 0, "distinct": 0}
+
+
+class Carry:
+    """The carried aggregates of a configuration. Values are int64: whole numbers, or the bits of float64."""
+
+    def __init__(self, configuration: GroupsConfiguration) -> None:
+        self.names = tuple(name for name, _ in configuration.carry)
+        self._aggregates = [a for _, a in configuration.carry]
+        self._places = [configuration.aggregates.index(a) for a in self._aggregates]
+        self._cells = cells_of(configuration)
+        self.of_empty: I64 = np.array([_EMPTY.get(a.function, _NAN) if not _is_cell(a) else NULL for a in self._aggregates], np.int64)
+        """The values of a group without rows."""
+
+    def of(self, events: Events, records: int) -> I64:
+        """Return the values (carried, records) of the records."""
+        made = np.empty((len(self.names), records), np.int64)
+        for i, (aggregate, place) in enumerate(zip(self._aggregates, self._places, strict=True)):
+            if _is_cell(aggregate):
+                made[i] = events.cells[self._cells.index(place), :records]
+            else:
+                made[i] = events.values[place, :records].view(np.int64)
+        return made
+
+    def traces(self, query: GroupsQuery) -> I64:
+        """Return (n, 2): the places of the values that the query's points follow, and 1 for those that are whole numbers."""
+        places = [self.names.index(name) for name in query.traces]
+        return np.array([(i, _is_cell(self._aggregates[i])) for i in places], np.int64).reshape(-1, 2)
+
+    def columns(self, values: I64) -> dict[str, AnyArray]:
+        """Return values (carried, changes) as columns, int64 or float64."""
+        return {
+            name: values[i].copy() if _is_cell(aggregate) else values[i].view(np.float64).copy()
+            for i, (name, aggregate) in enumerate(zip(self.names, self._aggregates, strict=True))
+        }
+
+
+def _is_cell(aggregate: Aggregate) -> bool:
+    """Return True if the value is a whole one of a row, or its code, which a float64 might not hold."""
+    return aggregate.function in OF_ROWS and aggregate.argument is not None and is_whole(aggregate.argument)
+
+
+def cells_of(configuration: GroupsConfiguration) -> list[int]:
+    """Return the places, among the aggregates, of those that are carried as cells."""
+    return sorted({configuration.aggregates.index(a) for _, a in configuration.carry if _is_cell(a)})
+
+
+# From aggregates to the sums, lists and sets that kernels keep for each group.
+
+_T = TypeVar("_T")
+_RULES: Final = {"min": LEAST, "max": GREATEST, "first": FIRST, "last": LAST}
+_LEAST_SHARE: Final = Fraction(1, 2**62)
+"""The share of the quantile that is the least value, of any number of values."""
+_SPREADS: Final = {"var_pop": VAR_POP, "var_samp": VAR_SAMP, "stddev_pop": STDDEV_POP, "stddev_samp": STDDEV_SAMP}
+
+
+def layout_of(configuration: GroupsConfiguration) -> Layout:
+    """Return what has to be kept for the aggregates; aggregates of one argument share a sum, list or set.
+
+    A list drops rows that newer ones outdo. Where these can be deleted, min and max are the ends of an order, and the list for first and
+    last has all rows.
+    """
+    arguments = configuration.arguments
+    sums: list[int] = []
+    lists: list[tuple[int, int]] = []
+    sets: list[int] = []
+    orders: list[int] = []
+    moments: list[int] = []
+    totals: list[int] = []
+    codes: list[tuple[int, int]] = []
+    for aggregate in configuration.aggregates:
+        if aggregate.argument is None:
+            codes.append((COUNT_ROWS, 0))
+            continue
+        argument, function = arguments.index(aggregate.argument), aggregate.function
+        if function == "count":
+            codes.append((COUNT, argument))
+        elif function in ("sum", "mean") and aggregate.scale is not None:
+            codes.append((TOTAL if function == "sum" else TOTAL_MEAN, _slot(totals, argument)))
+        elif function in ("sum", "mean"):
+            codes.append((SUM if function == "sum" else MEAN, _slot(sums, argument)))
+        elif function == "distinct":
+            codes.append((DISTINCT, _slot(sets, argument)))
+        elif function == "quantile" or (configuration.deletes and function in ("min", "max")):
+            codes.append((QUANTILE, _slot(orders, argument)))
+        elif function in _SPREADS:
+            codes.append((_SPREADS[function], _slot(moments, argument)))
+        elif configuration.deletes:
+            codes.append((END if function == "first" else NEWEST, _slot(lists, (argument, FIRST))))
+        else:
+            codes.append((END, _slot(lists, (argument, _RULES[function]))))
+    shares, scale = [_share(a) for a in configuration.aggregates], [a.scale or 0 for a in configuration.aggregates]
+    coded = [int(is_decimal(a)) for a in configuration.aggregates]
+    for aggregate in limbs_of(configuration):
+        if aggregate.function == "sum" and aggregate.argument is not None:
+            slot = _slot(totals, arguments.index(aggregate.argument))
+            made = [(TOTAL_HIGH, slot), (TOTAL_LOW, slot)]
+        else:
+            made = [codes[configuration.aggregates.index(aggregate)]]
+        codes += made
+        shares += [_share(aggregate)] * len(made)
+        scale += [0] * len(made)
+        coded += [1] * len(made)
+    columns = np.array(codes, np.int64).reshape(-1, 2)
+    share = np.array([(s.numerator, s.denominator) for s in shares], np.int64).reshape(-1, 2)
+    whole = [int(is_whole(x)) for x in arguments]
+    kept = (sums, [a for a, _ in lists], [r for _, r in lists], sets, orders, cells_of(configuration), moments, totals)
+    return Layout(columns[:, 0].copy(), columns[:, 1].copy(), share, *(np.array(a, np.int64) for a in (whole, *kept, scale, coded)))
+
+
+def limbs_of(configuration: GroupsConfiguration) -> list[Aggregate]:
+    """Return the aggregates that have further values after those of all aggregates: of a sum two limbs, of others the whole number."""
+    return [a for a in configuration.compared if a.function not in COUNTS]
+
+
+def _share(aggregate: Aggregate) -> Fraction:
+    """Return the share of a quantile, which may stand for a least or greatest value."""
+    if aggregate.share is not None:
+        return Fraction(repr(aggregate.share))
+    return {"min": _LEAST_SHARE, "max": Fraction(1)}.get(aggregate.function, Fraction(0))
+
+
+def _slot(slots: list[_T], wanted: _T) -> int:
+    if wanted not in slots:
+        slots.append(wanted)
+    return slots.index(wanted)
+
+
+# Last stage: the changes and points of all queries, in the order of the contract.
+
+VALUE = "score"
+"""The time-varying value of ``Traces``, and the value of ``Finals``."""
+
+
+class Columns:
+    """Columns of the contract. ``number`` and ``name``: number and rank by name of each group; ``shown`` gives the scores of internal
+    values."""
+
+    def __init__(self, number: I64, name: I64, shown: Callable[[F64], F64], carry: Carry, calendar: Calendar | None) -> None:
+        self.number, self.name, self.shown, self.carry, self.calendar = number, name, shown, carry, calendar
+
+    def empty(self) -> Changes:
+        """Return no changes."""
+        return replace(Changes.empty(1), values=self.carry.columns(np.empty((len(self.carry.names), 0), np.int64)))
+
+    def changes_of(self, out: Output, ends: Sequence[tuple[int, int, int]]) -> Changes:
+        """Return changes by (query, key, step, pos), points by (query, key, at, name), and the final results of tumbling windows.
+
+        ``ends``: changes, points and finals up to the end of each query.
+        """
+        (query, n), (point_query, m), (final_query, _) = (_queries([end[i] for end in ends]) for i in range(3))
+        side, cause, value, group, carried = out.sign[:n], out.cause[:n], out.value[:n], out.group[:n], out.carried[:, :n]
+        point_group, point_value, point_carried = out.point_group[:m], out.point_value[:m], out.point_carried[:, :m]
+        if out.counts[UNSORTED]:
+            order = np.lexsort((self.name[group], -value, side, out.step[:n], out.key[:n], query))
+            side, cause, value, group, carried = side[order], cause[order], value[order], group[order], carried[:, order]
+            order = np.lexsort((self.name[point_group], out.point_at[:m], out.point_key[:m], point_query))
+            point_group, point_value, point_carried = point_group[order], point_value[order], point_carried[:, order]
+        points = {VALUE: self.shown(point_value), **(self.carry.columns(point_carried) if len(point_carried) else {})}
+        traces = Traces(point_query, out.point_key[:m], out.point_at[:m], self.number[point_group].reshape(-1, 1), points)
+        return Changes(
+            query=query, key=out.key[:n], at=out.at[:n], step=out.step[:n], pos=out.pos[:n], sign=side, cause=cause,
+            score=self.shown(value), items=self.number[group].reshape(-1, 1), traces=traces, values=self.carry.columns(carried),
+            finals=None if self.calendar is None else self._finals(out, final_query, self.calendar),
+        )  # fmt: skip
+
+    def _finals(self, out: Output, query: AnyArray, calendar: Calendar) -> Finals:
+        """Return the final results of the windows whose rows expired where ``calendar`` ends them; ``query``: of each member."""
+        n = len(query)
+        key, end, group, value = out.final_key[:n], out.final_at[:n], out.final_group[:n], out.final_value[:n]
+        order = np.lexsort((self.name[group], -value, end, key, query))
+        order = order[window_starts(calendar, end[order]) == end[order]]
+        query, key, end, group, value = query[order], key[order], end[order], group[order], value[order]
+        first = np.ones(len(order), bool)
+        first[1:] = (query[1:] != query[:-1]) | (key[1:] != key[:-1]) | (end[1:] != end[:-1])
+        rank = np.arange(1, len(order) + 1) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+        values = {VALUE: self.shown(value), **self.carry.columns(out.final_carried[:, order])}
+        return Finals(query, key, window_starts(calendar, end - 1), end, rank, self.number[group].reshape(-1, 1), values)
+
+
+def _queries(ends: Sequence[int]) -> tuple[AnyArray, int]:
+    """Return the query of each row, and the number of rows."""
+    counts = np.diff([0, *ends])
+    return np.repeat(np.arange(len(ends), dtype=np.int16), counts), int(counts.sum())
+
+
+# Evaluate the expressions of a state of groups over blocks: rows that count, arguments of aggregates, scores, groups that take part.
+
+
+class Expressions:
+    """Evaluates the expressions of a configuration."""
+
+    def __init__(self, configuration: GroupsConfiguration) -> None:
+        self.configuration, self.kernels = configuration, configuration.kernels
+        self.sign = -1.0 if configuration.direction == "min" else 1.0
+
+    def selected(self, columns: Mapping[str, AnyArray], n: int) -> npt.NDArray[np.bool_]:
+        """Return the rows that satisfy ``where``."""
+        return np.ones(n, bool) if self.kernels.where is None or n == 0 else self.kernels.where.passes(columns, n)
+
+    def cells(self, columns: Mapping[str, AnyArray], n: int) -> I64:
+        """Return the arguments of aggregates as int64 (arguments, rows): values, or the bits of float64."""
+        arguments = self.configuration.arguments
+        cells = np.empty((len(arguments), n), np.int64)
+        floats = cells.view(np.float64)
+        for i, (x, kernel) in enumerate(zip(arguments, self.kernels.arguments, strict=True)):
+            if n == 0:
+                break
+            if kernel is not None:
+                floats[i] = kernel.evaluate(columns, n)
+            elif isinstance(x, Attr):
+                column = columns[units_column(x.name).name if x.type == "units" else x.name]
+                (cells if is_whole(x) else floats)[i] = column if is_whole(x) else column + 0.0
+        return cells
+
+    def scores(self, aggregates: F64) -> F64:
+        """Return the scores of groups with these ``aggregates`` (aggregates, groups), as the user wrote them."""
+        columns = self._columns(aggregates)
+        if self.kernels.score is not None:
+            return self.kernels.score.evaluate(columns, aggregates.shape[1])
+        plain: F64 = columns[self.configuration.score.aggregates[0].spelling]
+        return plain
+
+    def internal(self, score: F64, aggregates: F64) -> F64:
+        """Return internal values: larger ranks first, NaN for groups that take no part although they have rows."""
+        if self.configuration.units is not None:
+            place = self.configuration.aggregates.index(self.configuration.score.aggregates[0])
+            score = decimals.ranked(aggregates[place].view(np.int64))
+        found = score if self.sign > 0 and self.kernels.score is None else self.sign * score + 0.0
+        if self.kernels.having is not None:
+            found = np.where(self.kernels.having.passes(self._columns(aggregates), len(score)), found, math.nan)
+        return found
+
+    def shown(self, internal: F64) -> F64:
+        """Return the scores, as the user wrote them, of groups that take part with these internal values."""
+        value = self.sign * internal + 0.0
+        return value if self.configuration.units is None else decimals.doubles(decimals.codes(value), self.configuration.units)
+
+    def bounds(self, q: GroupsQuery) -> tuple[float, float]:
+        """Return the internal values above which a group enters, and at which one that is in still stays."""
+        above = math.inf if q.above is None else q.above
+        scale = self.configuration.units
+        if scale is None:
+            return above, math.nextafter(above, math.inf) if q.below is None else q.below
+        entry = decimals.bound(above, scale, False)
+        return entry, math.nextafter(entry, math.inf) if q.below is None else decimals.bound(q.below, scale, True)
+
+    def _columns(self, aggregates: F64) -> dict[str, AnyArray]:
+        """Return the aggregates by their attributes: decimals as doubles and as codes, whole numbers that are compared also as limbs."""
+        found: dict[str, AnyArray] = {}
+        configuration, scales = self.configuration, self.configuration.scales
+        for a, values in zip(configuration.aggregates, aggregates[: len(configuration.aggregates)], strict=True):
+            name, scale = a.spelling, scales.get(a.spelling)
+            found[name] = values if scale is None else decimals.doubles(values.view(np.int64), scale)
+            if scale is not None:
+                found[code_name(name)] = values.view(np.int64)
+            if a.function in COUNTS and a in configuration.compared:
+                found |= self._limbs(a, values.astype(np.int64))
+        place = len(configuration.aggregates)
+        for a in limbs_of(configuration):
+            whole = aggregates[place].view(np.int64)
+            if a.function == "sum":
+                found |= zip(limb_names(a.spelling), (whole, aggregates[place + 1].view(np.int64)), strict=True)
+                place += 2
+            else:
+                found |= self._limbs(a, whole)
+                place += 1
+        return found
+
+    @staticmethod
+    def _limbs(a: Aggregate, whole: I64) -> Iterable[tuple[str, I64]]:
+        """Return the limbs of whole numbers, or ``NULL``, by their attributes."""
+        null = whole == NULL
+        limbs = whole >> LIMB, whole & ((1 << LIMB) - 1)
+        return zip(limb_names(a.spelling), (np.where(null, NULL, limb) for limb in limbs), strict=True)
+
+
+# Deletions of rows: their targets, and which rows of a restored window were deleted. Does nothing for streams without deletions.
+
+_SAVED = ("tomb_key", "tomb_seq", "tomb_time")
+_NONE: I64 = np.empty(0, np.int64)
+
+
+class Deletions:
+    """The deletions of a bucket, as long as the window would have their rows. ``active``: rows may be deletions."""
+
+    def __init__(self, active: bool) -> None:
+        self.active = active
+        self.tombs = Tombstones.empty()
+
+    def of(self, arrivals: Arrivals) -> npt.NDArray[np.bool_]:
+        """Return which rows are deletions."""
+        target = arrivals.columns[DELETION_TARGET] if self.active else np.full(len(arrivals), NULL)
+        return np.asarray(target != NULL, np.bool_)
+
+    def targets(self, arrivals: Arrivals) -> I64:
+        """Return the seq that each row deletes, or ``NULL``, and note these; an empty array if no row can be a deletion."""
+        if not self.active or not len(arrivals):
+            return _NONE
+        target = np.ascontiguousarray(arrivals.columns[DELETION_TARGET], np.int64)
+        gone = np.flatnonzero(target != NULL)
+        self.tombs = self.tombs.with_(Tombstones(arrivals.key[gone], target[gone], arrivals.time[gone]))
+        return target
+
+    def alive(self, key: I64, seq: I64) -> npt.NDArray[np.bool_]:
+        """Return which rows, by (key, seq), have not been deleted."""
+        return np.asarray(self.tombs.times(key, seq) == NEVER, np.bool_)
+
+    def saved(self, next_seq: I64, until: int, window: Window) -> dict[str, AnyArray]:
+        """Return the arrays of a checkpoint, and forget deletions of rows that have left the window."""
+        self.tombs = self.tombs.alive(next_seq, until, window)
+        return dict(zip(_SAVED, (self.tombs.key, self.tombs.seq, self.tombs.time), strict=True)) if self.active else {}
+
+    def load(self, saved: Mapping[str, AnyArray]) -> None:
+        """Continue from the arrays of a checkpoint."""
+        if self.active:
+            self.tombs = Tombstones(*(np.array(saved[name], np.int64) for name in _SAVED))
 
 
 class Kept(NamedTuple):

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Traces, Window
+from skyband.operators.base import (
+    CHARACTERS,
+    DELETION_TARGET,
+    I64,
+    NEVER,
+    NULL,
+    AnyArray,
+    Arrivals,
+    Changes,
+    Instant,
+    Items,
+    State,
+    Traces,
+    Window,
+)
 from skyband.operators.loyalty.configuration import LoyaltyConfiguration
-from skyband.operators.loyalty.deletions import DELETION, Deletions
-from skyband.operators.loyalty.held import Held, held_switches, move_lines
 from skyband.operators.loyalty.kernels.driver import add_objects, drive
 from skyband.operators.loyalty.kernels.emit import CHANGE_COLUMNS, POINT_COLUMNS, Output
 from skyband.operators.loyalty.kernels.heaps import new_watch
@@ -46,12 +58,252 @@ from skyband.operators.loyalty.kernels.tables import (
     Tables,
 )
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
-from skyband.operators.loyalty.pending import Pending, span_of_keys
+from skyband.operators.single_rows.arrays import widened
+
+NONE: I64 = np.empty(0, np.int64)
+
+# Keep events that come back after a fixed time: switches as echoes, reports as stale.
+
+
+class Pending:
+    """A queue ordered by time: int64 ``time`` and ``object``, the live entries from ``head`` up to ``tail``."""
+
+    def __init__(self, time: I64 = NONE, place: I64 = NONE) -> None:
+        self.time, self.object = time, place
+        self.head, self.tail = 0, len(time)
+
+    def live(self) -> Past:
+        """Return all entries still to come, in order of time."""
+        return Past(self.time[self.head : self.tail], self.object[self.head : self.tail])
+
+    def first(self) -> int:
+        """Return the time of the first entry, or ``FAR``."""
+        return int(self.time[self.head]) if self.head < self.tail else FAR
+
+    def due(self, until: int, key_of: I64) -> tuple[Past, I64]:
+        """Take the entries before ``until``, by key and then by time, with their keys. ``key_of``: keys of the objects."""
+        end = self.head + int(np.searchsorted(self.time[self.head : self.tail], until))
+        time, place = self.time[self.head : end], self.object[self.head : end]
+        self.head = end
+        key = key_of[place]
+        if len(key) and (key != key[0]).any():
+            order = np.argsort(key, kind="stable")
+            time, place, key = time[order], place[order], key[order]
+        return Past(time, place), key
+
+    def add(self, time: I64, place: I64, since: int, keys: int) -> None:
+        """Append the entries of ``since`` or later; ``time`` ascends within each of the ``keys``, and none precedes a stored entry."""
+        if keys > 1:
+            order = np.argsort(time, kind="stable")
+            time, place = time[order], place[order]
+        first = np.searchsorted(time, since)
+        time, place = time[first:], place[first:]
+        if self.tail + len(time) > len(self.time):
+            live = self.live()
+            room = 2 * (len(live.time) + len(time)) + 64
+            self.time, self.object = (np.concatenate([array, np.empty(room - len(array), np.int64)]) for array in live)
+            self.head, self.tail = 0, len(live.time)
+        self.time[self.tail : self.tail + len(time)], self.object[self.tail : self.tail + len(time)] = time, place
+        self.tail += len(time)
+
+    def insert(self, time: I64, place: I64) -> None:
+        """Add entries among those still to come, wherever they belong. O(entries)."""
+        live = self.live()
+        all_times, places = np.concatenate([live.time, time]), np.concatenate([live.object, place])
+        order = np.argsort(all_times, kind="stable")
+        self.time, self.object, self.head, self.tail = all_times[order], places[order], 0, len(order)
+
+    def keep(self, new_place: I64) -> Pending:
+        """Return the queue with its objects at ``new_place``, without those of negative places."""
+        live = self.live()
+        place = new_place[live.object]
+        return Pending(live.time[place >= 0], place[place >= 0])
+
+
+def span_of_keys(key: I64) -> I64:
+    """Return the distinct keys of an ascending column."""
+    if len(key) == 0 or key[0] == key[-1]:
+        return key[:1]
+    return key[np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))]
+
+
+# Deletions of reports: which of them delete the report that is valid for its object, and so switch the object off (docs/semantics 12).
+
+DELETION = 2
+"""``Rows.on`` of a deletion: it switches its object off and is no report."""
+
+
+class Deletions:
+    """Per object the seq of its last report, ``last`` (room,), -1 before the first one. Without deletions every method does nothing."""
+
+    def __init__(self, active: bool, last: I64 = NONE) -> None:
+        self.active, self.last = active, last
+
+    def objects(self, arrivals: Arrivals) -> AnyArray:
+        """Return which rows are no deletions, (rows,) bool."""
+        return arrivals.columns[DELETION_TARGET] == NULL if self.active and len(arrivals) else np.ones(len(arrivals), bool)
+
+    def ensure_capacity(self, room: int) -> None:
+        """Make room for ``room`` objects."""
+        if self.active and room > len(self.last):
+            self.last = widened(self.last, 2 * room, -1, 0)
+
+    def keep(self, places: I64) -> None:
+        """Keep only the objects at ``places``, in this order."""
+        if self.active:
+            self.last = self.last[places]
+
+    def saved(self, count: int) -> dict[str, I64]:
+        """Return the arrays of a checkpoint."""
+        return {"last": self.last[:count].copy()} if self.active else {}
+
+    def effective(self, arrivals: Arrivals, reports: I64, place: I64, key_of: I64) -> tuple[I64, I64]:
+        """Return (row, place of the object) of every deletion of the report that is valid for its object, and note the new last reports.
+
+        ``reports``: the rows that are usable reports, ascending; ``place`` (rows,): the places of their objects; ``key_of``: keys of the
+        objects. A report that is not its object's last one had ended before. O(objects log deletions + rows log rows), without deletions
+        O(reports).
+        """
+        if not self.active:
+            return NONE, NONE
+        seq = np.asarray(arrivals.seq, np.int64)
+        gone = np.flatnonzero(arrivals.columns[DELETION_TARGET] != NULL)
+        if len(gone) == 0 or len(key_of) == 0:
+            self.last[place[reports]] = seq[reports]  # of several reports on an object the last one counts
+            return NONE, NONE
+        key, target = np.asarray(arrivals.key, np.int64), np.asarray(arrivals.columns[DELETION_TARGET], np.int64)[gone]
+        of = self._earlier(key[gone], target, key_of)
+        row = _row_of(key, seq, key[gone], target)
+        usable = np.zeros(len(arrivals) + 1, bool)  # one more for deletions of rows of earlier calls, which are at -1
+        usable[reports] = True
+        now = usable[row] & (row < gone)
+        of[now] = place[row[now]]
+        # The last report on the same object before the deletion, in this call, or else in an earlier one.
+        span = len(arrivals) + 1
+        order = np.sort(np.append(place[reports] * span + reports, -span))
+        before = np.searchsorted(order, of * span + gone) - 1
+        latest, here = self.last[of], order[before] // span == of
+        latest[here & (of >= 0)] = seq[order[before[here & (of >= 0)]] % span]
+        hit = (of >= 0) & (latest == target)
+        self.last[place[reports]] = seq[reports]
+        return gone[hit], of[hit]
+
+    def _earlier(self, key: I64, target: I64, key_of: I64) -> I64:
+        """Return the place of the object whose last report was ``target`` of ``key`` when the call began, or -1."""
+        order = np.lexsort((target, key))
+        key, target = key[order], target[order]
+        last = self.last[: len(key_of)]
+        some = np.sort(target)
+        candidates = np.flatnonzero(some[np.minimum(np.searchsorted(some, last), len(some) - 1)] == last)
+        # Deletions first, then candidates: each candidate follows the deletion of its report, if there is one.
+        both_key, both_seq = np.concatenate([key, key_of[candidates]]), np.concatenate([target, last[candidates]])
+        merged = np.lexsort((np.arange(len(both_key)), both_seq, both_key))
+        before, after = merged[:-1], merged[1:]
+        same = (before < len(key)) & (after >= len(key)) & (both_key[before] == both_key[after]) & (both_seq[before] == both_seq[after])
+        of = np.full(len(key), -1)
+        of[order[before[same]]] = candidates[after[same] - len(key)]
+        return of
+
+
+def _row_of(key: I64, seq: I64, of_key: I64, target: I64) -> I64:
+    """Return the row of the object ``target`` of ``of_key``, or -1 if it came in an earlier call. Rows are sorted by key and order."""
+    objects = np.flatnonzero(seq >= 0)
+    if len(objects) == 0:
+        return np.full(len(target), -1)
+    first = np.minimum(np.searchsorted(key[objects], of_key), len(objects) - 1)
+    index = first + target - seq[objects[first]]
+    inside = (target >= seq[objects[first]]) & (index < len(objects)) & (key[objects[first]] == of_key)
+    index = np.where(inside, index, 0)
+    row = objects[index]
+    return np.where(inside & (key[row] == of_key) & (seq[row] == target), row, -1)
+
+
+# Held switches: a report may carry earlier switches of its object, which an edge held back (docs/semantics 12).
+#
+# A report of the instant t with the switches h_1 < ... < h_n < t moves the line of its object, just before t, to what it would be if the
+# object had been switched then. The result does not change in the past.
+
+LARGEST = 2**62
+"""Held instants lie within this distance of 1970."""
+LONGEST = 20
+"""The longest text of an instant that is read."""
+
+
+class Held(NamedTuple):
+    """The reports of one call that carry switches: (``time``, ``place`` of the object, its ``switches``), by time, then as they came."""
+
+    time: int
+    place: int
+    switches: tuple[int, ...]
+
+
+def instants_of(text: str, before: int) -> tuple[int, ...] | None:
+    """Return the instants that ``text`` lists, separated by spaces; None unless they ascend and lie before the instant ``before``."""
+    words = text.split()
+    if any(len(word) > LONGEST or not word.removeprefix("-").isdecimal() or not word.isascii() for word in words):
+        return None
+    found = tuple(int(word) for word in words)
+    ascending = all(a < b for a, b in zip(found, (*found[1:], before), strict=True)) if found else True
+    return found if ascending and all(h > -LARGEST for h in found) else None
+
+
+def held_switches(arrivals: Arrivals, column: str) -> tuple[dict[int, tuple[int, ...]], AnyArray]:
+    """Return the switches by row, of rows that carry any, and which rows (rows,) bool have a text that lists none.
+
+    O(rows + characters).
+    """
+    text = arrivals.ragged[CHARACTERS + column]
+    length = np.diff(text.start)
+    malformed = np.zeros(len(arrivals), bool)
+    found: dict[int, tuple[int, ...]] = {}
+    first = text.values[np.minimum(text.start[:-1], max(len(text.values) - 1, 0))] if len(text.values) else length
+    for row in np.flatnonzero((length > 1) | ((length == 1) & (first != NULL))).tolist():
+        letters = "".join(map(chr, text.values[text.start[row] : text.start[row + 1]].tolist()))
+        switches = instants_of(letters, int(arrivals.time[row]))
+        if switches is None:
+            malformed[row] = True
+        elif switches:
+            found[row] = switches
+    return found, malformed
+
+
+def move_line(objects: Objects, progress: Progress, window: int, held: Held) -> I64:
+    """Move the line of one object by its held switches; return those that come back as echoes.
+
+    A switch at or before the object's last report does not count, nor how long ago one before the window was.
+    """
+    time, place = held.time, held.place
+    word, report, key = int(objects.word[place]), int(objects.report[place]), int(objects.key[place])
+    on, old, gained = word & 1, (word >> 1) & 1, 0
+    begin = time - window
+    echoes = []
+    for switch in held.switches:
+        if begin < report and switch <= report:
+            continue
+        if switch > begin:
+            echoes.append(switch)
+        else:
+            old = 1 - old
+        gained += (1 - 2 * on) * (time - max(switch, begin))
+        on = 1 - on
+    slope = (word & 1) - ((word >> 1) & 1)  # not by the kernels' functions, which Python must not call
+    now = (word >> 2) + slope * time + gained
+    progress.keys[key, MOVING] += abs(on - old) - abs(slope)
+    objects.word[place] = ((now - (on - old) * time) << 2) | (old << 1) | on
+    progress.queries[:, key, HORIZON] = np.minimum(progress.queries[:, key, HORIZON], time)  # lists of watched objects do not hold any more
+    return np.array(echoes, np.int64)
+
+
+def move_lines(objects: Objects, progress: Progress, window: int, echoes: Pending, held: list[Held]) -> None:
+    """Move the lines of all objects of ``held``, which are of one instant, and add their switches to ``echoes``."""
+    times = [move_line(objects, progress, window, one) for one in held]
+    places = np.repeat(np.array([one.place for one in held], np.int64), [len(t) for t in times])
+    echoes.insert(np.concatenate(times), places)
+
 
 FEW = 64
 """Keys with so many objects at most watch all of them."""
 
-NONE: I64 = np.empty(0, np.int64)
 SAVED = {"step": STEP, "next": NEXT, "members": MEMBERS}
 
 

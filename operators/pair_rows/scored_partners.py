@@ -19,7 +19,7 @@ from skyband.operators.pair_rows.logic import no_skyband
 from skyband.operators.pair_rows.scored import ScoredPairs
 from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, newest_first, some
 from skyband.operators.pair_rows.windows import Marks, no_objects
-from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones, no_zones
+from skyband.operators.pair_rows.zone_maps.kernels import Zones, no_zones
 from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 
 SUB_BATCH: Final = 32

@@ -7,16 +7,20 @@ queries and no progress.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-from skyband.operators import shards
+from skyband.operators import jit, shards
 from skyband.operators.base import AnyArray, Arrivals, Instant
 from skyband.operators.found_pairs import FoundPairs
+from skyband.operators.pair_rows.kernels.found import FoundRows, drive_found
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows
-from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, Queries, Skyband
-from skyband.operators.pair_rows.logic import PairRowsLogic, no_queries
+from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, Advance, Bucket, ChangeRows, Queries, Settings, Skyband
+from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
+from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.shards import Share
 
 
@@ -61,3 +65,56 @@ class SkybandShard(PairRowsLogic):
         self.arrived = 0
         self.work[:] = 0
         return found
+
+
+# The logic of a K-skyband of pairs that shards found (``operators.shards``): it merges, and searches for nothing.
+
+
+def compiled_merge(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
+    """Compile a driver of found pairs, with arguments of the types of ``more`` after ``settings``, for just these types."""
+    from numba import typeof
+
+    none = np.empty(0, np.int64)
+    bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
+    found = FoundRows(none, none, np.empty(0), none)
+    tables = (Settings(0, 0, 0, 0, 0, 0, 0), *more, found, no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
+    compiled: Callable[..., Any] = jit.jit(tuple(map(typeof, tables)))(function)
+    return compiled
+
+
+@cache
+def driver() -> Callable[..., Any]:
+    """Return ``drive_found``, compiled once for all operators."""
+    return compiled_merge(drive_found) if jit.HAVE_NUMBA else drive_found
+
+
+def found_rows(arrivals: Arrivals, advance: Advance, keys: int) -> FoundRows:
+    """Return the pairs found of ``arrivals``, those of ``advance``, as kernels take them; ``keys``: how many the key table has.
+
+    Raises ValueError if there are none, or some of other arrivals.
+    """
+    found = arrivals.found
+    if found is None:
+        if len(arrivals):
+            raise ValueError("arrivals without the pairs that shards found")
+        found = FoundPairs.none()
+    first_row = np.searchsorted(arrivals.key, advance.keys)
+    offset = np.full(keys, -(2**62))
+    offset[advance.keys] = first_row - advance.first_new
+    newer, known = found.newer >> 1, (found.key >= 0) & (found.key < keys)
+    row = offset[np.where(known, found.key, 0)] + newer if keys else np.empty(0, np.int64)
+    known &= (row >= 0) & (row < len(arrivals))
+    if not known.all() or not np.array_equal(np.asarray(arrivals.key)[row], found.key):
+        raise ValueError("pairs of other arrivals were found")
+    first_row = np.append(first_row, len(arrivals)).astype(np.int64)
+    older, score = np.ascontiguousarray(found.older, np.int64), np.ascontiguousarray(found.score, np.float64)
+    return FoundRows(np.ascontiguousarray(row, np.int64), older, score, first_row)
+
+
+class FoundPairsLogic(PairRowsLogic):
+    """A ``PairRowsLogic`` that takes the candidates from ``Arrivals.found``."""
+
+    def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
+        found = found_rows(arrivals, advance, len(bucket.keys))
+        rows, written, skyband, end = driver()(self.settings, found, self.queries, bucket, self.progress, advance, self.work)
+        return rows, written, skyband, end

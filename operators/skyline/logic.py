@@ -34,7 +34,7 @@ SAMPLE: int = 2048
 
 
 class SkylineLogic(KeyedSkylineLogic[Table]):
-    """The state of one bucket: a ``Table`` of arrays grouped by key. A call costs O(objects scanned): see ``kernels/scan.py``."""
+    """The state of one bucket: a ``Table`` of arrays grouped by key. A call costs O(objects scanned): see ``kernels/advance.py``."""
 
     work_counters = ("dominance_tests", "scanned")
 

@@ -14,8 +14,7 @@ from skyband.operators.single_rows.blocks import Block, columns_of, cut, last_ke
 from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.kernels.replay_state import Records
 from skyband.operators.single_rows.tombstones import Tombstones
-from skyband.operators.topk.kernels.advance import Plain, advance_bands, advance_windows
-from skyband.operators.topk.kernels.blocks import block_of, publish
+from skyband.operators.topk.kernels.advance import Plain, advance_bands, advance_windows, block_of, publish
 from skyband.operators.topk.kernels.compact import mark_deleted
 from skyband.operators.topk.kernels.state import Ends, Keys, Members, Queries, Scratch
 from skyband.operators.topk.list_sizes import list_sizes

@@ -10,7 +10,7 @@ import numpy as np
 
 from skyband.operators import jit
 from skyband.operators.base import F64, AnyArray, Arrivals, State
-from skyband.operators.pair_rows.capped.kernels.walk import walk
+from skyband.operators.pair_rows.capped.kernels import walk
 from skyband.operators.pair_rows.capped.limits import Limits, limits_of
 from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, ChangeRows, Pairs, Skyband
 from skyband.operators.pair_rows.logic import PairConfiguration, PairRowsLogic, sub_batch

@@ -24,11 +24,11 @@ from skyband.operators.pair_rows.kernels.tables import (
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
 from skyband.operators.pair_rows.segments import DriverResult, run_segments, segments
 from skyband.operators.pair_rows.windows import no_objects
-from skyband.operators.pair_rows.zone_maps.kernels.tables import no_zones
+from skyband.operators.pair_rows.zone_maps.kernels import no_zones
 from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 from skyband.operators.topk_pairs import long_runs
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
-from skyband.operators.topk_pairs.kernels.driver import drive
+from skyband.operators.topk_pairs.kernels.partners import drive
 from skyband.operators.topk_pairs.zoned import ZonedDriver
 
 

@@ -9,14 +9,13 @@ from typing import Any
 from skyband.operators import jit
 from skyband.operators.base import Arrivals, State
 from skyband.operators.pair_rows.capped.limits import Limits
-from skyband.operators.pair_rows.found import FoundPairsLogic, compiled_merge, found_rows
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows
 from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, ChangeRows, Skyband
-from skyband.operators.pair_rows.shard import SkybandShard
+from skyband.operators.pair_rows.shard import FoundPairsLogic, SkybandShard, compiled_merge, found_rows
 from skyband.operators.shards import Share
 from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
-from skyband.operators.topk_pairs.kernels.capped_merge import drive_capped_found
+from skyband.operators.topk_pairs.kernels.capped import drive_capped_found
 from skyband.operators.topk_pairs.kernels.shard import CappedShare, drive_capped_shard, drive_shard
 from skyband.operators.topk_pairs.logic import PairsLogic, compiled_driver
 from skyband.operators.topk_pairs.zoned import ZonedDriver

@@ -11,7 +11,7 @@ import numpy as np
 from skyband.operators.base import I64, AnyArray
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Bucket, Progress, Queries, Settings, Skyband
 from skyband.operators.pair_rows.segments import instant_after
-from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones, no_zones
+from skyband.operators.pair_rows.zone_maps.kernels import Zones, no_zones
 from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 
 R = TypeVar("R", bound=tuple[Any, ...])

@@ -30,8 +30,7 @@ from skyband.operators.set_index.kernels.probe import COUNTED, PROBED, READ, WEI
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, Tokens, new_index
 from skyband.operators.set_index.sets import Sets, new_sets
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
-from skyband.operators.topk_similar_sets.kernels.driver import drive
-from skyband.operators.topk_similar_sets.kernels.search import SearchCriteria
+from skyband.operators.topk_similar_sets.kernels import SearchCriteria, drive
 
 FEWEST: int = 32
 """Smallest number of arrivals of a sub-batch."""

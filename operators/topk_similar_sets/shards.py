@@ -11,17 +11,15 @@ import numpy as np
 from skyband.operators import jit
 from skyband.operators.base import F64, AnyArray, Arrivals, State
 from skyband.operators.expressions.compile import score_type
-from skyband.operators.pair_rows.found import FoundPairsLogic
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows
 from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, Advance, Bucket, Settings, Skyband
 from skyband.operators.pair_rows.logic import no_skyband, sub_batch
-from skyband.operators.pair_rows.shard import SkybandShard
+from skyband.operators.pair_rows.shard import FoundPairsLogic, SkybandShard
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Tokens, new_index
 from skyband.operators.shards import Share
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
-from skyband.operators.topk_similar_sets.kernels.search import SearchCriteria
-from skyband.operators.topk_similar_sets.kernels.shard import drive_shard
+from skyband.operators.topk_similar_sets.kernels import SearchCriteria, drive_shard
 from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 
 SHORTER, LEAST = 2, 8

@@ -19,7 +19,7 @@ from skyband.framework.plan.live import NO_LIVE, Live, LiveQuery
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, fitting_job
-from skyband.framework.streaming.job.live.requests import AHEAD, Request, any_waiting, now, peek, put, waiting
+from skyband.framework.streaming.job.live_requests import AHEAD, Request, any_waiting, now, peek, put, waiting
 from skyband.framework.streaming.rebuild import add_queries
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
 from skyband.framework.streaming.run.live_queries import LiveQueries

@@ -18,7 +18,7 @@ from skyband.operators.expressions import parse
 from skyband.operators.expressions.aggregates import Aggregate, parse_aggregates
 from skyband.operators.expressions.ast import Attr
 from skyband.operators.groups import Groups, GroupsQuery
-from skyband.operators.groups.carry import OF_ROWS
+from skyband.operators.groups.logic import OF_ROWS
 from tests.seeds import seeds
 
 COLUMNS: dict[str, Kind] = {"g": "int", "x": "float", "n": "int", "s": "text", "ok": "bool"}

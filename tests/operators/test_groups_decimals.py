@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.framework.queries.group_rows.brute_force_decimals import _COMPARE, judged
+from skyband.framework.queries.group_rows.brute_force import _COMPARE, judged
 from skyband.framework.verify.brute_force.expressions import Values, holds
 from skyband.operators.base import NULL, Arrivals, Kind, Named, Ragged, Window
 from skyband.operators.contract import check_operator

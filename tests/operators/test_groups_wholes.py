@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.queries.group_rows.brute_force_decimals import judged
+from skyband.framework.queries.group_rows.brute_force import judged
 from skyband.framework.verify.brute_force.expressions import Values, holds
 from skyband.operators.base import NULL, Arrivals, Kind, Named, Ragged, Window
 from skyband.operators.contract import check_operator

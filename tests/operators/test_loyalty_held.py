@@ -9,7 +9,7 @@ import pytest
 
 from skyband.operators.base import Column, Window
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
-from skyband.operators.loyalty.held import instants_of
+from skyband.operators.loyalty.logic import instants_of
 from tests.edge.loyalty_run import Job, Row, Server, random_rows
 from tests.operators.loyalty_host import Host
 from tests.seeds import seeds

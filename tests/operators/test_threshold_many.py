@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import NULL, Arrivals, Changes, Column, State, Window
 from skyband.operators.expressions import parse
-from skyband.operators.threshold import many_grid, many_logic
+from skyband.operators.threshold import many_logic
 from skyband.operators.threshold.kernels.many_lists import LIVE
 from skyband.operators.threshold.many import ManyThreshold
 from tests.operators.expression_families import FAMILIES, with_family
@@ -60,8 +60,8 @@ def check(seed: int, family: str | None = None) -> None:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Grids from the first row on, however few the queries."""
-    monkeypatch.setattr(many_grid, "MIN_QUERIES", 1)
-    monkeypatch.setattr(many_grid, "SAMPLE", 1)
+    monkeypatch.setattr(many_logic, "MIN_QUERIES", 1)
+    monkeypatch.setattr(many_logic, "SAMPLE", 1)
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -184,8 +184,8 @@ def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch
     outputs, counts = [], []
     for grid, size, entries in ((True, 2000, 8_000_000), (True, 300, 8_000_000), (False, 700, 0), (True, 50, 3000)):
         with monkeypatch.context() as m:
-            m.setattr(many_grid, "HAVE_NUMBA", grid and many_grid.HAVE_NUMBA)
-            m.setattr(many_grid, "MAX_ENTRIES", entries)
+            m.setattr(many_logic, "HAVE_NUMBA", grid and many_logic.HAVE_NUMBA)
+            m.setattr(many_logic, "MAX_ENTRIES", entries)
             logic = op.build(None)
             rows: list[Row] = []
             for b in uniform(x, size):
@@ -193,7 +193,7 @@ def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch
         outputs.append(sorted(rows, key=lambda r: (r[0], r[3], r[4])))
         counters = logic.counters()
         counts.append([counters[f"unusable:{i}"] for i in range(q)])
-        if grid and many_grid.HAVE_NUMBA and entries > 3000 and shape == "uniform":
+        if grid and many_logic.HAVE_NUMBA and entries > 3000 and shape == "uniform":
             assert counters["wild"] < 1000 and counters["tests"] < 6000 * q / 3
     assert len(outputs[0]) > 100
     assert all(repr(o) == repr(outputs[0]) for o in outputs[1:])
@@ -312,7 +312,7 @@ def test_brute_force_on_thousands_of_streams(part: int, monkeypatch: pytest.Monk
     if part % 4 < 2:
         monkeypatch.setattr(many_logic, "SLACK", -(10**9))
     if part % 2:
-        monkeypatch.setattr(many_grid, "MIN_QUERIES", 1)
-        monkeypatch.setattr(many_grid, "SAMPLE", 1 + part)
+        monkeypatch.setattr(many_logic, "MIN_QUERIES", 1)
+        monkeypatch.setattr(many_logic, "SAMPLE", 1 + part)
     for seed in range(10_000 + part * 100, 10_000 + part * 100 + 100):
         check(seed)

@@ -9,7 +9,6 @@ import pytest
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk import many_index as topk_many_index
 from skyband.operators.topk import many_logic as topk_many_logic
 from skyband.operators.topk.many import ManyTopK
 from tests.operators.expression_families import FAMILIES, spelled_scores, with_family
@@ -164,7 +163,7 @@ def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch
     outputs = []
     for grid, size, short in ((True, 2000, False), (True, 300, True), (False, 700, False), (False, 6000, True)):
         with monkeypatch.context() as m:
-            m.setattr(topk_many_index, "HAVE_NUMBA", grid)
+            m.setattr(topk_many_logic, "HAVE_NUMBA", grid)
             if short:
                 m.setattr(topk_many_logic, "list_sizes", lambda k: k + 1)
             logic = op.build(None)

@@ -12,14 +12,13 @@ from skyband.operators.jit import HAVE_NUMBA
 from skyband.operators.single_rows.kernels.heap import Heap
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 from skyband.operators.single_rows.kernels.select import Below
-from skyband.operators.topk import many_index, many_logic, many_window
-from skyband.operators.topk.kernels.many import CHUNK
+from skyband.operators.topk import many_logic
+from skyband.operators.topk.kernels.many import CHUNK, RefillRequest, SearchSpace, refill_rows
 from skyband.operators.topk.kernels.many_queries import COUNTERS, query_of
-from skyband.operators.topk.kernels.many_refill import RefillRequest, SearchSpace, refill_rows
 from skyband.operators.topk.kernels.many_scores import find_corners
 from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
 from skyband.operators.topk.many import ManyTopK
-from skyband.operators.topk.many_table import query_table
+from skyband.operators.topk.many_logic import query_table
 from tests.operators.test_topk import expected
 from tests.operators.topk_host import NULL, Stream, drive, rows_of
 
@@ -44,7 +43,7 @@ def op_of(rng: np.random.Generator, q: int, d: int, window: Window, k: int = 5) 
 @pytest.mark.parametrize("window", [Window(300), Window(300, 250), Window(None, 280)])
 def test_ring_and_grid_against_brute_force(shape: str, window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window that turns over several times in a ring a little longer than itself, in blocks of all sizes."""
-    monkeypatch.setattr(many_window, "SLACK", 64)
+    monkeypatch.setattr(many_logic, "SLACK", 64)
     monkeypatch.setattr(many_logic, "FIRST_ROWS", 128)
     rng = np.random.default_rng(len(shape))
     n, d = 1400, 2
@@ -73,7 +72,7 @@ def test_a_second_key_turns_the_ring_into_slabs() -> None:
 
 
 def test_snapshot_across_the_end_of_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_window, "SLACK", 10)
+    monkeypatch.setattr(many_logic, "SLACK", 10)
     rng = np.random.default_rng(1)
     x, op = rng.random((1000, 2)), op_of(rng, 3, 2, Window(200))
     stream, logic = stream_of(x), None
@@ -126,7 +125,7 @@ def test_refill_by_best_leaf(shape: str) -> None:
 @pytest.mark.parametrize("d", [1, 2, 4, 9])
 def test_no_candidate_is_missed(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cutoffs that rise and fall, rows in and out of the range, boxes: every row at or above a cutoff is found, in order."""
-    monkeypatch.setattr(many_index, "REFIT_ROWS", 3000)
+    monkeypatch.setattr(many_logic, "REFIT_ROWS", 3000)
     rng = np.random.default_rng(d)
     q = 40
     weights = rng.normal(size=(q, d))
@@ -136,7 +135,7 @@ def test_no_candidate_is_missed(d: int, monkeypatch: pytest.MonkeyPatch) -> None
         tuple(f"q{i}" for i in range(q)), tuple(f"x{i}" for i in range(d)), weights, np.ones(q, np.int64), Window(1000), low=low,
         high=np.full((q, d), np.inf),
     )  # fmt: skip
-    index = many_index.InfluenceIndex(query_table(op, np.ones(q), np.ones(q, np.int64)), np.zeros(COUNTERS, np.int64))
+    index = many_logic.InfluenceIndex(query_table(op, np.ones(q), np.ones(q, np.int64)), np.zeros(COUNTERS, np.int64))
     base = np.sort(rng.random((2000, d)) @ weights.T, axis=0)[-30]
     for step in range(40):
         x = rng.random((400, d)) * (3.0 if step % 7 == 3 else 1.0)
@@ -166,7 +165,7 @@ def test_rows_of_one_instant_longer_than_a_piece(monkeypatch: pytest.MonkeyPatch
 
 
 def test_restored_in_the_middle_of_a_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_window, "SLACK", 32)
+    monkeypatch.setattr(many_logic, "SLACK", 32)
     rng = np.random.default_rng(6)
     x, op = rng.random((900, 3)), op_of(rng, 6, 3, Window(200))
     stream = stream_of(x)

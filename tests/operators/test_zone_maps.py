@@ -16,8 +16,8 @@ from skyband.operators.matches.operator import ScoredMatches
 from skyband.operators.pair_rows.kernels.tables import Objects
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery
 from skyband.operators.pair_rows.zone_maps import maps
-from skyband.operators.pair_rows.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, START, STOP_SEQ, no_zones
-from skyband.operators.pair_rows.zone_maps.zone_map import ZoneMap
+from skyband.operators.pair_rows.zone_maps.kernels import FIRST_SEQ, GROUP, LEAF, START, STOP_SEQ, no_zones
+from skyband.operators.pair_rows.zone_maps.maps import ZoneMap
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
 from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
 from tests.seeds import seeds

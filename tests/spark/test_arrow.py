@@ -22,7 +22,7 @@ from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.rows.arrow_intake import judged
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.run import query
-from skyband.framework.streaming.run.spark_tasks import SparkTasks
+from skyband.framework.streaming.run.stream import SparkTasks
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import run, sorted_rows, table
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skyband.framework.streaming.run import batch as batch_module
-from skyband.framework.streaming.run import stages
+from skyband.framework.streaming.run import runner
 from skyband.framework.streaming.run import stream as stream_module
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.spark.stop_signal import STOP
@@ -277,7 +277,7 @@ def test_clocks_that_jump_change_nothing(spark: SparkSession, tmp_path: Path, mo
     write(steady.parent, rows, 4)
     run(spark, steady)
     wall = time.time
-    for module in (batch_module, stages):
+    for module in (batch_module, runner):
         monkeypatch.setattr(module, "datetime", Jumping)
     monkeypatch.setattr(time, "time", lambda: wall() + 365 * 86_400 * Jumping.years)
     # Forward, then back by sixty years; each file's stamp is as wrong as the clock, and later than all that the next ones have.

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.rows.shards.slots import Shards
+from skyband.framework.streaming.rows.shards import Shards
 from skyband.jobs import cli
 from tests.spark.cuts import verified
 from tests.spark.equality import assert_equal_tables

@@ -24,7 +24,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.streaming.run.spark_engine import SparkEngine
 from skyband.framework.tables.writing.factory import writer_for
-from skyband.framework.verify.reconciliation.row_counts import compare_count
+from skyband.framework.verify.reconciliation import compare_count
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import table

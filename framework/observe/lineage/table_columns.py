@@ -6,9 +6,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from skyband.framework.base.columns import FINALS, HEADS, NOW, RESULTS, SKYBAND, TRAJECTORIES, Column, Group, Layout, Values, changes_layout
+from skyband.framework.base.columns import (
+    FINALS,
+    HEADS,
+    NOW,
+    RESULTS,
+    SKYBAND,
+    TRAJECTORIES,
+    Column,
+    Group,
+    Layout,
+    Values,
+    changes_layout,
+    instant,
+)
 from skyband.framework.base.items import ItemShape
-from skyband.framework.base.stream_columns import instant
 from skyband.framework.observe.lineage.stream_columns import (
     OWN,
     Influences,

@@ -6,24 +6,81 @@ A score that is an aggregate of a decimal column ranks as the exact decimal, a f
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, cast
+from functools import reduce
+from typing import Any, Final, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.base.items import ItemColumn
-from skyband.framework.queries.group_rows.brute_force_decimals import judged
 from skyband.framework.queries.protocol import Makeup, Question
 from skyband.framework.verify.brute_force.calendars import leaving, window_around
 from skyband.framework.verify.brute_force.expressions import Values, holds, meaning, score_of
 from skyband.framework.verify.brute_force.objects import SLOW, Found, window_of
 from skyband.operators.expressions.aggregates import Aggregate
-from skyband.operators.expressions.ast import Attr, Node
+from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
 from skyband.operators.expressions.canonical import attributes
+
+# Comparisons of decimals and whole numbers by definition: exact numbers are compared, the rest sees which are true.
+
+_COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+Columns = Mapping[str, list[Any]]
+"""Aggregates of decimals and whole numbers, by their attributes: a fraction or an int of each group, or NaN for null."""
+Scales = Mapping[str, int | None]
+"""Digits after the point of aggregates of decimals, None for those of whole numbers, by their attributes."""
+
+
+@overload
+def judged(node: Node, decimals: Columns, scales: Scales, objects: dict[str, Values]) -> Node: ...
+@overload
+def judged(node: None, decimals: Columns, scales: Scales, objects: dict[str, Values]) -> None: ...
+def judged(node: Node | None, decimals: Columns, scales: Scales, objects: dict[str, Values]) -> Node | None:
+    """Return an expression with an attribute, whose values go to ``objects``, for every exact comparison with a number or each other.
+
+    Those of different ``scales`` compare as doubles, as all others do.
+    """
+    if isinstance(node, In):
+        if _fractions(node.x, decimals) is None:
+            return replace(node, x=judged(node.x, decimals, scales, objects))
+        equal = [judged(Binary(op="=", x=node.x, y=o, type="bool", span=node.span), decimals, scales, objects) for o in node.options]
+        found = reduce(lambda x, y: Binary(op="or", x=x, y=y, type="bool", span=node.span), equal)
+        return Unary(op="not", x=found, type="bool", span=node.span) if node.negated else found
+    if isinstance(node, Binary):
+        sides = [_fractions(side, decimals) for side in (node.x, node.y)] if node.op in _COMPARE else [None]
+        if None not in sides and len({scales[side.name] for side in (node.x, node.y) if isinstance(side, Attr)}) == 1:
+            name = f"?{len(objects)}"
+            objects[name] = _compared(_COMPARE[node.op], *sides)
+            return Attr(side="", name=name, type="bool")
+        return replace(node, x=judged(node.x, decimals, scales, objects), y=judged(node.y, decimals, scales, objects))
+    if isinstance(node, Unary | IsNull):
+        return replace(node, x=judged(node.x, decimals, scales, objects))
+    if isinstance(node, Call):
+        return replace(node, args=tuple(judged(a, decimals, scales, objects) for a in node.args))
+    return node
+
+
+def _fractions(node: Node, decimals: Columns) -> list[Any] | None:
+    """Return the values of a side of a comparison, one for all groups if it is a number as a person wrote it."""
+    if isinstance(node, Attr):
+        return decimals.get(node.name)
+    if isinstance(node, Literal_) and node.type in ("int", "float"):
+        return [Fraction(repr(node.value))]
+    return None
+
+
+def _compared(compare: Callable[[Any, Any], bool], x: Any, y: Any) -> Values:
+    n = max(len(x), len(y))
+    pairs = list(zip(x * n if len(x) == 1 else x, y * n if len(y) == 1 else y, strict=True))
+    valid = np.array([a == a and b == b for a, b in pairs], bool)
+    return Values(np.array([compare(a, b) for a, b in pairs], bool), valid)
+
 
 I64 = npt.NDArray[np.int64]
 Group = int  # the index of its name in the data

@@ -4,22 +4,92 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from skyband.framework.base.columns import FINAL_COLUMNS, FIXED_COLUMNS
+from skyband.framework.base.errors import one_of
 from skyband.framework.base.items import SCORE, ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
+from skyband.framework.queries.checks import naming_columns
 from skyband.framework.queries.group_rows import explain
-from skyband.framework.queries.group_rows.check import check
-from skyband.framework.queries.group_rows.model import scored_group
+from skyband.framework.queries.group_rows.model import OF_NUMBERS, TYPES, GroupRows, carried, scored_group
 from skyband.framework.queries.protocol import Limits, Makeup, QueryType, Question
 from skyband.framework.queries.read_columns import aggregate_columns, node_columns
 from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.history import History
     from skyband.framework.verify.brute_force.objects import Found
+
+# What can be wrong with an entry about groups: its columns, its expressions, carried columns.
+
+
+def check(s: Scope, path: Path, query: GroupRows) -> None:
+    """Note everything that is wrong with the entry at ``path``."""
+    closes = query.window is not None and query.window.tumbling is not None
+    reserved = (*FIXED_COLUMNS, *FINAL_COLUMNS) if closes else FIXED_COLUMNS
+    naming_columns(s, (*path, "group"), query, query.group, reserved)
+    _check_expression(s, (*path, "score"), query.score, "score")
+    if query.having is not None:
+        _check_expression(s, (*path, "having"), query.having, "predicate")
+    for i, text in enumerate(query.carry):
+        _check_carried(s, (*path, "carry", i), query, text, query.carry[:i], reserved)
+    _check_session(s, (*path, "window", "session"), query)
+
+
+def _check_carried(s: Scope, at: Path, query: GroupRows, text: str, before: Sequence[str], reserved: Sequence[str]) -> None:
+    """Check that ``text`` is an aggregate of a column, of a type that it takes, whose name no other column of the tables has."""
+    from skyband.framework.queries.group_rows.compile import mistake, scales
+
+    if s.doc.bad(at):
+        return
+    found, where = carried(text), s.doc.where_value(at)
+    if found is None:
+        if text in s.types:
+            hint = f"last({text}), or another of {one_of(list(TYPES))}"
+            s.doc.add("SKY-E130", f"{text} has a value in every row of a group", where, hint)
+        else:
+            message = "groups carry count() and aggregates of columns, and this is neither"
+            s.doc.add("SKY-E130", message, where, f"such as last(region): {one_of(list(TYPES))}")
+        return
+    if found.column and not s.column(at, found.column):
+        return
+    type_ = s.types[found.column] if found.column else None
+    if type_ is not None and found.function in OF_NUMBERS and kind_of(type_) not in ("int", "float"):
+        s.doc.add("SKY-E126", f"{found.function} takes numbers, and '{found.column}' is {type_}", where, f"such as last({found.column})")
+    elif type_ is not None and type_.startswith("decimal") and TYPES[found.function] != "bigint":
+        hint = f"derive whole units, such as cast({found.column} * 100 as bigint), and carry those"
+        s.doc.add("SKY-E126", f"groups do not carry decimals, and '{found.column}' is {type_}", where, hint)
+    elif (wrong := mistake(found.aggregate(s.kinds(), scales(s.types)), s.types)) is not None:
+        s.doc.add("SKY-E126", wrong[0], where, wrong[1])
+    elif any((c := carried(t)) is not None and c.name == found.name for t in before):
+        s.doc.add("SKY-E125", f"'{text}' is carried twice", where)
+    elif found.name.lower() in {c.lower() for c in (*reserved, *query.groups, *s.job.source.partition_by)}:
+        s.doc.add("SKY-E124", f"result column '{found.name}' collides with another column of the result", where, "rename the other column")
+
+
+def _check_session(s: Scope, at: Path, query: GroupRows) -> None:
+    """Check that a job with deletions has no sessions."""
+    if s.job.has_deletions and query.window is not None and query.window.session is not None and not s.doc.bad_below(at):
+        message = "sessions cannot be used with deletions: a silence is counted from rows, which may be deleted"
+        s.doc.add("SKY-E117", message, s.doc.where_key(at), "use time or tumbling")
+
+
+def _check_expression(s: Scope, path: Path, text: str, want: Literal["score", "predicate"]) -> None:
+    """Check an expression over aggregates, and that decimals in it can be exact."""
+    from skyband.framework.queries.group_rows.compile import mistake, scales
+    from skyband.operators.expressions.aggregates import parse_aggregates
+
+    if not s.expression(path, text, ("",), want, aggregates=True):
+        return
+    for aggregate in parse_aggregates(text, s.names(("",)), want, scales(s.types)).aggregates:
+        found = mistake(aggregate, s.types)
+        if found is not None:
+            s.doc.add("SKY-E126", found[0], s.doc.where_value(path), found[1])
+            return
 
 
 class GroupsType(QueryType):

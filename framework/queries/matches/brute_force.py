@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.framework.queries.matches.forms import of_sets
+from skyband.framework.queries.matches.model import of_sets
 from skyband.framework.queries.pair_rows.brute_force import Compare, pairs_of
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.scored_pairs import brute_force as scored

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from skyband.framework.base.units import Name, Number
+from skyband.framework.plan.model import OperatorNode
 from skyband.framework.queries.models import K, QueryModel
 from skyband.framework.queries.pair_rows.model import Between
 from skyband.framework.queries.set_pairs.model import FORMULAS
@@ -28,3 +29,11 @@ class Matches(QueryModel):
     max_score: Number | None = Field(default=None, description="Only pairs with at most this score; of tokens, with hamming only.")
     every: ClassVar[None] = None  # type: ignore[misc]
     """No field of this type: what is reported once, at an arrival, has no boundaries."""
+
+
+# The two forms of an entry and of its operator: by the similarity of sets of tokens, or by a score.
+
+
+def of_sets(node: OperatorNode) -> bool:
+    """Return True if the operator matches sets of tokens."""
+    return hasattr(node.operator, "similarity")

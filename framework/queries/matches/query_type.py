@@ -5,42 +5,79 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, QueryNode
-from skyband.framework.queries.matches.compile import compile_matches
-from skyband.framework.queries.matches.forms import of_sets
-from skyband.framework.queries.matches.model import Matches
+from skyband.framework.queries.matches.model import Matches as MatchesModel
+from skyband.framework.queries.matches.model import of_sets
 from skyband.framework.queries.pair_rows.model import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.read_columns import node_columns
+from skyband.framework.queries.scored_pairs import compile as scored
 from skyband.framework.queries.scored_pairs.scored_pairs_type import check_scored_pairs, facts_of_scored_pairs
+from skyband.framework.queries.set_pairs import compile as sets
 from skyband.framework.queries.set_pairs.set_pairs_type import check_set_pairs, facts_of_set_pairs
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
+from skyband.operators.base import Operator
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+# Entries to operators: one for all that share a state, which is the window alone, and an index of its sets for entries about sets.
+
+_WHY_SETS = "lists of the sets that hold a token; an arrival looks for its own, and what was reported is not kept"
+_WHY_SETS_DELETES = f"{_WHY_SETS}; deleted rows stay in the lists until they leave the window"
+_WHY_SCORED = "an arrival is scored with the older rows of the window, and what was reported is not kept"
+
+
+def compile_matches(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+    """Drafts of ``Matches`` operators, for entries with ``tokens``, and of ``ScoredMatches`` operators, for those with ``scoring``."""
+    for group in sets.shared(context, [m for m in entries if _query(m).tokens is not None]):
+        yield _draft(context, group)
+    for pairs in scored.shared(context, [m for m in entries if _query(m).tokens is None]):
+        yield _draft(context, pairs)
+
+
+def _query(entry: QueryEntry) -> MatchesModel:
+    return cast(MatchesModel, entry.query)
+
+
+def _draft(context: Context, group: sets.Shared | scored.Shared) -> OperatorDraft:
+    are_sets = isinstance(group, sets.Shared)
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.matches.operator import Matches, ScoredMatches
+        from skyband.operators.pair_rows.queries import PairQuery
+
+        asked = tuple(PairQuery(m.name, q.k, m.window, q.min_score, q.max_score) for m, q in zip(group.entries, queries, strict=True))
+        kind = Matches if are_sets else ScoredMatches
+        return cast(Operator, kind(**group.configuration(context, texts), queries=asked))
+
+    queries = [_query(m) for m in group.entries]
+    why_sets = _WHY_SETS_DELETES if context.deletes else _WHY_SETS
+    largest, why = max(q.k for q in queries), why_sets if are_sets else _WHY_SCORED
+    return OperatorDraft(group.entries, largest, group.window, group.direction, group.texts, build, why, skyband=False)
 
 
 class MatchesType(QueryType):
     """See ``protocol.QueryType``."""
 
     name = "matches"
-    model = Matches
+    model = MatchesModel
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     sides = PAIR_SIDES
     shows_k = False
     takes_deletions = True
     shares = "scoring and direction (or tokens and similarity), where and between"
 
-    def item(self, query: Matches) -> ItemShape:
+    def item(self, query: MatchesModel) -> ItemShape:
         """A pair, which is not kept after it is reported."""
         return replace(pair_of(query.between), lasting=False)
 
-    def check(self, scope: Scope, path: Path, query: Matches) -> None:
+    def check(self, scope: Scope, path: Path, query: MatchesModel) -> None:
         """Check that the entry has one of the two forms, and what all entries of that form have in common."""
         doc = scope.doc
         if query.scoring is not None and query.tokens is not None:
@@ -85,7 +122,7 @@ class MatchesType(QueryType):
         return item_scores(question, items, comparing(question))
 
 
-def _positive_bounds(s: Scope, path: Path, query: Matches) -> None:
+def _positive_bounds(s: Scope, path: Path, query: MatchesModel) -> None:
     """Check that bounds of a similarity are numbers that a similarity can have."""
     for field, wrong, words in (
         ("min_score", query.min_score is not None and query.min_score <= 0, "more than 0"),

@@ -9,8 +9,7 @@ from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, QueryNode
-from skyband.framework.queries.pair_rows.check import check_between, check_room
-from skyband.framework.queries.pair_rows.model import pair_of
+from skyband.framework.queries.pair_rows.model import check_between, check_room, pair_of
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path

@@ -4,25 +4,158 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, Value, by_score, newest_first
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
+from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.checks import uses_scoring
 from skyband.framework.queries.protocol import Limits, QueryType, Question
 from skyband.framework.queries.read_columns import scoring_columns
 from skyband.framework.queries.skyline import explain
-from skyband.framework.queries.skyline.check_size import check_size
-from skyband.framework.queries.skyline.compile import compile_skyline
-from skyband.framework.queries.skyline.model import Skyline
+from skyband.framework.queries.skyline.model import Skyline as SkylineModel
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
+from skyband.operators.base import Column, Operator, Window
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+# Compile entries to operators: one for all queries of equal dimensions, levels, ``band``, ``distinct``, ``where``, score and weights.
+
+_WHY = "one interval of membership per row; scan of the rows that no newer row beats"
+_WHY_DELETES = "a deleted row brings back those that it alone beat, so no row can be dropped early"
+_WHY_RANKED = "; members in rank order"
+_WHY_SIZED = "; the radii of all members after each of their changes"
+
+
+def compile_skyline(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+    """Return drafts of ``Skyline`` operators; K is the band."""
+
+    def key(m: QueryEntry) -> Any:
+        q = cast(SkylineModel, m.query)
+        ranked = None if q.by is None else (score_key(context, q.by), context.scoring(q.by).direction)
+        shares = None if q.size is None else q.shares
+        return (tuple(q.dimensions.items()), q.levels, q.band, q.distinct, predicate_key(context, q.where), ranked, shares)
+
+    for _, group in share(entries, key):
+        first = cast(SkylineModel, group[0].query)
+        if first.size is not None:
+            yield _sized(context, group, first)
+        else:
+            yield _skyline(context, group, first) if first.by is None else _ranked(context, group, first, first.by)
+
+
+def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel) -> OperatorDraft:
+    where = predicate(context, first.where)
+    window = Window.union(m.window for m in group)
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.skyline.operator import Skyline, SkylineDeletes, SkylineQuery
+
+        queries = tuple(SkylineQuery(m.name, m.window, m.query.every) for m in group)
+        kind = SkylineDeletes if context.deletes else Skyline
+        return kind(_dimensions(context, first), queries, window, first.band, first.distinct, where, texts, _levels(first))
+
+    why = _WHY_DELETES if context.deletes else _WHY
+    return OperatorDraft(group, first.band, window, "min", texts_of(where), build, why, skyband=not context.deletes)
+
+
+def _ranked(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel, by: str) -> OperatorDraft:
+    where, function, direction = predicate(context, first.where), score(context, by), context.scoring(by).direction
+    window = Window.union(m.window for m in group)
+    most = [cast(SkylineModel, m.query).top or 1 for m in group]
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.skyline.ranked import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
+
+        queries = tuple(RankedSkylineQuery(m.name, m.window, m.query.every, k) for m, k in zip(group, most, strict=True))
+        kind = RankedSkylineDeletes if context.deletes else RankedSkyline
+        return kind(
+            _dimensions(context, first), queries, window, first.band, first.distinct, where, texts, _levels(first), scoring=function,
+            direction=direction,
+        )  # fmt: skip
+
+    why = (_WHY_DELETES if context.deletes else _WHY) + _WHY_RANKED
+    asked = tuple((LogicalQuery(m.name, function, where, m.window, k, (None, None), direction),) for m, k in zip(group, most, strict=True))
+    texts = texts_of(where, function)
+    return OperatorDraft(group, first.band, window, direction, texts, build, why, skyband=not context.deletes, asked=asked)
+
+
+def _sized(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel) -> OperatorDraft:
+    where = predicate(context, first.where)
+    window = Window.union(m.window for m in group)
+    sizes = [cast(SkylineModel, m.query).size or 1 for m in group]
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.skyline.sized import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
+
+        queries = tuple(SizedSkylineQuery(m.name, m.window, m.query.every, size) for m, size in zip(group, sizes, strict=True))
+        kind = SizedSkylineDeletes if context.deletes else SizedSkyline
+        return kind(_dimensions(context, first), queries, window, first.band, first.distinct, where, texts, weights=first.shares)
+
+    # A smaller window has other radii, which do not follow from the dominators of rows.
+    why = (_WHY_DELETES if context.deletes else _WHY) + _WHY_SIZED
+    return OperatorDraft(group, first.band, window, "min", texts_of(where), build, why, skyband=False)
+
+
+def _dimensions(context: Context, query: SkylineModel) -> tuple[Any, ...]:
+    """Return the dimensions as operators take them: in the order of the spec, with levels in that of the levels."""
+    from skyband.operators.skyline.operator import Dimension
+
+    names = list(query.dimensions)
+    if len(query.levels) > 1:
+        names = [*(c for level in query.levels for c in level), *(c for c, d in query.dimensions.items() if d == "equal")]
+    return tuple(Dimension(Column(c, context.kinds[c]), query.dimensions[c]) for c in names)
+
+
+def _levels(query: SkylineModel) -> tuple[int, ...] | None:
+    """Return how many dimensions each level has; None for one level."""
+    return tuple(len(level) for level in query.levels) if len(query.levels) > 1 else None
+
+
+# Check the chosen size of a skyline, and its weights.
+
+MOST: Final = 6
+"""The most dimensions of a skyline with ``size``, as ``operators/skyline/kernels/sizing.py`` has it (tested)."""
+
+
+def check_size(scope: Scope, path: Path, query: SkylineModel) -> None:
+    """Check that ``size`` stands without fields that it does not go with, and that ``weights`` names all dimensions and not only with 0."""
+    if query.size is None and query.weights is None:
+        return
+    doc = scope.doc
+    given = "size" if query.size is not None else "weights"
+    for other, remove in (("top", "remove top and by, or size and weights"), ("prefer", "remove it, or size and weights")):
+        if getattr(query, other) and not doc.bad((*path, other)):
+            doc.add("SKY-E117", f"'{other}' and '{given}' of a skyline do not go together", doc.where_key((*path, other)), remove)
+    for column, direction in query.dimensions.items():
+        if direction == "equal" and not doc.bad((*path, "dimensions", column)):
+            said = f"'{column}' has direction equal: a skyline with '{given}' compares all rows of a key"
+            doc.add("SKY-E117", said, doc.where_key((*path, "dimensions", column)), "use min or max, or partition_by of the source")
+    ordered = [c for c, d in query.dimensions.items() if d != "equal"]
+    if len(ordered) > MOST and not doc.bad((*path, "dimensions")):
+        said = f"a skyline with '{given}' takes at most {counted(MOST, 'dimension')}, not {len(ordered)}"
+        doc.add("SKY-E117", said, doc.where_key((*path, "dimensions")), "remove dimensions, or use top and by")
+    if query.weights is not None and not doc.bad_below((*path, "weights")):
+        _check_weights(scope, (*path, "weights"), query.weights, ordered)
+
+
+def _check_weights(scope: Scope, path: Path, weights: dict[str, float], ordered: list[str]) -> None:
+    """Check that ``weights`` has each dimension once, and a weight above 0."""
+    for column in weights:
+        if column not in ordered:
+            hint = did_you_mean(column, ordered) or f"dimensions: {one_of(ordered)}"
+            scope.doc.add("SKY-E120", f"'{column}' in weights is no dimension of the skyline", scope.doc.where_key((*path, column)), hint)
+    missing = [c for c in ordered if c not in weights]
+    if missing:
+        named = ("dimension " if len(missing) == 1 else "dimensions ") + ", ".join(f"'{c}'" for c in missing)
+        scope.doc.add("SKY-E111", f"weights lacks the {named}", scope.doc.where_key(path), f"{missing[0]}: a number from 0 on")
+    elif not any(weights.values()):
+        scope.doc.add("SKY-E117", "all weights are 0", scope.doc.where_value(path), "give a weight above 0 to at least one dimension")
 
 
 _TOGETHER: Final = (
@@ -38,13 +171,13 @@ class SkylineType(QueryType):
     """See ``protocol.QueryType``."""
 
     name = "skyline"
-    model = Skyline
+    model = SkylineModel
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     takes_deletions = True
     own_k = "band"
     shares = "dimensions, prefer, band, distinct, where, by and weights"
 
-    def item(self, query: Skyline) -> ItemShape:
+    def item(self, query: SkylineModel) -> ItemShape:
         """Return one row, with a score if the query ranks it; the state says which older row decides whether it shows."""
         beats = "no row" if query.band == 1 else f"fewer than {counted(query.band, 'row')}"
         rule = f"{beats} of a window beat the object, itself in the window, exactly if pred is null or no longer in the window"
@@ -59,7 +192,7 @@ class SkylineType(QueryType):
             return ItemShape(ROW, newest_first(ROW))
         return ItemShape(ROW, newest_first(ROW), extra=extra, hidden_by="pred")
 
-    def check(self, scope: Scope, path: Path, query: Skyline) -> None:
+    def check(self, scope: Scope, path: Path, query: SkylineModel) -> None:
         """Check the dimensions, their priorities and the score."""
         at: Path = (*path, "dimensions")
         if not scope.doc.bad_below(at) and all(d == "equal" for d in query.dimensions.values()):
@@ -128,7 +261,7 @@ class SkylineType(QueryType):
         return None if found is not None and len(found) < op.band else found
 
 
-def _check_prefer(scope: Scope, path: Path, query: Skyline) -> None:
+def _check_prefer(scope: Scope, path: Path, query: SkylineModel) -> None:
     """Check that ``prefer`` lists dimensions that have an order, each once."""
     seen: set[str] = set()
     ordered = [c for c, d in query.dimensions.items() if d != "equal"]

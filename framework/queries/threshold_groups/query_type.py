@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path as FilePath
+from typing import Literal
+
+from pydantic import Field
 
 from skyband.framework.base.counts import number_text
+from skyband.framework.base.units import ExactNumber
 from skyband.framework.queries.group_rows.groups_type import GroupsType
-from skyband.framework.queries.threshold_groups.model import ThresholdGroups
+from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
+
+# The entry of a spec: all groups above a bound.
+
+
+class ThresholdGroups(GroupRows):
+    """All groups with a score above a bound."""
+
+    type: Literal["threshold_groups"]
+    above: ExactNumber = Field(description="A group enters when its score is above this.")
+    below: ExactNumber | None = Field(
+        default=None, description="A group that is in leaves when its score is below this. Default: as soon as it is not above 'above'."
+    )
 
 
 class ThresholdGroupsType(GroupsType):

@@ -4,33 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from skyband.framework.base.counts import counted
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.explain_parts import assumed_rows, per_key
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.scored_pairs.compile import Shared, shared
 from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairsType
-from skyband.framework.queries.threshold_pairs.compile import compile_pairs
-from skyband.framework.queries.threshold_pairs.model import ThresholdPairs
+from skyband.framework.queries.threshold_pairs.model import ThresholdPairs as ThresholdPairsModel
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
+from skyband.operators.base import Operator
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+# Entries to operators: one for all that share a state; it keeps the pairs themselves, no skyband.
+
+_WHY = "an arrival is scored with the older rows of the window; only pairs within the bounds are kept"
+
+_WHY_DELETES = f"{_WHY}; a deletion costs no more than an arrival, and deleted rows are passed over"
+
+
+def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+    """Drafts of ``ThresholdPairs`` operators."""
+    for group in shared(context, entries):
+        yield _draft(context, group)
+
+
+def _draft(context: Context, group: Shared) -> OperatorDraft:
+    queries = [cast(ThresholdPairsModel, m.query) for m in group.entries]
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.pair_rows.queries import BoundedPairQuery
+        from skyband.operators.threshold_pairs.operator import ThresholdPairs
+
+        asked = (BoundedPairQuery(m.name, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group.entries, queries, strict=True))
+        return cast(Operator, ThresholdPairs(**group.configuration(context, texts), queries=tuple(asked)))
+
+    return OperatorDraft(
+        group.entries, 1, group.window, group.direction, group.texts, build, _WHY_DELETES if context.deletes else _WHY, skyband=False
+    )
 
 
 class ThresholdPairsType(ScoredPairsType):
     """See ``protocol.QueryType``."""
 
     name = "threshold_pairs"
-    model = ThresholdPairs
+    model = ThresholdPairsModel
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     shows_k = False
     takes_deletions = True
 
-    def check(self, scope: Scope, path: Path, query: ThresholdPairs) -> None:
+    def check(self, scope: Scope, path: Path, query: ThresholdPairsModel) -> None:
         """Check what all pairs with a score have in common, and that there is a bound."""
         super().check(scope, path, query)
         if query.min_score is None and query.max_score is None and not scope.doc.bad_below(path):

@@ -5,22 +5,108 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+import numpy as np
+
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.explain_parts import assumed_rows, state_size
 from skyband.framework.plan.model import OperatorNode, Plan
+from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.checks import bounds_in_order, uses_scoring
 from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.single_rows.compile import QueryList, cheapest, logical_query, side_by_side, spelled_out, whole_numbers
 from skyband.framework.queries.single_rows.list_check import needed_fields
+from skyband.framework.queries.single_rows.list_rows import QueryRow
 from skyband.framework.queries.single_rows.single_rows_type import SingleRowsType
-from skyband.framework.queries.topk.compile import compile_topk
-from skyband.framework.queries.topk.model import TopK
+from skyband.framework.queries.topk.model import TopK as TopKModel
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
+from skyband.operators.base import Operator, Window
+from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+# Entries to operators: spelled-out ones share a state if scoring, direction, ``where`` and the bound on the better side are equal (that
+# bound decides who may dominate); a list of queries gets an operator of its own.
+
+_WHY = "one comparison with the k-th score a row; rows that K newer ones beat are forgotten (K-skyband)"
+_WHY_DELETES = "a deletion can bring any row back, so the scores of the whole window are kept"
+
+
+def compile_topk(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+    """Drafts of ``TopK`` operators, and of those of lists of queries."""
+
+    def key(m: QueryEntry) -> Any:
+        q = cast(TopKModel, m.query)
+        name = str(q.scoring)
+        direction = context.scoring(name).direction
+        return (score_key(context, name), direction, predicate_key(context, q.where), q.max_score if direction == "max" else q.min_score)
+
+    for _, group in share([m for m in entries if spelled_out(m)], key):
+        queries = [cast(TopKModel, m.query) for m in group]
+        keeps = [s.keep.k for s in (context.scoring(str(q.scoring)) for q in queries) if s.keep is not None]
+        yield _spelled(context, group, queries, max([q.k or 1 for q in queries] + keeps))
+    for m in entries:
+        if not spelled_out(m):
+            yield _list(context, m)
+
+
+def _spelled(context: Context, group: tuple[QueryEntry, ...], queries: list[TopKModel], k: int) -> OperatorDraft:
+    name = str(queries[0].scoring)
+    direction = context.scoring(name).direction
+    function, where = score(context, name), predicate(context, queries[0].where)
+    window = Window.union(m.window for m in group)
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
+
+        own = tuple(TopKQuery(m.name, q.k or 1, m.window, q.every, q.min_score, q.max_score) for m, q in zip(group, queries, strict=True))
+        kind = TopKDeletes if context.deletes else TopK
+        return kind(function, direction, where, own, k, window, texts)
+
+    return OperatorDraft(
+        group, k, window, direction, texts_of(function, where), build, _WHY_DELETES if context.deletes else _WHY,
+        skyband=not context.deletes, asked=tuple((logical_query(m, function, where, direction),) for m in group),
+    )  # fmt: skip
+
+
+def _list(context: Context, m: QueryEntry) -> OperatorDraft:
+    table = QueryList(context, m)
+    rows = table.rows
+    k = max(r.k or 1 for r in rows)
+    every = table.query.every
+
+    def own(r: QueryRow) -> Any:
+        from skyband.operators.topk.one_function import TopKQuery
+
+        return TopKQuery(r.name, r.k or 1, r.window, every, r.bounds["min_score"], r.bounds["max_score"])
+
+    def one(
+        texts: tuple[str, ...], f: Any, where: Node | None, queries: tuple[Any, ...], most: int, window: Window, direction: Any
+    ) -> Operator:
+        from skyband.operators.topk.one_function import TopK, TopKDeletes
+
+        return (TopKDeletes if context.deletes else TopK)(f, direction, where, queries, most, window, texts)
+
+    def shared(texts: tuple[str, ...]) -> Operator:
+        return one(texts, table.functions[0], table.whole_where[0], tuple(own(r) for r in rows), k, table.window, table.direction)
+
+    def apart(texts: tuple[str, ...]) -> Operator:
+        parts = zip(rows, table.functions, table.whole_where, table.directions, strict=True)
+        return side_by_side([one(texts, f, w, (own(r),), r.k or 1, r.window, d) for r, f, w, d in parts], rows)
+
+    def many(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.topk.many import ManyTopK
+
+        return ManyTopK(
+            k=whole_numbers(r.k for r in rows), largest=np.array([d == "max" for d in table.directions]),
+            min_score=table.column("min_score"), max_score=table.column("max_score"), **table.arrays(texts, context.deletes),
+        )  # fmt: skip
+
+    build, why = cheapest(context, table, shared, apart, many, grid_per_key=True)
+    return table.draft(m, k, build, why)
 
 
 def skyband_size(k: int, n: float) -> float:
@@ -32,10 +118,10 @@ class TopKType(SingleRowsType):
     """See ``protocol.QueryType``."""
 
     name = "topk"
-    model = TopK
+    model = TopKModel
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
 
-    def check(self, scope: Scope, path: Path, query: TopK) -> None:
+    def check(self, scope: Scope, path: Path, query: TopKModel) -> None:
         """Check the scoring function, missing fields and bounds."""
         needed_fields(scope, path, query)
         uses_scoring(scope, path, query, query.scoring, ROW_SIDES)

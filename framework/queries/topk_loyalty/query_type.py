@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path as FilePath
+from typing import Literal
+
+from pydantic import Field
 
 from skyband.framework.queries.loyalty_rows.loyalty_type import LoyaltyType
-from skyband.framework.queries.topk_loyalty.model import TopKLoyalty
+from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
+from skyband.framework.queries.models import K
+
+# The entry of a spec: the k most loyal objects.
+
+
+class TopKLoyalty(LoyaltyRows):
+    """The k objects that satisfied a criterion longest within the window."""
+
+    type: Literal["topk_loyalty"]
+    k: K = Field(description="How many objects.")
 
 
 class TopKLoyaltyType(LoyaltyType):

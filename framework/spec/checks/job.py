@@ -5,34 +5,290 @@ Every check reports errors with positions and goes on. Values that are known to 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
+from skyband.framework.base.counts import counted
+from skyband.framework.base.decimals import decimal_digits
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.table_names import append_only
 from skyband.framework.base.units import format_duration
+from skyband.framework.plan.drafts import job_window
 from skyband.framework.plan.model import KEEP
 from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mistakes
+from skyband.framework.queries.checks import NAMING
 from skyband.framework.row_rules.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
+from skyband.framework.sources.registry import SOURCES
+from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.spec.checks.alerts import check_alerts
 from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, source_types, type_hint
-from skyband.framework.spec.checks.cron import check_cron
+from skyband.framework.spec.checks.deletions import what_deletes
 from skyband.framework.spec.checks.examples import check_examples
 from skyband.framework.spec.checks.lookups import check_lookups
-from skyband.framework.spec.checks.position import check_position
 from skyband.framework.spec.checks.queries import check_queries, further_tables
-from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
+from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.checks.sink import check_sink
 from skyband.framework.spec.checks.sources import check_sources, column_path
-from skyband.framework.spec.checks.stats import check_stats
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
-from skyband.framework.spec.checks.tokens import check_tokens
-from skyband.framework.spec.checks.vectors import check_vectors
 from skyband.framework.spec.expressions.sql import SqlResult, check_sql
+from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.quality import RowCondition, RowExpectation, TableCheck
+from skyband.framework.spec.models.stats import FUNCTIONS, Statistics
+from skyband.framework.spec.models.tokens import Tokens
 from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep, WhereStep
+from skyband.framework.spec.models.vectors import VECTOR_TYPES
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES
+
+# Check the section ``stats``: names, columns and their types, windows; then the statistics are columns of rows.
+
+_ADDS: Final = ("mean", "stddev", "sum")
+
+
+def check_stats(s: Scope) -> None:
+    """Report all errors of statistics, and add their columns: what is checked before cannot read them."""
+    if s.doc.bad(("stats",)):
+        s.columns_known = False
+        return
+    for name, statistics in s.job.stats.items():
+        path: Path = ("stats", name)
+        if s.doc.bad(path):
+            s.columns_known = False
+            continue
+        if name in PAIR_SIDES:
+            hint = "choose another name: in expressions over pairs, a and b are the two rows"
+            s.doc.add("SKY-E116", f"'{name}' is reserved for a row of a pair", s.doc.where_key(path), hint)
+            s.columns_known = False
+            continue
+        _check_functions(s, path, statistics)
+        _check_by(s, path, statistics)
+        _check_window(s, path, statistics)
+    for name, statistics in s.job.stats.items():
+        for function, _ in statistics.functions if not s.doc.bad(("stats", name)) and name not in PAIR_SIDES else ():
+            s.add_statistic(name, function)
+
+
+def _check_functions(s: Scope, path: Path, statistics: Statistics) -> None:
+    # It loads the language of expressions.
+    from skyband.framework.queries.group_rows.compile import MOST_DIGITS
+
+    if not statistics.functions and not any(s.doc.bad_below((*path, f)) for f in FUNCTIONS):
+        s.doc.add("SKY-E111", "statistics need at least one function", s.doc.where_key(path), "such as mean: amount")
+    for function, column in statistics.functions:
+        at: Path = (*path, function)
+        type_ = s.types.get(column) if s.column(at, column, lists=function == "count") else None
+        if type_ is None or function == "count":
+            continue
+        digits = decimal_digits(type_)
+        if kind_of(type_) not in ("int", "float"):
+            s.doc.add("SKY-E126", f"{function} takes numbers, and '{column}' is {type_}", s.doc.where_value(at), "count takes any column")
+        elif digits is not None and digits[0] > MOST_DIGITS and function in _ADDS:
+            fewer = f"decimal({MOST_DIGITS},{min(digits[1], MOST_DIGITS)})"
+            hint = f"derive one with fewer digits: {{sql: cast({column} as {fewer}), type: '{fewer}'}}"
+            message = f"{function} takes decimals of at most {MOST_DIGITS} digits, and '{column}' is {type_}"
+            s.doc.add("SKY-E126", message, s.doc.where_value(at), hint)
+
+
+def _check_by(s: Scope, path: Path, statistics: Statistics) -> None:
+    for i, column in enumerate(statistics.by):
+        at: Path = (*path, "by", i)
+        if not s.column(at, column):
+            continue
+        type_ = s.types[column]
+        if type_ is not None and type_ not in NAMING and not type_.startswith("decimal"):
+            hint = f"derive a text or a whole number from it, such as cast({column} as string)"
+            s.doc.add("SKY-E126", f"numbers with a fraction make no groups, and '{column}' is {type_}", s.doc.where_value(at), hint)
+        if column in statistics.by[:i]:
+            s.doc.add("SKY-E125", f"'{column}' is listed twice in by", s.doc.where_value(at))
+
+
+def _check_window(s: Scope, path: Path, statistics: Statistics) -> None:
+    at: Path = (*path, "window")
+    if s.doc.bad_below(at) or s.doc.bad_below(("window",)):
+        return
+    for kind, _, largest in job_window(statistics.bounds).misfits(job_window(s.job.window)):
+        place = (*at, kind) if (*at, kind) in s.doc.places else at
+        where = s.doc.where_value(place)
+        if largest is None:
+            hint = f"add {kind} to the job's window, or use {'time' if kind == 'count' else 'count'}"
+            s.doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
+        else:
+            big = counted(largest, "row") if kind == "count" else format_duration(largest)
+            s.doc.add("SKY-E140", f"larger than the job's window ({big})", where, "enlarge the job's window, or use a smaller one here")
+
+
+# Check the section ``tokens``: columns, separators and regular expressions.
+
+MAX_WORDS = 200
+"""Maximum length of a regular expression for words."""
+
+
+def check_tokens(s: Scope) -> None:
+    """Report all errors of the sets of tokens."""
+    for name, tokens in s.job.tokens.items():
+        path: Path = ("tokens", name)
+        if s.doc.bad(path):
+            continue
+        _check_column(s, path, tokens)
+        if tokens.separator is not None and tokens.words is not None and not s.doc.bad_below(path):
+            s.doc.add("SKY-E117", "'separator' and 'words' cannot be used together", s.doc.where_key((*path, "words")), "keep one of them")
+        if tokens.words is not None and not s.doc.bad((*path, "words")):
+            _check_words(s, (*path, "words"), tokens.words)
+        if tokens.min_tokens > tokens.max_tokens and not s.doc.bad_below(path):
+            at: Path = (*path, "min_tokens")
+            where = s.doc.where_value(at) if at in s.doc.places else s.doc.where_value((*path, "max_tokens"))
+            s.doc.add("SKY-E117", f"min_tokens is larger than max_tokens ({tokens.max_tokens:,}): no row would have a set", where)
+        if tokens.short == "reject" and (deletes := what_deletes(s)) is not None and not s.doc.bad((*path, "short")):
+            said = f"with {deletes[0]}, short cannot be reject: a row that deletes would need tokens, too"
+            s.doc.add("SKY-E117", said, s.doc.where_key((*path, "short")), "short: skip lets short rows take no part")
+
+
+def _check_column(s: Scope, path: Path, tokens: Tokens) -> None:
+    at: Path = (*path, "column")
+    type_ = s.types.get(tokens.column) if s.column(at, tokens.column, lists=True) else None
+    if type_ is None:
+        return
+    kind = kind_of(type_)
+    if kind not in ("text", "list"):
+        hint = "derive a text from it first, such as cast(x as string)"
+        s.doc.add("SKY-E126", f"tokens need a list or a text column, but '{tokens.column}' is {type_}", s.doc.where_value(at), hint)
+    if type_ in VECTOR_TYPES:
+        hint = "tokens are texts or whole numbers; 'vectors:' compares lists of other numbers"
+        s.doc.add("SKY-E126", f"tokens need a list of tokens, but '{tokens.column}' is {type_}", s.doc.where_value(at), hint)
+    for field in ("separator", "words"):
+        if kind == "list" and getattr(tokens, field) is not None and not s.doc.bad((*path, field)):
+            said = f"'{field}' is for texts, but '{tokens.column}' is a list, whose elements are the tokens"
+            s.doc.add("SKY-E117", said, s.doc.where_key((*path, field)), "leave it out")
+
+
+def _check_words(s: Scope, at: Path, words: str) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    where = s.doc.where_value(at)
+    if len(words) > MAX_WORDS:
+        s.doc.add("SKY-E114", f"a regular expression has at most {MAX_WORDS} characters", where)
+        return
+    nothing = pa.array([""])
+    hint = "use RE2 syntax, such as '[A-Za-z0-9]+' (no look-around, no back-references)"
+    try:
+        # Alone first: text that is valid only inside the group below is not an expression.
+        pc.match_substring_regex(nothing, words)
+        empty = pc.match_substring_regex(nothing, f"^(?:{words})$")[0].as_py()
+    except pa.ArrowInvalid:
+        s.doc.add("SKY-E130", "not a regular expression", where, hint)
+        return
+    if empty:
+        s.doc.add("SKY-E130", "this regular expression fits the empty text", where, "use + instead of *")
+
+
+# Check the section ``vectors``: its columns are lists of numbers.
+
+
+def check_vectors(s: Scope) -> None:
+    """Report all errors of the vectors."""
+    for name in s.job.vectors:
+        path: Path = ("vectors", name)
+        if s.doc.bad(path) or not s.key_column(path, name, lists=True):
+            continue
+        type_ = s.types[name]
+        if type_ is not None and type_ not in VECTOR_TYPES:
+            hint = f"give it the type array<float> or array<double>, or derive one: {name}_vector: {{sql: ..., type: array<double>}}"
+            s.doc.add("SKY-E126", f"a vector needs a list of numbers, but '{name}' is {type_}", s.doc.where_key(path), hint)
+
+
+# Check ``source.id: position``: whether the format has positions, and what does not go with them.
+
+_AT: Final[Path] = ("source", "id")
+
+
+def check_position(s: Scope) -> None:
+    """Report all mistakes of a source whose rows are identified by their position. O(columns)."""
+    doc, source = s.doc, s.job.source
+    if not source.by_position or doc.bad(("source", "format")):
+        return
+    if source.format == SEVERAL:
+        said = "rows of several sources are not identified by their position"
+        doc.add("SKY-E117", said, doc.where_value(_AT), "name the columns that identify a row in each source")
+        doc.poisoned.add(_AT)
+        return
+    columns = SOURCES.all()[source.format].position
+    if not columns:
+        formats = one_of([name for name, kind in SOURCES.all().items() if kind.position])
+        said = f"rows of format {source.format} have no position that lasts"
+        doc.add("SKY-E117", said, doc.where_value(_AT), f"name the columns that identify a row; position is for {formats}")
+        doc.poisoned.add(_AT)
+        return
+    added = {c.name for c in columns}
+    for name in source.columns:
+        if name.lower() in added:
+            hint = f"give it another name: {name}_: {{type: ..., from: {name}}}"
+            doc.add("SKY-E125", f"id: position adds a column '{name.lower()}' of its own", doc.where_key(("source", "schema", name)), hint)
+    if "unique" in source.model_fields_set and source.unique == "checked" and not doc.bad(("source", "unique")):
+        hint = "leave 'unique' out"
+        doc.add("SKY-E117", "no two rows have one position, so there is nothing to check", doc.where_value(("source", "unique")), hint)
+    if (found := what_deletes(s)) is not None:
+        said = "a row that deletes or replaces another one cannot have its position"
+        doc.add("SKY-E117", said, doc.where_value(found[1]), f"{found[0]} needs an id: name the columns that identify a row")
+
+
+# Check five-field cron expressions. Airflow accepts every expression that passes, which tests/airflow checks.
+
+_FIELDS: Final = (("minute", 0, 59), ("hour", 0, 23), ("day of month", 1, 31), ("month", 1, 12), ("day of week", 0, 7))
+_NAMES: Final = {
+    "month": ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
+    "day of week": ("sun", "mon", "tue", "wed", "thu", "fri", "sat"),
+}
+_PRESETS: Final = frozenset({"@hourly", "@daily", "@weekly", "@monthly", "@yearly"})
+_PART: Final = re.compile(r"(\*|\w{1,9}(?:-\w{1,9})?)(?:/([0-9]{1,9}))?")
+_LONGEST: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+"""Days of the months in leap years."""
+
+
+def check_cron(text: str) -> str | None:
+    """Return the error of ``text`` as a cron expression, or None."""
+    if text.strip().lower() in _PRESETS:
+        return None
+    fields = text.split()
+    if len(fields) != 5:
+        return f"{counted(len(fields), 'field')} instead of 5 (minute, hour, day of month, month, day of week)"
+    chosen: list[set[int]] = []
+    for value, (name, low, high) in zip(fields, _FIELDS, strict=True):
+        chosen.append(set())
+        for part in value.split(","):
+            found = _values(part, name, low, high)
+            if isinstance(found, str):
+                return found
+            chosen[-1] |= found
+    _, _, days, months, weekdays = chosen
+    if len({d % 7 for d in weekdays}) == 7 and all(min(days) > _LONGEST[m - 1] for m in months):
+        return f"day {min(days)} never comes in these months"
+    return None
+
+
+def _values(part: str, name: str, low: int, high: int) -> set[int] | str:
+    """Return the values of a part of a field, or its error."""
+    m = _PART.fullmatch(part)
+    if m is None or (m.group(2) and int(m.group(2)) == 0):
+        return f"'{part[:40]}' is not a {name}"
+    step = min(int(m.group(2) or 1), high + 1)
+    if m.group(1) == "*":
+        return set(range(low, high + 1, step))
+    ends = []
+    for end in m.group(1).split("-"):
+        names = _NAMES.get(name, ())
+        number = names.index(end.lower()) + (name == "month") if end.lower() in names else int(end) if end.isdecimal() else -1
+        if not low <= number <= high:
+            return f"'{end}' is not a {name} ({low} to {high})"
+        ends.append(number)
+    first, last = ends[0], ends[-1]
+    if first > last and m.group(2):
+        return f"'{part[:40]}' wraps around in steps: write two ranges"
+    if first > last:
+        return {*range(first, high + 1), *range(low, last + 1)}
+    return set(range(first, (high if len(ends) == 1 and m.group(2) else last) + 1, step))
 
 
 def check(doc: Document, job: Job) -> None:

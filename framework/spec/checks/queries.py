@@ -5,24 +5,276 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, Final
 
-from skyband.framework.base.columns import FINAL_COLUMNS, FIXED_COLUMNS, HEAD_COLUMNS
+from skyband.framework.base.columns import FINAL_COLUMNS, FIXED_COLUMNS, HEAD_COLUMNS, cause, instant, membership, sign
+from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
 from skyband.framework.base.table_names import FINAL_RESULTS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
-from skyband.framework.queries.models import QueryModel
-from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.checks.chains import check_chains
+from skyband.framework.base.units import format_duration
+from skyband.framework.base.zones import is_zone, zone_hint
+from skyband.framework.plan.drafts import job_window, own_window
+from skyband.framework.queries.models import QueryModel, QueryWindow
+from skyband.framework.queries.registry import QUERY_TYPES, query_type
+from skyband.framework.spec.chains import CONTRADICTING, Division, StreamJob, Takes, cycle, divided, identity, item_columns, item_of, taken
 from skyband.framework.spec.checks.deletions import check_deletions
 from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.checks.sources import check_source_of
-from skyband.framework.spec.checks.terms import check_terms
-from skyband.framework.spec.checks.windows import check_window
-from skyband.framework.spec.expressions.scoring import is_linear, scoring_text
+from skyband.framework.spec.expressions.scoring import LocalScore, is_linear, local_function, local_score, scoring_text, term_columns
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
-from skyband.framework.spec.models.scoring import ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring
+from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.scoring import TERM_FUNCTIONS, ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring, Term
 from skyband.framework.spec.parsing.document import Path
-from skyband.operators.base import Kind
+from skyband.operators.base import Calendar, Kind
+from skyband.operators.calendar import longest
+
+# Check queries over queries: what they take, and that no query takes its own result.
+
+_WORDS: Final = {"entries": "from", "members": "of"}
+
+
+def check_chains(s: Scope) -> list[Scope]:
+    """Report all errors of what queries take; return the scope of the source's rows, then those of the results that are taken."""
+    without = _without_input(s)
+    if not without and all(taken(s.job, q) is None for q in s.job.queries.values()):
+        return [s]
+    for name, query in s.job.queries.items():
+        found = taken(s.job, query)
+        if found is not None and not s.doc.bad(("queries", name)):
+            _check(s, ("queries", name), query, *found)
+    for name in without:
+        # Its columns are not known: it is checked once the query whose result it takes has no mistakes.
+        s.of_stream(_only(s.job, {name}), {}, False, name)
+    division = divided(_only(s.job, set(s.job.queries) - without), s.types)
+    scopes = [s.of_job(division.job)]
+    for one in division.streams:
+        known = not s.doc.bad_below(("queries", one.stream.of))
+        if known:
+            _check_columns(s, one, division)
+        scopes.append(s.of_stream(one.job, one.types, known, one.stream.of))
+    return scopes
+
+
+def _without_input(s: Scope) -> set[str]:
+    """Return the queries that take the result of a query with mistakes, directly or through others. O(queries ** 2)."""
+    found: set[str] = set()
+    inputs = {name: getattr(query, "of", None) or query.source for name, query in s.job.queries.items()}
+    while True:
+        more = {n for n, of in inputs.items() if of is not None and of not in s.job.sources and (of in found or s.has_mistakes(str(of)))}
+        if more <= found:
+            return found
+        found |= more
+
+
+def _only(job: Job, names: set[str]) -> Job:
+    """Return the job with the queries ``names`` and the scoring functions that no other query uses alone."""
+    others = {s for n, q in job.queries.items() if n not in names and (s := getattr(q, "scoring", None)) is not None}
+    used = {s for n, q in job.queries.items() if n in names and (s := getattr(q, "scoring", None)) is not None}
+    scoring = {n: s for n, s in job.scoring.items() if n in used or n not in others}
+    return job.model_copy(update={"queries": {n: q for n, q in job.queries.items() if n in names}, "scoring": scoring})
+
+
+def _check_columns(s: Scope, one: StreamJob, division: Division) -> None:
+    """Report objects that the entries of a result do not have, and two columns of one name."""
+    doc, of, stream = s.doc, one.stream.of, one.stream
+    entries = list(item_columns(of, s.job.queries[of], division.home(of), stream.takes).values())
+    names = [*entries, sign(of), cause(of)]
+    if stream.takes == "members":
+        names = [*dict.fromkeys((*division.home(of).source.partition_by, *stream.objects)), membership(of)]
+        for query in stream.queries:
+            for i, name in enumerate(stream.objects):
+                short: Path = ("queries", query, "object")
+                at = short if (*short, i) not in doc.places else (*short, i)
+                if name not in entries and not doc.bad(at):
+                    hint = did_you_mean(name, entries) or f"columns: {one_of(entries, 20)}"
+                    doc.add("SKY-E120", f"the result of '{of}' has no column '{name}'", doc.where_value(at), hint)
+    lower = [n.lower() for n in (*names, instant(of))]
+    twice = next((n for n in lower if lower.count(n) > 1), None)
+    if twice is not None:
+        said = f"the result of '{of}' has a column '{twice}' already, which is what Skyband calls one of its own here"
+        hint = f"rename the query '{of}', or the column, or leave it out of the query's 'carry'"
+        doc.add("SKY-E125", said, doc.where_value(("queries", stream.queries[0], _WORDS[stream.takes])), hint)
+
+
+def _check(s: Scope, path: Path, query: QueryModel, of: str, takes: Takes) -> None:
+    doc, name, at = s.doc, str(path[-1]), (*path, _WORDS[takes])
+    if doc.bad(at):
+        return
+    other = s.job.queries.get(of)
+    if s.has_mistakes(of):
+        return
+    if other is None:
+        hint = did_you_mean(of, [q for q in s.job.queries if q != name]) or f"queries: {one_of([q for q in s.job.queries if q != name])}"
+        doc.add("SKY-E120", f"there is no query '{of}'", doc.where_value(at), hint)
+        return
+    around = cycle(s.job, name)
+    if around is not None:
+        if around[0] == name:
+            said = f"queries take each other's results in a circle: {' <- '.join(around)}"
+            doc.add("SKY-E117", said, doc.where_value(at), "let one of them take the source's rows")
+        return
+    for table, where in ((other, doc.where_value(at)), (query, doc.where_key((*path, "queries_from")))):
+        if getattr(table, "queries_from", None) is not None:
+            doc.add("SKY-E117", "a table of queries neither takes a result nor gives one", where, "spell out the query under 'queries:'")
+            return
+    if takes == "members":
+        _check_members(s, path, query, of, other)
+
+
+def _check_members(s: Scope, path: Path, query: Any, of: str, other: QueryModel) -> None:
+    doc, at = s.doc, (*path, "of")
+    for field in CONTRADICTING:
+        if getattr(query, field) is not None and not doc.bad_below((*path, field)):
+            said = f"with 'of' an object is on while it is in the result of '{of}'; '{field}' says otherwise"
+            doc.add("SKY-E117", said, doc.where_key((*path, field)), f"leave out '{field}', or 'of'")
+    if query.source is not None and not doc.bad((*path, "from")):
+        doc.add("SKY-E117", "'from' and 'of' cannot be used together", doc.where_key((*path, "from")), "leave one of them out")
+    if not item_of(other).lasting:
+        hint = "take a query whose items enter and leave its result"
+        doc.add("SKY-E117", f"items of '{of}' are reported once, and are in no result", doc.where_value(at), hint)
+    if query.object is None and not doc.bad((*path, "object")):
+        known = identity(other, s.job)
+        hint = f"such as object: {known[0]}" if known else "the column that names the object"
+        said = f"the result of '{of}' consists of rows: which column names the object that a row is about?"
+        doc.add("SKY-E111", f"'object' is missing: {said}", doc.where_key(path), hint)
+
+
+# Checks of the windows of queries: bounds that fit into the job's window, tumbling windows, sessions.
+
+_KINDS: Final = {"tumbling": "tumbling windows", "session": "sessions"}
+_ENLARGE: Final = "enlarge the job's window, or use a smaller one here"
+
+
+def check_window(s: Scope, path: Path, query: QueryModel) -> None:
+    """Report all errors of the window of the query at ``path``."""
+    doc, at = s.doc, (*path, "window")
+    # Queries over results have the job's window by default, which nobody wrote there.
+    if query.window is None or at not in doc.places or doc.bad_below(at):
+        return
+    own = query.window
+    if not _fields_fit(s, at, own) or not _supported(s, at, query, own) or doc.bad_below(("window",)):
+        return
+    job = job_window(s.job.window)
+    for kind, _, largest in own_window(own).misfits(job):
+        where = doc.where_value((*at, kind))
+        if largest is None:
+            hint = f"add {kind} to the job's window, or use {'time' if kind == 'count' else 'count'}"
+            doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
+        else:
+            big = f"{counted(largest, 'row')}" if kind == "count" else format_duration(largest)
+            doc.add("SKY-E140", f"larger than the job's window ({big})", where, _ENLARGE)
+    for field, micros in (("tumbling", own.tumbling), ("session", own.session)):
+        if micros is None:
+            continue
+        where = doc.where_value((*at, field))
+        if job.micros is None:
+            doc.add("SKY-E141", f"{_KINDS[field]} need a job's window with a time", where, "add time to the job's window")
+            continue
+        most = longest(Calendar(micros, own.zone or "UTC")) if field == "tumbling" else micros
+        if most > job.micros:
+            clocks = f": where clocks are set back, a window has {format_duration(most)}" if most > micros else ""
+            doc.add("SKY-E140", f"larger than the job's window ({format_duration(job.micros)}){clocks}", where, _ENLARGE)
+
+
+def _fields_fit(s: Scope, at: Path, own: QueryWindow) -> bool:
+    """Report fields that do not go together, and an unknown zone; return True if there are none."""
+    doc = s.doc
+    kinds = [k for k in ("tumbling", "session") if getattr(own, k) is not None]
+    sliding = [k for k in ("count", "time") if getattr(own, k) is not None]
+    if not kinds and not sliding:
+        doc.add("SKY-E111", "a window needs 'count', 'time' or both", doc.where_key(at), "or 'tumbling', or 'session'")
+        return False
+    if kinds and len(kinds) + len(sliding) > 1:
+        named = [*kinds, *sliding]
+        hint = f"keep {one_of(named)}; the job's window bounds it as well"
+        doc.add("SKY-E117", f"'{named[0]}' and '{named[1]}' are windows of two kinds", doc.where_key((*at, named[1])), hint)
+        return False
+    stray = [k for k in ("zone", "offset") if own.tumbling is None and getattr(own, k) is not None]
+    if stray:
+        doc.add("SKY-E117", f"'{stray[0]}' is of tumbling windows", doc.where_key((*at, stray[0])), "add 'tumbling', or leave it out")
+        return False
+    if own.zone is not None and not is_zone(own.zone):
+        doc.add("SKY-E113", f"unknown time zone {doc.shown((*at, 'zone'))}", doc.where_value((*at, "zone")), zone_hint(own.zone))
+        return False
+    if own.tumbling is not None and own.offset is not None and own.offset >= own.tumbling:
+        message = f"'offset' moves windows by less than their length ({format_duration(own.tumbling)})"
+        doc.add("SKY-E114", message, doc.where_value((*at, "offset")))
+        return False
+    return True
+
+
+def _supported(s: Scope, at: Path, query: QueryModel, own: QueryWindow) -> bool:
+    """Report a kind of window that the query type does not support; return True if it does."""
+    for kind, name in _KINDS.items():
+        if getattr(own, kind) is not None and kind not in query_type(query.type).windows:
+            can = sorted((n for n, t in QUERY_TYPES.all().items() if kind in t.windows), key=len)
+            hint = f"use count or time; {' and '.join(can)} take {name}"
+            s.doc.add("SKY-E142", f"{query.type} takes no {name}", s.doc.where_key((*at, kind)), hint)
+            return False
+    return True
+
+
+# Checks of a global score: its terms are local scores of one column each, and their combination is monotone (paper 0).
+
+_EXPRESSION: Final = "expression"
+
+
+def check_terms(s: Scope, path: Path, scoring: GlobalScoring) -> bool:
+    """Return True if the terms of the score at ``path`` are valid. Report mistakes, and warn of a combination that is not monotone."""
+    scores = [_term(s, (*path, "terms", i), term) for i, term in enumerate(scoring.terms)]
+    if scoring.combine == "product" and len(scores) > 1:
+        for i, score in enumerate(scores):
+            if score is not None and not score.of_one_sign:
+                message = f"the product of terms is not monotone: {_shown(scoring.terms[i])} may be negative, which turns the others round"
+                hint = "results are exact all the same; a score that is meant to be monotone takes its abs, in an expression"
+                s.doc.warn("SKY-E129", message, s.doc.where_value((*path, "terms", i)), hint)
+    return None not in scores
+
+
+def _term(s: Scope, at: Path, term: Term) -> LocalScore | None:
+    """Return what is known of a term, or None if it has mistakes, which are reported."""
+    named = term_columns(term)
+    functions = [f for f, _ in named] + ([_EXPRESSION] if term.expression is not None else [])
+    if len(functions) != 1:
+        if not s.doc.bad_below(at):
+            what = f"names {one_of(functions)}" if functions else "names no function"
+            hint = f"use exactly one of {', '.join((*TERM_FUNCTIONS, _EXPRESSION))}"
+            s.doc.add("SKY-E117", f"a term {what}", s.doc.where_value(at), hint)
+        for f, c in named:
+            s.column((*at, f), c)
+        return None
+    if term.expression is not None:
+        return _of_expression(s, at, term.expression, term.monotone)
+    if term.monotone and not s.doc.bad((*at, "monotone")):
+        message = f"{functions[0]} is loosely monotone anyway: only an expression may be declared so"
+        s.doc.add("SKY-E117", message, s.doc.where_key((*at, "monotone")), "remove 'monotone'")
+    ((function, column),) = named
+    return local_function(function) if s.column((*at, function), column) else None
+
+
+def _of_expression(s: Scope, at: Path, text: str, declared: bool) -> LocalScore | None:
+    """Return what is known of an expression over one column, or None after a mistake."""
+    field: Path = (*at, _EXPRESSION)
+    if not s.expression(field, text, PAIR_SIDES, "score"):
+        return None
+    found = local_score(text, s.names(PAIR_SIDES))
+    whole = "to score by several columns at once, use 'expression' in place of 'combine'"
+    if len(found.columns) != 1:
+        read = one_of([f"'{c}'" for c in found.columns]).replace(" or ", " and ") if found.columns else "no column"
+        s.doc.add("SKY-E117", f"a term is about one column, and this expression reads {read}", s.doc.where_value(field), whole)
+        return None
+    if not (found.monotone or declared or s.doc.bad((*at, "monotone"))):
+        message = "a term must be loosely monotone, and that is not proven of this expression"
+        hint = f"add 'monotone: true' if it rises or falls all the way on either side of the other row's value; {whole}"
+        s.doc.add("SKY-E117", message, s.doc.where_value(field), hint)
+        return None
+    return found
+
+
+def _shown(term: Term) -> str:
+    return " of ".join(term_columns(term)[0]) if term.expression is None else "this expression"
+
 
 FLOAT: Kind = "float"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from skyband.framework.base.errors import did_you_mean
-from skyband.framework.catalogs.names import InvalidName, schema_of
+from skyband.framework.catalogs.model import InvalidName, schema_of
 from skyband.framework.sources.kafka.client import NO_PASSWORD, TEXTS, TOPIC, lacking
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.models.sink import KafkaSink, topics

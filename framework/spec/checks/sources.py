@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skyband.framework.base.errors import did_you_mean, one_of
-from skyband.framework.catalogs.names import InvalidName, table_of
+from skyband.framework.catalogs.model import InvalidName, table_of
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format

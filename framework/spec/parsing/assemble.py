@@ -7,19 +7,255 @@ later mistakes are reported at their place.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import yaml
 
-from skyband.framework.base.errors import Where, did_you_mean, one_of
-from skyband.framework.spec.parsing.document import PROFILES, TOO_MUCH, Builder, Document, TooMuch
-from skyband.framework.spec.parsing.includes import INCLUDE, included
+from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
+from skyband.framework.spec.parsing.document import MAX_DEPTH, MAX_NODES, PROFILES, TOO_MUCH, Builder, Document, Filled, TooMuch
 from skyband.framework.spec.parsing.live_parts import NO_PARTS, LiveParts, texts_of, with_parts
-from skyband.framework.spec.parsing.overlay import Overlay, Pair, taken
-from skyband.framework.spec.parsing.parameters import NAME, Filling, names, scalars
-from skyband.framework.spec.parsing.recovery import Composed, compose
+from skyband.framework.spec.parsing.positions import SourceText
+from skyband.framework.spec.parsing.recovery import MAX_BYTES, Composed, compose
 from skyband.framework.spec.parsing.settings import CannotSet, Setting, placed
+
+# Insert ``parameters:`` of a spec where its values say ``${name}``: as text within a text, or as a whole value.
+#
+# That is all a template is: a file of fields to include, with names in it that each job's own file gives values to. Nothing is computed,
+# names of fields cannot be made, and parameters do not refer to each other. What is no parameter is a variable of the environment.
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+MOST_CHARACTERS: Final = 1_000_000
+"""Maximum total length of all texts after insertion."""
+
+
+@dataclass(slots=True)
+class Filling:
+    """What is put in. ``used``: the parameters that something referred to; ``unfit``: (text, parameter) that is no text to put into one."""
+
+    values: Mapping[str, yaml.Node]
+    used: set[str] = field(default_factory=set)
+    unfit: list[tuple[yaml.Node, str]] = field(default_factory=list)
+    _characters: int = 0
+    _made: dict[int, yaml.Node] = field(default_factory=dict)
+
+    def fill(self, node: yaml.Node) -> yaml.Node:
+        """The node with the parameters in it, the one given if it names none. O(nodes + characters); raises ``TooMuch``.
+
+        What is written once and used by alias stays one.
+        """
+        order = list(nodes(node))
+        for at in order:
+            if isinstance(at, yaml.ScalarNode):
+                self._made[id(at)] = self._scalar(at)
+        for at in order:
+            if isinstance(at, yaml.MappingNode):
+                at.value = [(key, self._made.get(id(value), value)) for key, value in at.value]
+            elif isinstance(at, yaml.SequenceNode):
+                at.value = [self._made.get(id(value), value) for value in at.value]
+        return self._made.get(id(node), node)
+
+    def _scalar(self, node: yaml.ScalarNode) -> yaml.Node:
+        text: str = node.value
+        if "${" not in text or isinstance(node, Filled):
+            return node
+        whole = _REFERENCE.fullmatch(text.strip())
+        if whole is not None and whole.group(1) in self.values:
+            self.used.add(whole.group(1))
+            return self.values[whole.group(1)]
+        put = 0
+
+        def replace(m: re.Match[str]) -> str:
+            nonlocal put
+            value = self.values.get(m.group(1) or "")
+            if value is None:
+                return m.group()
+            self.used.add(m.group(1))
+            if not isinstance(value, yaml.ScalarNode):
+                self.unfit.append((node, m.group(1)))
+                return m.group()
+            put += 1
+            self._characters += len(value.value)
+            if self._characters > MOST_CHARACTERS:
+                raise TooMuch(f"with its parameters, the spec is longer than {MOST_CHARACTERS:,} characters", node)
+            return str(value.value)
+
+        made = _REFERENCE.sub(replace, text)
+        return Filled(node.tag, made, node.start_mark, node.end_mark, node.style) if put else node
+
+
+def names(root: yaml.Node) -> set[str]:
+    """Return all names that values below ``root`` refer to. O(nodes + characters)."""
+    return {m.group(1) for node in scalars(root) for m in _REFERENCE.finditer(node.value) if m.group(1)}
+
+
+def scalars(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    """Yield every scalar below ``root`` once."""
+    return (node for node in nodes(root) if isinstance(node, yaml.ScalarNode))
+
+
+def nodes(root: yaml.Node) -> Iterator[yaml.Node]:
+    """Yield ``root`` and every value below it once, without recursion, since the depth is unbounded."""
+    left, seen = [root], {id(root)}
+    while left:
+        at = left.pop()
+        yield at
+        inside = [] if isinstance(at, yaml.ScalarNode) else [v for _, v in at.value] if isinstance(at, yaml.MappingNode) else at.value
+        for inner in inside:
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                left.append(inner)
+
+
+# Merge one YAML mapping over another: mappings are merged field by field, other values of the upper one win.
+
+Pair = tuple[yaml.Node, yaml.Node]
+
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+class Overlay:
+    """Lays mappings over others. What is written once and used by alias is merged once; ``TooMuch`` if that is very often all the same."""
+
+    def __init__(self) -> None:
+        self._merged: dict[tuple[int, int], yaml.MappingNode] = {}
+        self._kept: list[yaml.Node] = []  # so that no other node gets the number of one that was merged
+        self._pairs = 0
+
+    def over(self, lower: yaml.MappingNode, upper: yaml.MappingNode, depth: int = 0) -> yaml.MappingNode:
+        """A mapping with the fields of both, in the lower one's order; neither is changed. O(fields of both).
+
+        Every name and value keeps its place in its file; names of both are where the upper one has them. A field that one of them has
+        twice stays so, for the reader of the whole to tell.
+        """
+        known = self._merged.get((id(lower), id(upper)))
+        if known is not None or depth > MAX_DEPTH:
+            return upper if known is None else known
+        made = yaml.MappingNode(upper.tag, [], upper.start_mark, upper.end_mark, upper.flow_style)
+        self._merged[id(lower), id(upper)] = made
+        self._kept += (lower, upper)
+        self._pairs += len(lower.value) + len(upper.value)
+        if self._pairs > 2 * MAX_NODES:
+            raise TooMuch(f"the fields of included files and profiles are more than {2 * MAX_NODES:,}", upper)
+        above: dict[str, list[Pair]] = {}
+        for key, value in upper.value:
+            above.setdefault(_name(key), []).append((key, value))
+        done: set[str] = set()
+        for key, value in lower.value:
+            name = _name(key)
+            if name not in above:
+                made.value.append((key, value))
+            elif name not in done:
+                done.add(name)
+                made.value += [(k, self._both(value, v, depth + 1)) for k, v in above[name]]
+        made.value += [pair for name, pairs in above.items() if name not in done for pair in pairs]
+        return made
+
+    def _both(self, lower: yaml.Node, upper: yaml.Node, depth: int) -> yaml.Node:
+        mappings = isinstance(lower, yaml.MappingNode) and isinstance(upper, yaml.MappingNode)
+        return self.over(lower, upper, depth) if mappings else upper  # type: ignore[arg-type]
+
+
+def _name(key: yaml.Node) -> str:
+    """Return the identity of a field; names that are not text, and YAML's ``<<``, are never equal."""
+    return str(key.value) if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE else f"\0{id(key)}"
+
+
+def taken(root: yaml.MappingNode, names: Iterable[str]) -> tuple[yaml.MappingNode, dict[str, list[Pair]]]:
+    """Return (the mapping without the fields of these names, these fields)."""
+    found: dict[str, list[Pair]] = {name: [] for name in names}
+    rest: list[Pair] = []
+    for key, value in root.value:
+        found.get(_name(key), rest).append((key, value))
+    return yaml.MappingNode(root.tag, rest, root.start_mark, root.end_mark, root.flow_style), found
+
+
+# Read the files that a spec includes: parts of specs, below the spec's directory and of bounded size.
+#
+# The spec overrides their fields.
+
+INCLUDE: Final = "include"
+MOST: Final = 20
+"""Maximum number of included files."""
+_HINT: Final = "a spec includes .yaml files below its own directory, named by their path from there"
+
+
+def included(main: Composed, listed: yaml.Node, directory: str, size: int) -> tuple[list[Composed], list[SkybandError]]:
+    """Return the readable files of ``listed`` (a path or a list of paths), and the errors of the others.
+
+    All are read in full, so that all their mistakes are reported; ``size`` is what the spec itself has of ``MAX_BYTES``.
+    """
+    found: list[Composed] = []
+    errors: list[SkybandError] = []
+
+    def wrong(node: yaml.Node, message: str, hint: str | None = _HINT) -> None:
+        mark, end = node.start_mark, node.end_mark
+        length = end.column - mark.column if end.line == mark.line else 1
+        errors.append(SkybandError("SKY-E108", message, hint, main.text.where(mark.line, mark.column, length)))
+
+    named: Sequence[yaml.Node] = listed.value if isinstance(listed, yaml.SequenceNode) else [listed]
+    if len(named) > MOST:
+        wrong(listed, f"a spec includes at most {MOST} files", None)
+    for node in named[:MOST]:
+        if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str" or not node.value:
+            wrong(node, f"'{INCLUDE}' takes a path, or a list of paths")
+            continue
+        try:
+            raw = _read(node.value, directory, MAX_BYTES - size)
+        except ValueError as e:
+            wrong(node, f"{node.value}: {e}")
+            continue
+        size += len(raw)
+        part = _composed(os.path.normpath(os.path.join(os.path.dirname(main.text.file), node.value)), raw)
+        errors += part.errors
+        found.append(part)
+    return found, errors
+
+
+def _read(path: str, directory: str, room: int) -> bytes:
+    """Return the content of an included file. Raises ValueError with the reason if it cannot be read; never blocks on a pipe."""
+    if "${" in path or "\0" in path:
+        raise ValueError("the name of an included file is written out, without variables and parameters")
+    if os.path.isabs(path) or "://" in path or not path.endswith((".yaml", ".yml")):
+        raise ValueError("it cannot be included")
+    whole, base = os.path.realpath(os.path.join(directory, path)), os.path.realpath(directory)
+    if os.path.commonpath([whole, base]) != base:
+        raise ValueError("it does not lie below the directory of the spec")
+    try:
+        handle = os.open(whole, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise ValueError("it is not a regular file")
+            raw = file.read(room + 1)
+    except OSError as e:
+        raise ValueError((e.strerror or "it cannot be read").lower()) from None
+    if len(raw) > room:
+        raise ValueError(f"with it, the spec is larger than {MAX_BYTES // 1024} KB")
+    return raw
+
+
+def _composed(file: str, raw: bytes) -> Composed:
+    """Return the nodes of an included file, which may not include others."""
+    try:
+        part = compose(file, raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        text = SourceText(file, "")
+        return Composed(text, errors=[SkybandError("SKY-E108", "the file is not UTF-8 text", "save it as UTF-8", text.where(0, 0))])
+    root = part.root
+    if part.readable and not isinstance(root, yaml.MappingNode):
+        said = "the file has no fields of a spec, such as 'window: {time: 7 days}'"
+        part.errors.append(SkybandError("SKY-E108", said, None, part.text.where(0, 0)))
+    if isinstance(root, yaml.MappingNode):
+        for key, _ in root.value:
+            if isinstance(key, yaml.ScalarNode) and key.value == INCLUDE:
+                where = part.text.where(key.start_mark.line, key.start_mark.column, len(INCLUDE))
+                part.errors.append(SkybandError("SKY-E108", "an included file cannot include others", "list all files in the spec", where))
+    return part
+
 
 PROFILE: Final = "SKYBAND_PROFILE"
 """The environment variable that names the profile; ``--profile`` sets it."""

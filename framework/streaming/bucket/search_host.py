@@ -15,7 +15,7 @@ from skyband.framework.streaming.bucket.operator_host import NO_PAIRS, OperatorH
 from skyband.framework.streaming.bucket.sequencer import Sequenced
 from skyband.framework.streaming.bucket.state_names import CHUNK, JOURNAL
 from skyband.framework.streaming.rows.outbox import Outbox
-from skyband.framework.streaming.rows.shards.found import Taken, found_table
+from skyband.framework.streaming.rows.shards import Taken, found_table
 from skyband.operators.base import Logic, State
 from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.shards import Shardable, ShardLogic, Share

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skyband.framework.base.decimals import decimal_digits
 from skyband.framework.plan.model import Field
-from skyband.framework.plan.statistics import StatisticsNode
+from skyband.framework.plan.nodes import StatisticsNode
 from skyband.framework.streaming.bucket.objects import ObjectNumbers
 from skyband.framework.streaming.bucket.sequencer import Sequenced, Sequencer
 from skyband.framework.streaming.bucket.store import WindowStore, split_address

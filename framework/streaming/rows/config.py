@@ -8,15 +8,14 @@ from typing import Literal
 
 import pyarrow as pa
 
+from skyband.framework.base.columns import cause, membership, sign
 from skyband.framework.base.messages import COUNTS, FRONTIER, Tally
-from skyband.framework.base.stream_columns import cause, membership, sign
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode, StreamNode
-from skyband.framework.plan.source_nodes import SourceClock
-from skyband.framework.plan.statistics import StatisticsNode, statistic_columns
+from skyband.framework.plan.nodes import SourceClock, StatisticsNode, statistic_columns
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming.rows.outbox import Block
-from skyband.framework.streaming.rows.shards.slots import Shards
+from skyband.framework.streaming.rows.shards import Shards
 from skyband.framework.streaming.rows.tokens import key_of
 from skyband.operators.base import Window
 from skyband.operators.shards import Share, can_be_sharded

@@ -14,8 +14,8 @@ from skyband.framework.base.redaction import redact_values
 from skyband.framework.lookups.in_memory import unparsed, unreadable
 from skyband.framework.lookups.join import Tables
 from skyband.framework.lookups.table import MOST_ROWS, checked, nodes
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.plan.nodes import LookupNode
 from skyband.framework.sources.files import preflight, spark_reader
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.registry import source_format

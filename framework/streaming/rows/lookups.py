@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from skyband.framework.base.reasons import NO_MATCH
 from skyband.framework.lookups.join import Tables
 from skyband.framework.lookups.table import END, START, on_names
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import IntakeNode
+from skyband.framework.plan.nodes import LookupNode
 
 UNMATCHED = "__unmatched"
 """Column of rows while they are read: the reason for which a row without a match is rejected, or null."""

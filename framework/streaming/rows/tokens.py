@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.reasons import EMPTY_SET, LARGE_SET
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.plan.nodes import TokenNode
 from skyband.framework.spec.models.words import WORDS
 from skyband.operators.base import NULL
 

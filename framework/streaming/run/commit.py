@@ -3,30 +3,118 @@
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.messages import JUMP, REACHED, REJECTED, ROWS_IN, RUNS, STOPPING, STRETCHES
+from skyband.framework.base.messages import (
+    COUNTS,
+    JUMP,
+    REACHED,
+    REJECTED,
+    ROWS_IN,
+    RUNS,
+    STATE,
+    STOPPING,
+    STRETCHES,
+    Changes,
+    Skyband,
+    Tally,
+    parse_file_message,
+    parse_kind,
+)
 from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.sources.logs import planned_at, watermark
-from skyband.framework.streaming.bucket.bucket_states import States
+from skyband.framework.streaming.bucket.bucket_states import BucketState, States, parsed
 from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.job.clocks import BatchClock
 from skyband.framework.streaming.job.jumps import Jump, longest_jump, stopped_by_jump
+from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import frontier_at
 from skyband.framework.streaming.rows.instants.stretches import limit_of, of_tables
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.run.alerting import Alerting
 from skyband.framework.streaming.run.batch import Batch, Totals
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
-from skyband.framework.streaming.run.received import Received
 from skyband.framework.streaming.run.results import Results
+from skyband.framework.tables.delta.data_files import DataFile
 
 if TYPE_CHECKING:
     from skyband.framework.streaming.run.kafka_sink import KafkaSink
+
+# The messages of a batch's tasks to the driver: rows by kind, files that tasks have written, counts.
+
+
+@dataclass(slots=True)
+class Received:
+    """Blocks and files of a batch by kind, in the order of arrival; of a bucket's state only the last."""
+
+    counts: Tally = field(default_factory=Tally)
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
+    states: dict[int, BucketState] = field(default_factory=dict)
+    """Where the states of buckets are now, if they are in files of the sink."""
+    _parts: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    _reasons: Counter[str] = field(default_factory=Counter)
+    """Number of rejected rows in files, by reason."""
+
+    @classmethod
+    def of(cls, messages: Iterable[Block]) -> Received:
+        """Return the contents of the tasks' ``messages``."""
+        found = cls()
+        for kind, data in messages:
+            if kind == COUNTS:
+                found.counts.add(data)
+            elif kind == STATE:
+                found.states |= parsed(data)
+            elif (written := parse_file_message(kind, data)) is not None:
+                found._file(*written)
+            else:
+                found.put(kind, blocks.bytes_table(data))
+        return found
+
+    def put(self, kind: str, rows: pa.Table) -> None:
+        """Add rows of a kind."""
+        if isinstance(parse_kind(kind), Skyband):
+            self._parts.pop(kind, None)
+            self.files.pop(kind, None)
+        self._parts[kind].append(rows)
+
+    def take(self, kind: str) -> list[pa.Table]:
+        """Remove the rows of a kind that arrived in messages, and return them."""
+        return self._parts.pop(kind, [])
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the rows that arrived in messages, by kind."""
+        return {kind: pa.concat_tables(parts, promote_options="default") for kind, parts in self._parts.items()}
+
+    def reasons(self) -> dict[str, int]:
+        """Return the number of rejected rows by the reason in table ``rejected``."""
+        found = Counter(self._reasons)
+        for part in self._parts.get(REJECTED, ()):
+            found.update({x["values"]: x["counts"] for x in pc.value_counts(part["reason"]).to_pylist()})
+        return dict(found)
+
+    def changes(self) -> dict[str, int]:
+        """Return the number of changes by query, without queries that have none."""
+        found: Counter[str] = Counter()
+        for rows in (self._parts, self.files):
+            for kind, parts in rows.items():
+                if isinstance(q := parse_kind(kind), Changes):
+                    found[q.query] += sum(p.rows if isinstance(p, DataFile) else p.num_rows for p in parts)
+        return dict(found)
+
+    def _file(self, kind: str, file: dict[str, Any]) -> None:
+        self._reasons.update(file.pop("reasons"))
+        if isinstance(parse_kind(kind), Skyband):
+            self._parts.pop(kind, None)
+            self.files.pop(kind, None)
+        self.files.setdefault(kind, []).append(DataFile(**file))
+
 
 Tasks = Callable[[int | None, Mapping[str, int], States | None], Iterable[Block]]
 """Runs the tasks of a batch, exactly once, and returns what they send.

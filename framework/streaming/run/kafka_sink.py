@@ -23,7 +23,7 @@ from skyband.framework.tables.schemas import changes_name, stream_columns
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
-    from skyband.framework.plan.output_nodes import KafkaNode
+    from skyband.framework.plan.nodes import KafkaNode
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.tables.writing.sink import Sink
 

@@ -20,7 +20,7 @@ from skyband.framework.sources.logs import last_batch, watermark
 from skyband.framework.streaming.bucket.fill_files import read_state
 from skyband.framework.streaming.job.edits import unreadable
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.job.live.requests import Request, any_waiting, refuse, waiting
+from skyband.framework.streaming.job.live_requests import Request, any_waiting, refuse, waiting
 from skyband.framework.streaming.job.sent import Sent
 from skyband.framework.streaming.run.batch import Totals
 from skyband.framework.streaming.run.context import OpenedJob, RunContext

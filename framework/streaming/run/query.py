@@ -32,7 +32,7 @@ from skyband.framework.streaming.rows.instants.source_times import task_newest
 from skyband.framework.streaming.rows.intake import control_rows, intake, with_control
 from skyband.framework.streaming.rows.outbox import Deliver, Send
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.rows.shards.slots import Shards
+from skyband.framework.streaming.rows.shards import Shards
 from skyband.framework.streaming.rows.shuffle_files import ShuffleFiles
 from skyband.framework.streaming.run.by_arrow import by_spark
 from skyband.framework.streaming.spark.worker_pools import pool, pools

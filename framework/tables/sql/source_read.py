@@ -7,9 +7,10 @@ skipped, a cell that does not fit the type of its column is null, and a source w
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -17,16 +18,45 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.rehearsal.rows import arrow_table
 from skyband.framework.sources.duckdb_sql import text
 from skyband.framework.sources.files.format import files_to_read
 from skyband.framework.sources.files.ledger import Ledger
+from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.nested import path_of
+from skyband.framework.sources.position import FILE, ROW, FileNames, position_values
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.job_file_header import read_job_file_header
-from skyband.framework.tables.sql.numbered_rows import numbered_rows
 from skyband.framework.tables.sql.source_rows import found_by, source_schema
 from skyband.framework.tables.sql.view import quoted
+
+# Find rows of the source again by their position, for jobs with ``source.id: position``. Uses the readers of ``skyband preview``.
+
+
+def numbered_rows(source: SourceNode, files: Sequence[str], keys: pa.Table) -> pa.Table:
+    """Return the rows at the positions in ``keys``, with the source's columns and those of the position. O(rows before the last one).
+
+    ``files``: local paths. Only those that ``keys`` name are read, each to the last row that is needed. Rows that only Spark reads, and
+    rows that do not parse, are left out. Raises SkybandError and the errors of ``SourceFormat.first_rows``.
+    """
+    wanted: dict[str, set[int]] = defaultdict(set)
+    columns = {f.source_name: keys[f.name].to_pylist() for f in source.position}
+    for file, row in zip(columns[FILE], columns[ROW], strict=True):
+        wanted[file].add(row)
+    names, made = FileNames.of(source), list[dict[str, Any]]()
+    for path in files:
+        name = names.name(path)
+        if name in wanted:
+            found = FirstRows()
+            source_format(source.format).first_rows(source, path, max(wanted[name]), found)
+            made += [
+                {**row, **position_values(source.position, name, number)}
+                for row, number, reason in zip(found.rows, found.numbers, found.reasons, strict=True)
+                if reason is None and number in wanted[name]
+            ]
+    return arrow_table(made, (*source.fields, *source.position))
+
 
 with extra("sql", "rows joined to their source"):
     import duckdb

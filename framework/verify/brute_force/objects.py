@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.plan.nodes import TokenNode
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
 from skyband.framework.streaming.rows.tokens import tokens
 from skyband.framework.verify.brute_force.calendars import window_around

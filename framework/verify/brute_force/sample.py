@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.items import SCORE
+from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
 from skyband.framework.plan.model import LogicalQuery
 from skyband.framework.queries.protocol import Question
+from skyband.framework.streaming.bucket.operations import OPERATION
+from skyband.framework.streaming.rows import rejects
 from skyband.framework.tables.schemas import identity_columns
 from skyband.framework.verify.brute_force import instants
 from skyband.framework.verify.brute_force.accepted import accepted, with_operations, without_late
@@ -39,18 +44,59 @@ from skyband.framework.verify.brute_force.compare_history import (
 )
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Room, Work, objects
 from skyband.framework.verify.brute_force.query_rows import KeyRows, PartRows, QueryRows, Turn
-from skyband.framework.verify.brute_force.rejected_rows import RejectedRows
 from skyband.framework.verify.brute_force.statistics import with_statistics
 from skyband.framework.verify.brute_force.steps import steps_at
 from skyband.framework.verify.brute_force.stream_rows import StreamRows
 from skyband.framework.verify.budget import Budget, OutOfTime, Sample
 from skyband.framework.verify.differences import Difference
 from skyband.framework.verify.progress import Progress
-from skyband.framework.verify.reconciliation.row_counts import compare_counters
+from skyband.framework.verify.reconciliation import compare_counters
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import compare_causes
 from skyband.framework.verify.shares import Share
 from skyband.framework.verify.stored import Key, Stored
+
+# Explain the rows of ``rejected`` by the source: late rows, duplicates, deletions without a target.
+
+Texts = Counter[tuple[str, str]]
+
+
+class RejectedRows:
+    """The late rows, duplicates and deletions without a target in ``rejected``, and those that the source explains."""
+
+    def __init__(self, stored: Stored, rows: pa.Table) -> None:
+        """Read ``rejected``. ``rows``: all rows of the source that the intake passes, with late ones."""
+        table = stored.table("rejected")
+        mine = table.filter(pc.is_in(table["reason"], pa.array([LATE, DUPLICATE_ID, NO_TARGET])))
+        self._settled = stored.settled
+        self._found: Texts = Counter(zip(mine["reason"].to_pylist(), mine["text"].to_pylist(), strict=True))
+        self._expected: Texts = Counter()
+        late = {text: n for (reason, text), n in self._found.items() if reason == LATE}
+        in_source = Counter(t for t in rejects.json_rows(rows.combine_chunks()).to_pylist() if t in late) if late else Counter()
+        self._expected += Counter({(LATE, text): min(n, in_source[text]) for text, n in late.items()})
+
+    def take(self, mine: Accepted) -> None:
+        """Add the rows of a key that are no objects."""
+        for reason, rows in mine.rejected.items():
+            plain = rows.select([n for n in rows.column_names if n != OPERATION])
+            self._expected += Counter((reason, text) for text in rejects.json_rows(plain.combine_chunks()).to_pylist())
+
+    def differences(self, complete: bool) -> Iterator[Difference]:
+        """Yield the rows that only one side has. Surplus rows are reported if late, or if all keys are compared (``complete``)."""
+        if not self._settled:
+            return
+        for (reason, text), count in (self._expected - self._found).items():
+            yield Difference("table rejected", f"{_rows(count)} missing: {reason} {text}", sort=f"missing: {reason}")
+        for (reason, text), count in (self._found - self._expected).items():
+            if complete or reason == LATE:
+                yield Difference(
+                    "table rejected", f"{_rows(count)} not in the source: {reason} {text}", sort=f"not in the source: {reason}"
+                )
+
+
+def _rows(count: int) -> str:
+    return f"{counted(count, 'row')} {agree(count, 'is', 'are')}"
+
 
 BATCH = 4_096
 """The most keys whose rows are ordered together."""

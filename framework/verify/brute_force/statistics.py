@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from skyband.framework.base.decimals import decimal_digits
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.statistics import StatisticsNode
+from skyband.framework.plan.nodes import StatisticsNode
 from skyband.framework.verify.brute_force.objects import Accepted
 
 LEAST: Final = 1 << 1074

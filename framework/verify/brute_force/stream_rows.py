@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.base.columns import cause, membership, sign
 from skyband.framework.base.items import SCORE
-from skyband.framework.base.stream_columns import cause, membership, sign
 from skyband.framework.base.types import STAMP, arrow_type
 from skyband.framework.plan.model import QueryNode, StreamNode
 from skyband.framework.tables.schemas import identity_columns, trajectory_name

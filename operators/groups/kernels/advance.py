@@ -8,9 +8,8 @@ from typing import Final
 from skyband.operators.base import I64, NEVER, NULL
 from skyband.operators.groups.kernels.carried import cell_of, note_cells
 from skyband.operators.groups.kernels.deletions import add_to_index, drop_from_index, find_row, unlink
-from skyband.operators.groups.kernels.lists import enter_list, leave_list, leave_whole_list
+from skyband.operators.groups.kernels.lists import enter_list, leave_list, leave_whole_list, unchain
 from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
-from skyband.operators.groups.kernels.sessions import enter_session, leave_session, next_end
 from skyband.operators.groups.kernels.sets import enter_set, leave_set
 from skyband.operators.groups.kernels.sums import add_number, add_whole, clear, rounded
 from skyband.operators.groups.kernels.tables import (
@@ -29,12 +28,59 @@ from skyband.operators.groups.kernels.tables import (
     VAR_POP,
     Events,
     Feed,
+    Keys,
+    Rows,
+    Sessions,
     State,
     Window,
 )
-from skyband.operators.groups.kernels.totals import change_total, code_of_total, limb_of_total, mean_of_total
-from skyband.operators.groups.kernels.variance import change_moments, spread
+from skyband.operators.groups.kernels.totals import change_moments, change_total, code_of_total, limb_of_total, mean_of_total, spread
 from skyband.operators.jit import inner, inner_inlined, jit
+
+# Sessions: the rows of each group in order, and the groups of each key in the order in which they fall silent.
+
+
+@inner
+def next_end(sessions: Sessions, key: int) -> int:
+    """Return the instant at which the next session of a key ends, or ``NEVER``."""
+    group = sessions.soonest[key]
+    return int(sessions.deadline[group]) if group >= 0 else NEVER
+
+
+@inner
+def enter_session(sessions: Sessions, key: int, group: int, row: int, before: int, time: int) -> None:
+    """Append a row to its group, after the row ``before`` of its key, and make the group the last of the queue."""
+    sessions.before[row], sessions.following[row] = before, -1
+    if sessions.first[group] < 0:
+        sessions.first[group] = row
+    else:
+        sessions.following[sessions.last[group]] = row
+        leave_queue(sessions, key, group)
+    sessions.last[group], sessions.deadline[group] = row, time + sessions.silence[0]
+    latest = sessions.latest[key]
+    sessions.earlier[group], sessions.later[group] = latest, -1
+    if latest >= 0:
+        sessions.later[latest] = group
+    else:
+        sessions.soonest[key] = group
+    sessions.latest[key] = group
+
+
+@inner
+def leave_session(sessions: Sessions, rows: Rows, keys: Keys, key: int, row: int) -> None:
+    """Remove a row, the first of its group, from its key and group; a group without rows leaves the queue."""
+    unchain(sessions.before, rows.after, keys.head, keys.tail, key, row)
+    group = rows.group[row]
+    sessions.first[group] = sessions.following[row]
+    if sessions.following[row] < 0:
+        leave_queue(sessions, key, group)
+
+
+@inner
+def leave_queue(sessions: Sessions, key: int, group: int) -> None:
+    """Remove a group from the queue of its key."""
+    unchain(sessions.earlier, sessions.later, sessions.soonest, sessions.latest, key, group)
+
 
 KEY, ROW, EVENTS, RECORDS = range(4)
 """``Events.counts``."""

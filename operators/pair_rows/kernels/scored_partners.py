@@ -46,15 +46,20 @@ from skyband.operators.pair_rows.kernels.tables import (
     is_searched,
     new_sub_batch,
 )
-from skyband.operators.pair_rows.zone_maps.kernels.bounds import (
+from skyband.operators.pair_rows.zone_maps.kernels import (
+    FIRST_SEQ,
+    GROUP,
+    LEAF,
+    START,
+    STOP_SEQ,
     ZoneBuffers,
+    Zones,
     bound_groups,
     bound_leaves,
     fill_boxes,
     new_zone_buffers,
     score_leaf,
 )
-from skyband.operators.pair_rows.zone_maps.kernels.tables import FIRST_SEQ, GROUP, LEAF, START, STOP_SEQ, Zones
 
 SMALLEST, LARGEST, UNCOUNTED = 64, 1024, 128
 """Ranges double from the first size to the second; up to the third, scores are looked at without counting first."""

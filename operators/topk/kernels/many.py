@@ -5,33 +5,38 @@ Candidates come from an influence grid (``many_probe``) where there is one, else
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NEVER
-from skyband.operators.jit import inner, inner_inlined, jit, maker
+from skyband.operators.base import ARRIVAL, DISPLACED, EXPIRY, F64, I64, NEVER, PROMOTED
+from skyband.operators.jit import HAVE_NUMBA, inner, inner_inlined, jit, maker
 from skyband.operators.single_rows.blocks import Block
-from skyband.operators.single_rows.kernels.arrays import grown
-from skyband.operators.single_rows.kernels.emit import ChangeRows, change_rows, more_rows
-from skyband.operators.single_rows.kernels.heap import Heap
+from skyband.operators.single_rows.kernels.arrays import grown, shift
+from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, change_rows, more_rows, put
+from skyband.operators.single_rows.kernels.heap import Heap, heap_push, sift_down
 from skyband.operators.single_rows.kernels.list_moves import alive_from
-from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
+from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest, place_of
 from skyband.operators.single_rows.kernels.replay import next_capacity, replay_on
 from skyband.operators.single_rows.kernels.replay_state import (
     AT,
     BASE,
+    BEFORE,
     CUT,
     DELETION,
     DONE,
     FULL,
+    LEFT,
     LIMIT,
     NEXT,
     OUT,
     PENDING,
+    PLACE,
     PLACES,
+    REFILL,
     ROOM,
     ROW,
+    SEEN,
     SIZE,
     VISITS,
     Candidates,
@@ -42,16 +47,498 @@ from skyband.operators.single_rows.kernels.replay_state import (
     next_list_size,
     set_cutoff,
 )
-from skyband.operators.single_rows.kernels.select import Below
+from skyband.operators.single_rows.kernels.score_programs import bound_boxes_by_steps, has_steps
+from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
+from skyband.operators.single_rows.score_programs import TILE
+from skyband.operators.topk.kernels.many_grid import BOUNDS, UNKNOWN, InfluenceGrid
 from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists, moved_list
-from skyband.operators.topk.kernels.many_plain import replay_plain
 from skyband.operators.topk.kernels.many_probe import BlockCandidates
 from skyband.operators.topk.kernels.many_queries import REFILLS, ROWS_READ, QueryTable, TableQuery, query_of
-from skyband.operators.topk.kernels.many_refill import RefillRequest, SearchSpace, refill_rows, rescan_candidates
-from skyband.operators.topk.kernels.many_scores import corners_pay, find_corners, score_rows
+from skyband.operators.topk.kernels.many_scores import bound_leaves, corners_pay, find_corners, score_rows
 from skyband.operators.topk.kernels.scan import gather
-from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
+from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool, first_place_from
 from skyband.operators.windows import UNBOUNDED
+
+# Forget the lists of cells that queries reach since their cutoffs are lower (see ``many_grid``).
+
+
+@maker
+def _forget_sums(queries: I64, weights: F64, cutoffs: F64, grid: InfluenceGrid) -> None:
+    """As ``forget``, for weighted sums: axis by axis, pruned by the best rest."""
+    g, low, step, pad = grid.cells, grid.low, grid.step, grid.pad
+    d = weights.shape[1]
+    half = (g + 1) // 2
+    part, rest = np.empty((d, g), np.float64), np.zeros(d + 1, np.float64)
+    at, cell, up = np.zeros(d, np.int64), np.zeros(d + 1, np.int64), np.zeros(d + 1, np.int64)
+    prefix = np.zeros(d + 1, np.float64)
+    for q in queries:
+        for t in range(d - 1, -1, -1):
+            best = -np.inf
+            for o in range(g):
+                u, v = weights[q, t] * (low[t] + o * step[t] - pad[t]), weights[q, t] * (low[t] + (o + 1) * step[t] + pad[t])
+                part[t, o] = u if u > v else v
+                best = max(best, part[t, o])
+            rest[t] = rest[t + 1] + best
+        level = 0
+        at[0] = -1
+        while level >= 0:
+            at[level] += 1
+            o = at[level]
+            if o == g:
+                level -= 1
+                continue
+            p = prefix[level] + part[level, o]
+            if p + rest[level + 1] + 1e-9 * (abs(p) + abs(rest[level + 1])) < cutoffs[q]:
+                continue
+            c, u = cell[level] * g + o, up[level] * half + o // 2
+            if level == d - 1:
+                grid.counters[BOUNDS] += 1
+                grid.fine[c] = grid.coarse[u] = UNKNOWN
+                grid.bits[c >> 5] |= np.uint32(1) << np.uint32(c & 31)
+                continue
+            level += 1
+            prefix[level], cell[level], up[level], at[level] = p, c, u, -1
+
+
+@inner
+def _forget_coarse(corner: I64, grid: InfluenceGrid) -> None:
+    """Mark the coarse cell at ``corner`` int64 (d,) and its fine cells unknown."""
+    g, d = grid.cells, len(corner)
+    half, up = (g + 1) // 2, 0
+    for t in range(d):
+        up = up * half + corner[t]
+    grid.coarse[up] = UNKNOWN
+    for h in range(1 << d):
+        cell, inside = 0, True
+        for t in range(d):
+            o = 2 * corner[t] + ((h >> (d - 1 - t)) & 1)
+            inside = inside and o < g
+            cell = cell * g + o
+        if inside:
+            grid.fine[cell] = UNKNOWN
+            grid.bits[cell >> 5] |= np.uint32(1) << np.uint32(cell & 31)
+
+
+@inner
+def _halve(boxes: I64, at: int, box: I64) -> None:
+    """Write the two halves of ``box`` (2 d,), cut across its longest axis, to rows ``at`` and ``at`` + 1 of ``boxes``."""
+    d, longest = len(box) // 2, 0
+    for t in range(d):
+        if box[d + t] - box[t] > box[d + longest] - box[longest]:
+            longest = t
+    for t in range(2 * d):
+        boxes[at, t] = boxes[at + 1, t] = box[t]
+    boxes[at, d + longest] = boxes[at + 1, longest] = (box[longest] + box[d + longest]) // 2
+
+
+@maker
+def _forget_by_steps(queries: I64, table: QueryTable, cutoffs: F64, grid: InfluenceGrid) -> None:
+    """As ``forget``, for a program: boxes of coarse cells are halved as long as the query reaches them."""
+    low, step, pad = grid.low, grid.step, grid.pad
+    d, half = len(low), (grid.cells + 1) // 2
+    boxes, some = np.empty((half**d + 2, 2 * d), np.int64), np.empty((TILE, 2 * d), np.int64)
+    least, most, bound = np.empty((d, TILE), np.float64), np.empty((d, TILE), np.float64), np.empty(TILE, np.float64)
+    for q in queries:
+        boxes[0, :d], boxes[0, d:] = 0, half
+        left = 1
+        while left > 0:
+            n = min(TILE, left)
+            left -= n
+            for i in range(n):
+                for t in range(d):
+                    a, b = boxes[left + i, t], boxes[left + i, d + t]
+                    some[i, t], some[i, d + t] = a, b
+                    least[t, i], most[t, i] = low[t] + 2 * a * step[t] - pad[t], low[t] + 2 * b * step[t] + pad[t]
+            grid.counters[BOUNDS] += n
+            bound_boxes_by_steps(table.program, table.weights[q], least, most, 0, n, bound)
+            for i in range(n):
+                if bound[i] < cutoffs[q]:
+                    continue
+                cells = 1
+                for t in range(d):
+                    cells *= some[i, d + t] - some[i, t]
+                if cells == 1:
+                    _forget_coarse(some[i, :d], grid)
+                else:
+                    _halve(boxes, left, some[i])
+                    left += 2
+
+
+@jit
+def forget(queries: I64, table: QueryTable, cutoffs: F64, grid: InfluenceGrid) -> None:
+    """Mark every cell unknown that ``queries`` int64, whose cutoffs are lower now, reach. O(cells that one of them reaches) each."""
+    if has_steps(table.program):
+        _forget_by_steps(queries, table, cutoffs, grid)
+    else:
+        _forget_sums(queries, table.weights, cutoffs, grid)
+
+
+# Search the window of one key: refill a list that ran short, and rescan the rest of a block with a lower cutoff.
+#
+# The search visits leaves with corners best first, so drifting data cost a few leaves.
+
+
+class RefillRequest(NamedTuple):
+    """The rows that a refill may use: those of places [``begin``, ``end``), alive, that rank after the list's cutoff.
+
+    ``first_seq``: the seq of place 0. Alive are rows of at least ``min_seq`` and ``min_time`` that no deletion before the block's
+    ``deletion``-th deleted. ``below``: the cutoff, its row as a place, and the least score. Full leaves before place ``leaves_end`` have
+    corners. ``need``: how many rows to find.
+    """
+
+    begin: int
+    end: int
+    first_seq: int
+    min_seq: int
+    min_time: int
+    deletion: int
+    below: Below
+    leaves_end: int
+    need: int
+
+
+class SearchSpace(NamedTuple):
+    """Scratch space for a search.
+
+    ``chunk`` float64 (at least LEAF,): scores of a stretch of rows; ``best``: the heap of those found; ``bound`` float64, ``leaf`` int64
+    (leaves of the window,): the heap of leaves still to be read; ``work``: counters, see ``REFILLS``.
+    """
+
+    chunk: F64
+    best: Heap
+    bound: F64
+    leaf: I64
+    work: I64
+
+
+@inner
+def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, request: RefillRequest, best: Heap, size: int) -> int:
+    """Select from the first ``rows`` of ``scores``, at places from ``base`` on. Unlike ``select``, calls may be in any order."""
+    need, deletion, cutoff, floor = request.need, request.deletion, request.below.score, request.below.floor
+    cut, deletes = request.below.row - base, len(ended_by) > 0
+    best_score, best_place = best.score, best.place
+    if size == need:
+        hits: Any = np.int64(0)
+        for i in range(rows):
+            hits += np.int64(scores[i] >= best_score[0])
+        if hits == 0:
+            return size
+    for i in range(rows - 1, -1, -1):
+        score = scores[i]
+        if not score >= floor or score > cutoff or (score == cutoff and i >= cut) or (deletes and ended_by[i] < deletion):
+            continue
+        if size < need:
+            size = heap_push(best, size, score, base + i)
+        elif score > best_score[0] or (score == best_score[0] and base + i > best_place[0]):
+            sift_down(best, size, score, base + i)
+    return size
+
+
+@inner
+def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
+    """Sift entry ``i`` down a heap with the largest bound on top."""
+    b, v = bound[i], leaf[i]
+    while True:
+        j = 2 * i + 1
+        if j >= size:
+            break
+        if j + 1 < size and bound[j + 1] > bound[j]:
+            j += 1
+        if not bound[j] > b:
+            break
+        bound[i], leaf[i] = bound[j], leaf[j]
+        i = j
+    bound[i], leaf[i] = b, v
+
+
+@inner
+def _select_best_leaves(
+    query: TableQuery, pool: WindowPool, first: int, last: int, request: RefillRequest, space: SearchSpace, size: int
+) -> int:  # fmt: skip
+    """Select from leaves [first, last), all with corners, by falling bound until none can hold one of the best. Return the heap's size."""
+    best, need, wrap = space.best, request.need, pool.wrap
+    bounds, leaves = space.bound, space.leaf
+    m = 0
+    while first < last:
+        place = first * LEAF
+        leaf = (place if place < wrap else place - wrap) // LEAF
+        n, at = min(last - first, wrap // LEAF - leaf), m
+        bound_leaves(query, pool, leaf, leaf + n, bounds[at:])
+        for i in range(n):
+            bound = bounds[at + i]
+            if not bound < request.below.floor and not (size == need and bound < best.score[0]):
+                bounds[m], leaves[m] = bound if bound == bound else np.inf, first + i
+                m += 1
+        first += n
+    for i in range(m // 2 - 1, -1, -1):
+        _sink(bounds, leaves, i, m)
+    while m > 0 and not (size == need and bounds[0] < best.score[0]):
+        place = leaves[0] * LEAF
+        row = place if place < wrap else place - wrap
+        space.work[ROWS_READ] += LEAF
+        score_rows(query, pool, row, row + LEAF, space.chunk)
+        size = _select_any_order(space.chunk, pool.ended_by[row : row + LEAF], LEAF, place, request, best, size)
+        m -= 1
+        bounds[0], leaves[0] = bounds[m], leaves[m]
+        _sink(bounds, leaves, 0, m)
+    return size
+
+
+@jit(_nrt=False)
+def refill_rows(query: TableQuery, pool: WindowPool, request: RefillRequest, ranked: RankedList, size: int, space: SearchSpace) -> int:
+    """Append the best rows that ``request`` allows to a list of ``size``; return their number. O(leaves + rows not left out)."""
+    best, wrap, below = space.best, pool.wrap, request.below
+    begin, end = max(request.begin, min(request.end, request.min_seq - request.first_seq)), request.end
+    if len(pool.time):
+        begin = first_place_from(pool, begin, end, request.min_time)
+    found = 0
+    known_begin, known_end = (begin + LEAF - 1) // LEAF, request.leaves_end // LEAF
+    while end > begin:
+        leaf = (end - 1) // LEAF
+        if HAVE_NUMBA and known_begin <= leaf < known_end and end == leaf * LEAF + LEAF:
+            found = _select_best_leaves(query, pool, known_begin, leaf + 1, request, space, found)
+            end = known_begin * LEAF
+            continue
+        place = max(begin, leaf * LEAF)
+        row, n = place if place < wrap else place - wrap, end - place
+        space.work[ROWS_READ] += n
+        score_rows(query, pool, row, row + n, space.chunk)
+        ended_by = pool.ended_by[row : row + n]
+        if not HAVE_NUMBA or known_begin >= known_end:  # newest first throughout
+            rest = Below(below.score, below.row - place, below.floor)
+            found = select(space.chunk, ended_by, request.deletion, 0, n, place, rest, best, found, request.need)
+        else:
+            found = _select_any_order(space.chunk, ended_by, n, place, request, best, found)
+        end = place
+    into_rank_order(best, found)
+    for i in range(found):
+        place = best.place[i]
+        row = place if place < wrap else place - wrap
+        ranked.score[size + i], ranked.seq[size + i] = best.score[i], request.first_seq + place
+        ranked.time[size + i] = pool.time[row] if len(pool.time) else 0
+    return found
+
+
+@inner
+def rescan_candidates(
+    query: TableQuery, pool: WindowPool, begin: int, end: int, ahead: int, cutoff: float, leaves_begin: int, leaves_end: int,
+    candidates: Candidates, space: SearchSpace,
+) -> int:  # fmt: skip
+    """Find one query's candidates in places [begin, end): rows (places less ``ahead``) and scores; return their number. Full leaves in
+    [``leaves_begin``, ``leaves_end``) have corners."""
+    found, bounds, first, bounded = 0, space.bound, begin, begin
+    while begin < end:
+        e = min(end, begin // LEAF * LEAF + LEAF)
+        n, row = e - begin, begin if begin < pool.wrap else begin - pool.wrap
+        whole = n == LEAF and begin >= leaves_begin and e <= leaves_end
+        if whole and begin >= bounded:
+            leaves = min((min(end, leaves_end) - begin) // LEAF, (pool.wrap - row) // LEAF)
+            bound_leaves(query, pool, row // LEAF, row // LEAF + leaves, bounds)
+            first, bounded = begin, begin + leaves * LEAF
+        if not (whole and bounds[(begin - first) // LEAF] < cutoff):
+            space.work[ROWS_READ] += n
+            score_rows(query, pool, row, row + n, space.chunk)
+            found += gather(space.chunk, 0, n, begin - ahead, cutoff, candidates.row[found:], candidates.score[found:])
+        begin = e
+    return found
+
+
+# Replay a block for one key and a query with a count window only: the common and fast case of ``many.replay_queries``.
+#
+# The list is as in ``replay_on``, but an expired member after the first k leaves only when it would be promoted. ``Progress`` is used as in
+# ``replay_on``, except for ``AT``, the oldest seq of the first k (``NO_SEQ`` if there is none), and ``SEEN`` and ``cutoff[1]``, seq and
+# score of the member that expired.
+
+
+@inner
+def _least(seqs: I64, size: int) -> int:
+    """Return the oldest of the first ``size`` seqs, or NO_SEQ. O(size)."""
+    least = np.int64(NO_SEQ)
+    for i in range(size):
+        least = min(least, seqs[i])
+    return int(least)
+
+
+@inner
+def _take_out(ranked: RankedList, size: int, place: int) -> int:
+    """Take the member at ``place`` out of a list of ``size``; return its new size."""
+    shift(ranked.score, place + 1, size, -1)
+    shift(ranked.seq, place + 1, size, -1)
+    return size - 1
+
+
+@inner
+def _put_in(ranked: RankedList, size: int, score: float, seq: int) -> int:
+    """Put an arrival into a list of ``size``; return its place."""
+    place = place_of(ranked.score, size, score)
+    shift(ranked.score, place, size, 1)
+    shift(ranked.seq, place, size, 1)
+    ranked.score[place], ranked.seq[place] = score, seq
+    return int(place)
+
+
+@inner
+def _alive(ranked: RankedList, size: int, last_expired: int) -> int:
+    """Keep the members with a seq after ``last_expired``; return their number."""
+    score, seq = ranked.score, ranked.seq
+    kept = 0
+    for i in range(size):
+        score[kept], seq[kept] = score[i], seq[i]
+        kept += 1 if seq[i] > last_expired else 0
+    return kept
+
+
+class _Reported(NamedTuple):
+    """What an event changed in the result, so far as it is known before the list has k members again.
+
+    ``row`` of the event; ``kept``: how many of the first k stayed; ``expired``: whether one left, and then ``expired_seq`` and
+    ``expired_score``; ``place``: the arrival's place in the list, or -1.
+    """
+
+    row: int
+    kept: int
+    expired: bool
+    expired_seq: int
+    expired_score: float
+    place: int
+
+
+@inner
+def _write(changes: ChangeRows, out: int, event: Event, k: int, found: _Reported, ranked: RankedList, size: int) -> int:
+    """Write the net change of an event from change ``out`` on; return the next change to write. O(changes)."""
+    score, seq = ranked.score, ranked.seq
+    kept, place = found.kept, found.place
+    entered, pos = 0 <= place < k, 0
+    if found.expired:
+        out = put(changes, out, event, pos, -1, EXPIRY, found.expired_seq, found.expired_score)
+        pos += 1
+    if entered and kept == k:
+        out = put(changes, out, event, pos, -1, DISPLACED, seq[k], score[k])
+        pos += 1
+    if entered and place < kept:
+        out = put(changes, out, event, pos, 1, ARRIVAL, seq[place], score[place])
+        pos += 1
+        kept += 1
+    for i in range(kept, min(k, size)):
+        out = put(changes, out, event, pos, 1, ARRIVAL if i == place else PROMOTED, seq[i], score[i])
+        pos += 1
+    return out
+
+
+@inner
+def _suspend(progress: Progress, found: _Reported) -> None:
+    """Save an event that waits for a refill."""
+    places = progress.places
+    places[PENDING], places[ROW], places[PLACE] = 1, found.row + 1, found.place
+    places[BEFORE], places[LEFT], places[SEEN] = found.kept, 1 if found.expired else 0, found.expired_seq
+    progress.cutoff[1] = found.expired_score
+
+
+@inner
+def _resume(progress: Progress, size: int, seq_of_row_0: int, ranked: RankedList) -> _Reported:
+    """Return the event that ``_suspend`` saved; the refill may have brought its arrival into the list. O(list)."""
+    places = progress.places
+    row, place = places[ROW] - 1, places[PLACE]
+    if place < 0:
+        for i in range(size):
+            if ranked.seq[i] == row + seq_of_row_0:
+                place = i
+    return _Reported(row, places[BEFORE], places[LEFT] == 1, places[SEEN], progress.cutoff[1], place)
+
+
+@inner
+def _place_of_seq(ranked: RankedList, seq: int) -> int:
+    """Return the place of a member of the list. O(list)."""
+    place = 0
+    while ranked.seq[place] != seq:
+        place += 1
+    return place
+
+
+@inner
+def _expire(ranked: RankedList, size: int, k: int, place: int, last_expired: int) -> int:
+    """Take the expired member at ``place`` out, and members after the first k that would be promoted although they have expired, too:
+    those up to seq ``last_expired``. Return the list's size."""
+    size = _take_out(ranked, size, place)
+    while size >= k and ranked.seq[k - 1] <= last_expired:
+        size = _take_out(ranked, size, k - 1)
+    return size
+
+
+@inner
+def replay_plain(
+    query: Query, span: Span, time: I64, candidates: Candidates, found: int, ranked: RankedList, progress: Progress, steps: I64,
+    changes: ChangeRows,
+) -> int:  # fmt: skip
+    """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL) or until changes need more room (ROOM).
+
+    ``time`` int64 (rows,) of the block; ``candidates`` are ``found`` rows of the span, in order; ``steps`` int64 (keys,) of the query.
+    O(k) per visited event.
+    """
+    places = progress.places
+    k, count = query.k, query.count
+    seq_of_row_0 = span.first_seq - span.begin
+    size, limit, visits = places[SIZE], places[LIMIT], places[VISITS]
+    full, oldest, cutoff = places[FULL] == 1, places[AT], progress.cutoff[0]
+    candidate, out = places[NEXT], places[OUT]
+    stop = DONE
+    event = _Reported(span.end, 0, False, 0, 0.0, -1)
+    pending = places[PENDING] == 1
+    if pending:
+        event = _resume(progress, size, seq_of_row_0, ranked)
+        oldest = _least(ranked.seq, min(k, size))
+    while True:
+        if not pending:
+            while candidate < found and not candidates.score[candidate] >= cutoff:
+                candidate += 1
+            row = candidates.row[candidate] if candidate < found else span.end
+            expiry = oldest + count - seq_of_row_0  # the row that pushes the oldest of the first k out
+            expires = expiry <= row and expiry < span.end
+            if expires:
+                row = expiry
+            if row == span.end:
+                break
+            if out + 4 * k + 4 > len(changes.score):
+                stop = ROOM
+                break
+            seq, place, kept = row + seq_of_row_0, -1, min(k, size)
+            expired_seq, expired_score = 0, 0.0
+            if expires:
+                kept -= 1
+                at = _place_of_seq(ranked, oldest)
+                expired_seq, expired_score = oldest, ranked.score[at]
+                size = _expire(ranked, size, k, at, seq - count)
+                oldest = _least(ranked.seq, min(k, size))
+            if candidate < found and candidates.row[candidate] == row:
+                place = _put_in(ranked, size, candidates.score[candidate], seq)
+                size += 1
+                candidate += 1
+                if place < k:
+                    oldest = min(oldest, seq)
+                    if size > k and ranked.seq[k] == oldest:
+                        oldest = _least(ranked.seq, k)
+            event = _Reported(row, kept, expires, expired_seq, expired_score, place)
+            visits += 1
+            if size < k and not full:
+                stop = REFILL
+                break
+        pending = False
+        if event.expired or 0 <= event.place < k or min(k, size) > event.kept:
+            steps[span.key] += 1
+            out = _write(changes, out, Event(query.number, span.key, time[event.row], steps[span.key]), k, event, ranked, size)
+        if size >= 2 * limit:
+            size = _alive(ranked, size, event.row + seq_of_row_0 - count)
+            if size >= 2 * limit:  # as in ``replay_on``
+                limit = max(limit // 2, places[BASE])
+                size, full = limit, False
+                cutoff, places[CUT] = ranked.score[size - 1], ranked.seq[size - 1]
+    places[SIZE], places[LIMIT], places[VISITS] = size, limit, visits
+    places[FULL], places[AT], progress.cutoff[0] = 1 if full else 0, oldest, cutoff
+    places[NEXT], places[OUT], places[PENDING] = candidate, out, 0
+    if stop == REFILL:
+        _suspend(progress, event)
+    return stop
+
 
 CHUNK = 1024
 

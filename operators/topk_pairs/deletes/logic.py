@@ -31,8 +31,7 @@ from skyband.operators.pair_rows.search import Pairs as FoundPairs
 from skyband.operators.pair_rows.search import PartnerQuery
 from skyband.operators.pair_rows.windows import Marks, Windows, no_objects
 from skyband.operators.topk_pairs.configuration import MOST, SPARE, TopKPairsConfiguration
-from skyband.operators.topk_pairs.deletes.kernels.replay import drive
-from skyband.operators.topk_pairs.deletes.kernels.tables import Found, Layout, Reserves
+from skyband.operators.topk_pairs.deletes.kernels import Found, Layout, Reserves, drive
 from skyband.operators.windows import check_window
 
 PARTNERS: Final = 4

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import I64
-from skyband.operators.pair_rows.capped.kernels import skyband as capped
-from skyband.operators.pair_rows.capped.kernels.tables import ensure_buffers, new_buffers
+from skyband.operators.pair_rows.capped.kernels import ensure_buffers, new_buffers, pairs_of
+from skyband.operators.pair_rows.capped.kernels import merge_sub_batch as merge_capped
 from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.fresh import new_near, send_fresh
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows, add_found, end_of_block, new_shard_rows, next_own, pass_over
@@ -32,9 +32,8 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_sub_batch,
     skyband_of,
 )
-from skyband.operators.pair_rows.zone_maps.kernels.tables import Zones
-from skyband.operators.topk_pairs.kernels.blocks import LARGEST, new_blocks
-from skyband.operators.topk_pairs.kernels.partners import scan
+from skyband.operators.pair_rows.zone_maps.kernels import Zones
+from skyband.operators.topk_pairs.kernels.partners import LARGEST, new_blocks, scan
 
 
 class CappedShare(NamedTuple):
@@ -108,8 +107,8 @@ def drive_capped_shard(
             candidates = scan(scoring, objects, offset, zones, batch, skyband, np.inf, candidates, blocks, work)
             rows, written = add_found(key, batch, candidates, rows, written)
             sources = Sources(batch, candidates, skyband)
-            buffers = ensure_buffers(buffers, limits, settings.sub_batch, capped.pairs_of(sources), len(history.times))
-            arena, end = capped.merge_sub_batch(limits, keys, key, first_alive, sources, arena, end, buffers)
+            buffers = ensure_buffers(buffers, limits, settings.sub_batch, pairs_of(sources), len(history.times))
+            arena, end = merge_capped(limits, keys, key, first_alive, sources, arena, end, buffers)
             seq = next_own(own, key, seq + batch.size)
         seq = stop
         pass_over(settings, keys, key, history)

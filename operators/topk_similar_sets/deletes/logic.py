@@ -19,10 +19,7 @@ from skyband.operators.ranges import ranges
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Tokens, new_index
 from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
-from skyband.operators.topk_similar_sets.deletes.kernels.best import Best
-from skyband.operators.topk_similar_sets.deletes.kernels.driver import drive
-from skyband.operators.topk_similar_sets.deletes.kernels.join import JoinedWindow, join_window
-from skyband.operators.topk_similar_sets.deletes.kernels.report import Results
+from skyband.operators.topk_similar_sets.deletes.kernels import Best, JoinedWindow, Results, drive, join_window
 from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 from skyband.operators.windows import check_window, count_of
 

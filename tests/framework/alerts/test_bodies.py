@@ -12,7 +12,7 @@ from skyband.framework.alerts.bodies import MOST_MESSAGES, bodies
 from skyband.framework.alerts.channels import Channel, configured
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values, reveal_all
-from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.plan.nodes import AlertNode
 from tests.framework.alerts.jobs import plan_of, receiver
 from tests.framework.alerts.test_sender import Job
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.alerts.crossings import is_beyond
-from skyband.framework.alerts.messages import AlertMessages, Identity, Message
+from skyband.framework.alerts.messages import AlertMessages, Identity, Message, is_beyond
 from skyband.framework.alerts.positions import Position
 from skyband.framework.base.units import written_float
 from skyband.framework.plan.model import Plan

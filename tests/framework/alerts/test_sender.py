@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pytest
 
 from skyband.framework.alerts import alerts as alerts_module
-from skyband.framework.alerts import messages, sender
+from skyband.framework.alerts import messages
 from skyband.framework.alerts.alerts import Alerts, caught_up, refused, waiting
 from skyband.framework.alerts.channels import Channel
 from skyband.framework.alerts.positions import Positions
@@ -129,7 +129,7 @@ def test_a_run_that_is_killed_is_repeated_with_the_same_bytes(
         if name == point and hits[name] in kills:
             raise Killed
 
-    monkeypatch.setattr(sender, "failpoint", failpoint)
+    monkeypatch.setattr(alerts_module, "failpoint", failpoint)
     for upto in (2, 4, 6, job.last, job.last, job.last):
         job.run(channel, upto)
     # On a busy machine a request holds more messages, so there are fewer of them.
@@ -188,7 +188,7 @@ def test_a_receiver_that_is_down_and_one_that_hangs_delay_no_batch(hook: Receive
 
 
 def test_it_tries_again_by_itself(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(alerts_module, "_FIRST_WAIT", 0.01)
     job = Job(tmp_path, "{all: {channel: c, every: 0 seconds, at_most: 10000, batch: 1000}}")
     job.commit(job.last)
     layout, _ = job_of(tmp_path)
@@ -249,7 +249,7 @@ def test_a_combined_message_is_repeated_as_it_was(hook: Receiver, tmp_path: Path
             killed.append(1)
             raise Killed
 
-    monkeypatch.setattr(sender, "failpoint", failpoint)
+    monkeypatch.setattr(alerts_module, "failpoint", failpoint)
     job.start(Channel("c", webhook=hook.url)).close()
     job.commit(4)
     job.upto = -1
@@ -270,7 +270,7 @@ def test_a_combined_message_is_repeated_as_it_was(hook: Receiver, tmp_path: Path
 def test_a_backlog_that_does_not_fit_in_memory_at_once(
     at_most: int, hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender, "_WINDOW", 30)
+    monkeypatch.setattr(alerts_module, "_WINDOW", 30)
     monkeypatch.setattr(messages, "ROWS", 50)
     monkeypatch.setattr(messages, "_AT_ONCE", 7)
     job = Job(tmp_path, f"{{all: {{channel: c, every: 0 seconds, at_most: {at_most}, batch: 11}}}}")
@@ -292,7 +292,7 @@ def test_a_backlog_that_does_not_fit_in_memory_at_once(
 
 
 def test_tables_that_cannot_be_read_for_a_moment(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(alerts_module, "_FIRST_WAIT", 0.01)
     job, read, fails = Job(tmp_path), messages.AlertMessages.read, Counter[str]()
 
     def breaking(self: messages.AlertMessages, *given: Any) -> Iterator[messages.Message]:
@@ -384,8 +384,8 @@ def test_no_secret_in_what_it_says(hook: Receiver, tmp_path: Path, monkeypatch: 
 
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits of a hundredth of a second in place of a second."""
-    monkeypatch.setattr(sender, "_FIRST_WAIT", 0.01)
-    monkeypatch.setattr(sender, "_LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(alerts_module, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(alerts_module, "_LONGEST_WAIT", 0.02)
 
 
 def test_a_receiver_that_asks_to_be_left_alone_is(hook: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,13 +428,13 @@ def test_a_wait_that_the_receiver_asked_for_ends_with_another_failure(
 
     monkeypatch.setattr(Positions, "save", saving)
     waits = list[float]()
-    failed = sender.Sender._failed
+    failed = alerts_module.Sender._failed
 
-    def noting(self: sender.Sender, why: str, closing: bool) -> None:
+    def noting(self: alerts_module.Sender, why: str, closing: bool) -> None:
         failed(self, why, closing)
         waits.append(self._due(self._failed_at))
 
-    monkeypatch.setattr(sender.Sender, "_failed", noting)
+    monkeypatch.setattr(alerts_module.Sender, "_failed", noting)
     alerts = job.start(Channel("c", webhook=hook.url))
     job.commit(6)
     alerts.committed(6)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.base.units import format_duration, format_instant, format_span, parse_duration
-from skyband.framework.spec.checks.cron import check_cron
+from skyband.framework.spec.checks.job import check_cron
 
 
 @pytest.mark.parametrize(

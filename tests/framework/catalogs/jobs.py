@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from skyband.framework.catalogs.names import schema_of
+from skyband.framework.catalogs.model import schema_of
 from skyband.framework.catalogs.registrar import Registrar
 from skyband.framework.plan.model import Plan
 from tests.specs import plan_of_text, spec_text

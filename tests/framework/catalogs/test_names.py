@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyband.framework.catalogs.model import same_place
-from skyband.framework.catalogs.names import InvalidName, Schema, schema_of, table_of
+from skyband.framework.catalogs.model import InvalidName, Schema, same_place, schema_of, table_of
 from skyband.framework.spec.load import validate_text
 from tests.framework.catalogs.jobs import text_of
 

@@ -174,7 +174,7 @@ def test_nothing_of_catalogs_is_loaded_for_a_job_without_one(tmp_path: Path) -> 
     load = f"import sys\nfrom skyband.jobs.spec import load_plan\nload_plan({spec!r})\n"
     code = load + "print(sorted(m for m in sys.modules if '.catalogs' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.replace("'", '"')) == ["skyband.framework.catalogs", "skyband.framework.catalogs.names"]
+    assert json.loads(done.stdout.replace("'", '"')) == ["skyband.framework.catalogs", "skyband.framework.catalogs.model"]
 
 
 def test_commands_that_need_no_source_work_without_the_catalog(tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from skyband.framework.base.messages import Tally
 from skyband.framework.console.lines import JsonLines, Lines
 from skyband.framework.console.live import LiveLines, on_terminal
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.plan.source_nodes import SourceClock
+from skyband.framework.plan.nodes import SourceClock
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket import kernels
 from skyband.framework.streaming.run import progress

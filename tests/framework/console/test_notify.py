@@ -21,7 +21,7 @@ from skyband.framework.console.notify import COMMAND, WEBHOOK, Receivers
 from skyband.framework.console.outcome import STATUSES, Outcome
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.gate import Gate
-from skyband.framework.spec.parsing.variables import resolve
+from skyband.framework.spec.parsing.document import resolve
 from skyband.jobs import cli
 from tests.spark.jobs import write_file, write_spec
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.environment import archive, contents
-from skyband.framework.environment.contents import Environment, left_out, needed, own_files, own_fingerprint
+from skyband.framework.environment import archive
+from skyband.framework.environment.archive import Environment, left_out, needed, own_files, own_fingerprint
 from skyband.framework.streaming.spark.cluster import jvm_directory
 from skyband.jobs.cli import main
 from skyband.operators import jit, kernel_cache
@@ -55,7 +55,7 @@ class _Made:
         monkeypatch.setattr(kernel_cache, "versions", lambda: "versions")
         monkeypatch.setattr(Environment, "here", lambda: Environment.of(self.prefix, distributions(path=[str(self.packages)])))
         spec = type("spec", (), {"origin": str(self.code / "__init__.py")})
-        monkeypatch.setattr(contents, "find_spec", lambda name: spec)
+        monkeypatch.setattr(archive, "find_spec", lambda name: spec)
 
     def install(self, name: str, *files: str, requires: tuple[str, ...] = (), version: str = "1", url: str | None = None) -> None:
         info = self.packages / f"{name}-1.dist-info"
@@ -117,7 +117,7 @@ def test_what_executors_need_is_packed_and_nothing_else(made: _Made) -> None:
 
 def test_of_the_kernels_that_came_with_skyband_those_that_runs_use_are_packed(made: _Made, monkeypatch: pytest.MonkeyPatch) -> None:
     bundled = made.code / "operators" / "compiled"
-    monkeypatch.setattr(contents, "BUNDLED", bundled)
+    monkeypatch.setattr(archive, "BUNDLED", bundled)
     monkeypatch.setattr(kernel_cache, "BUNDLED", bundled)
     (bundled / "versions").mkdir(parents=True)
     (bundled / "others").mkdir()
@@ -194,7 +194,7 @@ def test_only_what_the_driver_alone_needs_is_left_out() -> None:
     def of(*more: Distribution) -> set[str]:
         there = [dist(n) for n in ("numpy", "duckdb", "templates", "obstore", "pytest", "pip", "uv", "venv-pack")]
         all_ = [dist("skyband", *REQUIRES), dist("pages", "templates", "numpy"), *there, *more]
-        return set(left_out({contents.normal(d.name): d for d in all_}))
+        return set(left_out({archive.normal(d.name): d for d in all_}))
 
     assert of() == {"duckdb", "pages", "templates", "pytest", "pip", "uv", "venv-pack"}
     # A plugin's own needs count, by whichever way.
@@ -217,7 +217,7 @@ def test_files_by_their_path(target: str, is_needed: bool) -> None:
 def test_the_code_that_is_compared_is_all_packed() -> None:
     """What ``executors.versions`` compares is in the archive, under the same names."""
     own = {target: source for source, target in own_files()}
-    root = Path(contents.__file__).resolve().parents[2]
+    root = Path(archive.__file__).resolve().parents[2]
     for part in ("framework", "operators"):
         for file in (root / part).rglob("*.py"):
             assert own[f"skyband/{file.relative_to(root).as_posix()}"].samefile(file)

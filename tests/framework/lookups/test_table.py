@@ -14,8 +14,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.lookups import table as lookup_table
 from skyband.framework.lookups.in_memory import of_rows
 from skyband.framework.lookups.join import Join
-from skyband.framework.plan.lookups import LookupNode
 from skyband.framework.plan.model import Field, SourceNode
+from skyband.framework.plan.nodes import LookupNode
 
 TYPES = {"host": "string", "part": "int", "since": "timestamp", "until": "timestamp", "region": "string"}
 SOURCE = SourceNode("csv", "/nowhere", (), tuple(Field(name, type_, "text", name) for name, type_ in TYPES.items()))

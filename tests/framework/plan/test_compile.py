@@ -7,7 +7,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.drafts import query_window
 from skyband.framework.plan.model import Derive, Field, Filter, Plan, RowRule
-from skyband.framework.plan.output_nodes import Check
+from skyband.framework.plan.nodes import Check
 from skyband.framework.queries.models import QueryWindow
 from skyband.framework.queries.registry import query_type
 from skyband.operators.base import Window

@@ -10,7 +10,7 @@ import pytest
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.former import as_made, former_sets
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.plan.nodes import TokenNode
 from skyband.framework.spec.models.words import FORMER_WORDS, WORDS
 from skyband.jobs.spec import load_plan
 from tests.specs import plan_of_text, spec_text

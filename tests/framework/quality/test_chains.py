@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from skyband.framework.plan.output_nodes import Check
+from skyband.framework.plan.nodes import Check
 from skyband.framework.quality.checks import Span, evaluate
 from skyband.framework.quality.gate import broken
 from skyband.framework.tables.results.invariants import broken_by_reports

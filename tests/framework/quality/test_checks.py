@@ -12,7 +12,7 @@ import pytest
 
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.output_nodes import Check
+from skyband.framework.plan.nodes import Check
 from skyband.framework.quality.checks import expectation_class, import_gx
 from skyband.framework.quality.gate import Gate
 from skyband.framework.tables.results.derive import derive

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from skyband.framework.plan.output_nodes import Check
+from skyband.framework.plan.nodes import Check
 from skyband.framework.quality import data_docs
 from skyband.framework.quality.checks import Span, evaluate
 from skyband.framework.quality.data_docs import without_network

@@ -10,10 +10,9 @@ import pytest
 
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.output_nodes import Check
-from skyband.framework.quality.checks import Span, evaluate, expectation_class, import_gx
+from skyband.framework.plan.nodes import Check
+from skyband.framework.quality.checks import Span, evaluate, expectation_class, import_gx, rows_where
 from skyband.framework.quality.expectations import EXPECTATIONS, Wrong, arguments
-from skyband.framework.quality.frames import rows_where
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.schemas import tables
 from tests.framework.quality.test_checks import made

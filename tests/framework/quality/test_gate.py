@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from skyband.framework.console.lines import Lines
-from skyband.framework.plan.output_nodes import Check, RunRule
-from skyband.framework.quality import frames, gate
+from skyband.framework.plan.nodes import Check, RunRule
+from skyband.framework.quality import checks, gate
 from skyband.framework.quality.checks import Span, evaluate
 from skyband.framework.quality.gate import Gate, unchecked
 from skyband.framework.quality.rejections import RunRows
@@ -174,7 +174,7 @@ def test_a_look_at_rows_in_pieces_finds_what_one_look_finds(tmp_path: Path, monk
         job.batch(n)
     plan, writer = job.sink.plan, job.sink.writer
     one = [o for o, _ in evaluate(plan, writer, Span(0, 5))]
-    monkeypatch.setattr(frames, "MOST", 7)
+    monkeypatch.setattr(checks, "MOST", 7)
     many = [o for o, _ in evaluate(plan, writer, Span(0, 5))]
     shown = [(o.success, o.rows, o.unexpected, o.percent and round(o.percent, 6)) for o in many]
     assert shown[:5] + shown[6:] == [(o.success, o.rows, o.unexpected, o.percent and round(o.percent, 6)) for o in one[:5] + one[6:]]

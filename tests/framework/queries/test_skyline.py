@@ -11,7 +11,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.queries.registry import query_type
-from skyband.framework.queries.skyline.check_size import MOST
+from skyband.framework.queries.skyline.query_type import MOST
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.results.reader import Reader
 from skyband.jobs import cli

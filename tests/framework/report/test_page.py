@@ -17,9 +17,9 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.report import job_figures, page, query_figures
+from skyband.framework.report import job_figures, page
 from skyband.framework.report.figures import CELL, Figure, Section, text
-from skyband.framework.report.query_figures import QueryFigures
+from skyband.framework.report.page import QueryFigures
 from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs.cli import main
 from skyband.jobs.reading import report as command
@@ -49,8 +49,8 @@ def charts(document: str) -> dict[str, Any]:
 
 
 def test_the_numbers_are_the_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_figures, "STRETCHES", 1000)
-    monkeypatch.setattr(query_figures, "STAYS", 1000)
+    monkeypatch.setattr(page, "STRETCHES", 1000)
+    monkeypatch.setattr(page, "STAYS", 1000)
     plan, _ = job(tmp_path, ())
     ask = Statements(plan).ask
     found = figures(plan)
@@ -98,7 +98,7 @@ def test_what_moves_and_what_is_told_once_have_what_makes_sense(tmp_path: Path) 
 def test_it_is_bounded_and_says_what_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, _ = job(tmp_path, ())
     for name in ("NOW", "STRETCHES", "STAYS", "STEPS"):
-        monkeypatch.setattr(query_figures, name, 3)
+        monkeypatch.setattr(page, name, 3)
     monkeypatch.setattr(page, "QUERIES", 1)
     for f in figures(plan).values():
         assert len(f.rows) <= 3 and (f.left_out.startswith("Shown are 3 of") or len(f.rows) < 3)

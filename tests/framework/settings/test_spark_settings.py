@@ -10,7 +10,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.settings.spark import SparkOptions, spark_settings
-from skyband.framework.spec.parsing.variables import resolve
+from skyband.framework.spec.parsing.document import resolve
 from skyband.framework.streaming.spark import cluster
 from skyband.jobs.cli import main
 

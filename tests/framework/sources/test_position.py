@@ -20,7 +20,7 @@ from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.preview.judged import judged
 from skyband.framework.sources.csv import arrow_reader as csv_arrow
-from skyband.framework.sources.files.row_numbers import NumberRows
+from skyband.framework.sources.files.spark_reader import NumberRows
 from skyband.framework.sources.parquet import arrow_reader as parquet_arrow
 from skyband.framework.sources.position import FileNames, position_values
 from skyband.framework.streaming.job.arrow_files import readable

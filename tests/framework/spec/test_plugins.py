@@ -14,7 +14,7 @@ import pytest
 
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import compare, fingerprint
-from skyband.framework.plan.output_nodes import Check
+from skyband.framework.plan.nodes import Check
 from skyband.framework.quality import checks
 from skyband.framework.quality.checks import Span, evaluate, uses_library
 from skyband.framework.quality.own_expectations import OWN, Found

@@ -19,8 +19,8 @@ from skyband.framework.storage.settings import executors_env, reached_by_tasks, 
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import LEAST
 from skyband.framework.streaming.run import delivery
+from skyband.framework.streaming.run.commit import Received
 from skyband.framework.streaming.run.delivery import Delivery
-from skyband.framework.streaming.run.received import Received
 from skyband.framework.streaming.spark import executors
 from skyband.framework.tables.delta import data_files
 from skyband.framework.tables.results import parts

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skyband.framework.base.columns import changes_layout, fixed
 from skyband.framework.base.items import SCORE_VALUE, ItemShape, Part, by_score
 from skyband.framework.plan.model import Field, IntakeNode, OperatorNode, Plan, QueryNode, SourceNode
-from skyband.framework.plan.output_nodes import Check
+from skyband.framework.plan.nodes import Check
 from skyband.framework.tables.schemas import changes_schema, heads_schema, skyband_schema
 from skyband.operators.base import Column, Window
 

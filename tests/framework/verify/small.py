@@ -29,11 +29,11 @@ from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.differences import Difference
-from skyband.framework.verify.reconciliation.missing_values import missing_values
-from skyband.framework.verify.reconciliation.row_counts import compare_row_counts
+from skyband.framework.verify.reconciliation import compare_row_counts
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.stored import Stored
+from skyband.framework.verify.verification import missing_values
 from skyband.jobs.spec import load_plan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

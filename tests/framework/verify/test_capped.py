@@ -12,7 +12,7 @@ import pytest
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
-from skyband.framework.verify.brute_force.results import Results
+from skyband.framework.verify.brute_force.query_rows import Results
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Stored
 from skyband.framework.why.answer import Answers

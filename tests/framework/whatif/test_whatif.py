@@ -230,7 +230,7 @@ class Stages:
 
 
 def test_the_stages_that_take_long_say_how_far_they_are(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skyband.framework.whatif.run._ROWS", 3)
+    monkeypatch.setattr("skyband.framework.whatif.whatif._ROWS", 3)
     plain, stages = case.ask(("rejected",)), Stages()
     assert case.ask(("rejected",), progress=stages) == plain
     texts = ["reading the source", "running the job as it is", "running the job with the change", "comparing the results"]

@@ -9,13 +9,13 @@ import pytest
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.verify.brute_force.results import Results
+from skyband.framework.verify.brute_force.query_rows import Results
 from skyband.framework.verify.brute_force.stream_rows import StreamRows
 from skyband.framework.verify.stored import Stored
 from skyband.framework.why import history as module
 from skyband.framework.why.chain import Cause, Chain
+from skyband.framework.why.history import StreamAnswers
 from skyband.framework.why.item import item_of
-from skyband.framework.why.stream_answers import StreamAnswers
 from tests.framework.verify import chained, small
 from tests.spark.jobs import stamp, write_spec
 

@@ -8,7 +8,7 @@ import pytest
 
 from skyband.framework.verify.stored import Stored
 from skyband.framework.why.answer import SHOWN, Answers
-from skyband.framework.why.wording import of_verdict
+from skyband.framework.why.history import of_verdict
 from tests.framework.verify import small
 from tests.spark import jobs
 

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.verify.brute_force.results import Reports, Results
+from skyband.framework.verify.brute_force.query_rows import Reports, Results
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Stored, key_of
 from skyband.framework.why.answer import SHOWN, Answers
-from skyband.framework.why.history import definition
+from skyband.framework.why.history import definition, in_order, of_stay, stays
 from skyband.framework.why.item import item_of
-from skyband.framework.why.stays import stays
-from skyband.framework.why.wording import in_order, of_stay
 from tests.framework.verify import small
 from tests.spark.kinds import KINDS
 

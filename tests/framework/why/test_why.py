@@ -15,10 +15,8 @@ from skyband.framework.verify.progress import Done
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Stored
 from skyband.framework.why.answer import Answers
-from skyband.framework.why.history import definition
+from skyband.framework.why.history import Moment, definition, in_order, of_rejected, of_stay, stays
 from skyband.framework.why.item import Item, item_of
-from skyband.framework.why.stays import stays
-from skyband.framework.why.wording import Moment, in_order, of_rejected, of_stay
 from tests.framework.verify import small
 from tests.seeds import seeds
 from tests.spark.jobs import START, stamp, write_spec

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.messages import GREATEST_OF, NEWEST_OF
 from skyband.framework.base.reasons import REASON
 from skyband.framework.base.types import STAMP
-from skyband.framework.plan.source_nodes import SourceClock
+from skyband.framework.plan.nodes import SourceClock
 from skyband.framework.sources.protocol import CAP
 from skyband.framework.sources.several.format import SOURCE
 from skyband.framework.streaming.rows.config import CAPPED

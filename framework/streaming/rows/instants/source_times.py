@@ -11,7 +11,7 @@ from typing import Any
 
 from skyband.framework.base.messages import GREATEST_OF, NEWEST_OF, SOURCES_NEWEST, Tally
 from skyband.framework.base.plain_json import mapping, whole
-from skyband.framework.plan.source_nodes import SourceClock
+from skyband.framework.plan.nodes import SourceClock
 from skyband.framework.streaming.rows.instants.source_clocks import frontier
 
 

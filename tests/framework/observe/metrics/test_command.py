@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from skyband.framework.observe.metrics.all_metrics import METRICS
-from skyband.framework.observe.metrics.dashboard import dashboard
+from skyband.framework.observe.metrics.rendered import dashboard
 from skyband.framework.observe.metrics.rules import rules
 from skyband.jobs.cli import main
 

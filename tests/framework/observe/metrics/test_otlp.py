@@ -180,7 +180,7 @@ def test_a_missing_library_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> No
     for name in [
         n
         for n in sys.modules
-        if n.startswith(("opentelemetry", "skyband.framework.observe.metrics.otlp", "skyband.framework.observe.metrics.spans"))
+        if n.startswith(("opentelemetry", "skyband.framework.observe.metrics.otlp", "skyband.framework.observe.metrics.otlp"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)

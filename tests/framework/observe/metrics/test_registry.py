@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from skyband.framework.observe.metrics import all_metrics as m
-from skyband.framework.observe.metrics import backlog
+from skyband.framework.observe.metrics import observer
 from skyband.framework.observe.metrics.metric import Metric
 from skyband.framework.observe.metrics.observer import MetricsObserver
 from skyband.framework.observe.metrics.registry import MOST, OTHERS, Distribution, Registry
@@ -111,7 +111,7 @@ def test_the_backlog_is_the_files_that_no_batch_has_taken(tmp_path: Path) -> Non
     log = home / "checkpoint" / "sources" / "0"
     part = SimpleNamespace(format="csv", path=str(source), options=(), number=0)
     plan = SimpleNamespace(source=SimpleNamespace(each=[("", part)]))
-    waits = backlog.SourceBacklog(plan, home, lambda: now[0])  # type: ignore[arg-type]
+    waits = observer.SourceBacklog(plan, home, lambda: now[0])  # type: ignore[arg-type]
     assert waits.look() == (4, 10)
     checkpoints.write(log / "0", f'v1\n{{"path": "{(source / "0.csv").as_uri()}", "timestamp": 1, "batchId": 0}}')
     assert waits.look() == (4, 10), "the directory is not listed at every look"
@@ -127,7 +127,7 @@ def test_the_backlog_is_the_files_that_no_batch_has_taken(tmp_path: Path) -> Non
 def test_no_backlog_is_given_where_it_cannot_be_known(tmp_path: Path, path: str | None) -> None:
     part = SimpleNamespace(format="csv" if path else "rate", path=path, options=(), number=0)
     plan = SimpleNamespace(source=SimpleNamespace(each=[("", part)]))
-    assert backlog.SourceBacklog(plan, tmp_path).look() is None  # type: ignore[arg-type]
+    assert observer.SourceBacklog(plan, tmp_path).look() is None  # type: ignore[arg-type]
 
 
 def test_many_clients_cause_one_look_at_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_many_clients_cause_one_look_at_the_source(tmp_path: Path, monkeypatch: 
     source.mkdir()
     (source / "0.csv").write_text("x")
     part = SimpleNamespace(format="csv", path=str(source), options=(), number=0)
-    waits = backlog.SourceBacklog(SimpleNamespace(source=SimpleNamespace(each=[("", part)])), home, lambda: now[0])  # type: ignore[arg-type]
+    waits = observer.SourceBacklog(SimpleNamespace(source=SimpleNamespace(each=[("", part)])), home, lambda: now[0])  # type: ignore[arg-type]
     assert waits.look() == (1, 1)
     listed, go_on, listing = threading.Semaphore(0), threading.Event(), listing_of
 
@@ -145,7 +145,7 @@ def test_many_clients_cause_one_look_at_the_source(tmp_path: Path, monkeypatch: 
         assert go_on.wait(60)
         return found
 
-    monkeypatch.setattr(backlog, "listing", slow)
+    monkeypatch.setattr(observer, "listing", slow)
     now[0] = 1e6
     threads = [threading.Thread(target=waits.look, daemon=True) for _ in range(2)]
     threads[0].start()

@@ -13,8 +13,7 @@ import pytest
 import yaml
 
 from skyband.framework.observe.metrics.all_metrics import METRICS
-from skyband.framework.observe.metrics.dashboard import INTERVAL, SCHEMA, dashboard
-from skyband.framework.observe.metrics.rendered import RULES, rendered
+from skyband.framework.observe.metrics.rendered import INTERVAL, RULES, SCHEMA, dashboard, rendered
 from skyband.framework.observe.metrics.rules import rules
 
 SERIES = {m.prometheus + suffix: m for m in METRICS for suffix in (("_bucket", "_sum", "_count") if m.kind == "histogram" else ("",))}

@@ -6,7 +6,7 @@ import pytest
 
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import fingerprint
-from skyband.framework.plan.output_nodes import AlertNode
+from skyband.framework.plan.nodes import AlertNode
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.job.generations import staged
 from skyband.framework.streaming.job.layout import Layout

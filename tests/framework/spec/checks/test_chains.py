@@ -9,7 +9,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import fingerprint
-from skyband.framework.queries.threshold_loyalty.model import ThresholdLoyalty
+from skyband.framework.queries.threshold_loyalty.query_type import ThresholdLoyalty
 from skyband.framework.spec.load import validate_text
 from skyband.jobs.cli import main
 from tests.specs import plan_of_text, spec_text

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from skyband.framework.plan.output_nodes import RunRule
+from skyband.framework.plan.nodes import RunRule
 from skyband.framework.spec.load import validate_text
 from tests.framework.plan.test_compile import plan_of
 from tests.framework.spec.examples import ENV, SENSORS

@@ -10,7 +10,7 @@ import pytest
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.output_nodes import KafkaNode
+from skyband.framework.plan.nodes import KafkaNode
 from skyband.framework.sources.kafka.client import JAR, refused
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.spark.packages import packages

@@ -8,7 +8,7 @@ from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint
 from skyband.framework.plan.growth import additions
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.statistics import StatisticsNode
+from skyband.framework.plan.nodes import StatisticsNode
 from skyband.framework.spec.load import validate_text
 from skyband.operators.base import Window
 from tests.specs import plan_of_text, spec_text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyband.framework.spec.expressions.sql import check_sql, functions
-from skyband.framework.spec.expressions.sql_functions import REFUSED
+from skyband.framework.spec.expressions.sql import REFUSED, check_sql, functions
 
 TYPES: dict[str, str | None] = {"o": "string", "b": "string", "i": "int"}
 

@@ -10,7 +10,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.checks.columns import column_types
 from skyband.framework.spec.expressions.sql import check_sql
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.models.walk import walk
+from skyband.framework.spec.models.errors import walk
 from tests.framework.spec.examples import ENV, SENSORS
 
 if TYPE_CHECKING:

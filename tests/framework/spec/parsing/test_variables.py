@@ -5,7 +5,7 @@ import os
 import pytest
 
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.parsing.variables import resolve
+from skyband.framework.spec.parsing.document import resolve
 from tests.framework.spec.examples import ENV, SENSORS
 
 

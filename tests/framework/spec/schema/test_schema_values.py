@@ -18,8 +18,7 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.models.column_types import ColumnType
 from skyband.framework.spec.models.scoring import Keep
 from skyband.framework.spec.parsing.assemble import read_text
-from skyband.framework.spec.schema.json_schema import fragment_schema, job_schema
-from skyband.framework.spec.schema.values import for_editors
+from skyband.framework.spec.schema.json_schema import for_editors, fragment_schema, job_schema
 from tests.framework.spec.examples import ENV, FAMILY, SENSORS
 from tests.framework.spec.fuzz import mutant
 from tests.seeds import cases

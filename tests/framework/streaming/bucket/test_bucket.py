@@ -21,7 +21,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_file
-from skyband.framework.streaming.bucket import journal
+from skyband.framework.streaming.bucket import bucket as bucket_module
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
@@ -171,7 +171,7 @@ def drive(
 @contextmanager
 def keeping_a_journal() -> Iterator[None]:
     """Buckets save their input instead of their state, four times of five."""
-    with patch.multiple(journal, LEAST=1, SHARE=0, ENTRIES=4):
+    with patch.multiple(bucket_module, LEAST=1, SHARE=0, ENTRIES=4):
         yield
 
 

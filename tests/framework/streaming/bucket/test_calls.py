@@ -37,7 +37,7 @@ from skyband.framework.streaming.bucket.state_names import state_name
 from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import Filling, HostConfig
 from skyband.framework.streaming.rows.outbox import Block
-from skyband.framework.streaming.rows.shards.slots import Shards
+from skyband.framework.streaming.rows.shards import Shards
 from tests.framework.streaming.bucket.test_bucket import MINUTE, SPEC, Row, keeping_a_journal, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
 

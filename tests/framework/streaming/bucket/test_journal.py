@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.base.messages import COUNTS, DEFERRED, Tally
-from skyband.framework.streaming.bucket import journal
-from skyband.framework.streaming.bucket.bucket import Bucket
-from skyband.framework.streaming.bucket.journal import BATCH, ENTRIES, LEAST, SHARE, Entry, Journal, entries
+from skyband.framework.streaming.bucket import bucket as bucket_module
+from skyband.framework.streaming.bucket.bucket import BATCH, ENTRIES, LEAST, SHARE, Bucket, Entry, Journal, entries
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block
@@ -142,7 +141,7 @@ def test_tables_of_keys_are_deferred_with_the_state_and_sent_with_it(tmp_path: P
         assert (sent, deferred, dropped) == ({"heads", "skyband"}, 0, ["journal/0", "journal/1"]) and "core" in values
         assert heads[-1] == ["p", "q"]
         # After as many entries the whole state is saved anyway.
-        sizes = [len(batch(5 + i, "p")[2]) > 1 for i in range(2 * (journal.ENTRIES + 1))]
-        assert sizes == 2 * [*[False] * journal.ENTRIES, True]
+        sizes = [len(batch(5 + i, "p")[2]) > 1 for i in range(2 * (bucket_module.ENTRIES + 1))]
+        assert sizes == 2 * [*[False] * bucket_module.ENTRIES, True]
     # A journal of before is read where none would be kept.
     assert batch(30, "p")[0] == {"heads", "skyband"} and not any(name.startswith("journal/") for name in state)

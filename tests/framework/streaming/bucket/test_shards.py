@@ -23,8 +23,7 @@ from skyband.framework.streaming.bucket.state_names import JOURNAL
 from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block
-from skyband.framework.streaming.rows.shards.found import Taken, found_table, pairs_found
-from skyband.framework.streaming.rows.shards.slots import Shards
+from skyband.framework.streaming.rows.shards import Shards, Taken, found_table, pairs_found
 from skyband.operators.shards import FoundPairs, Share
 from tests.framework.streaming.bucket.test_bucket import MINUTE, keeping_a_journal, table_of
 from tests.seeds import cases

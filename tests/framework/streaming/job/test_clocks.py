@@ -17,8 +17,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.job import clocks
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.verify.brute_force.accepted import without_late
-from skyband.framework.verify.reconciliation.clocks import compare_clocks
 from skyband.framework.verify.stored import Stored
+from skyband.framework.verify.verification import compare_clocks
 from tests.framework.verify import small
 from tests.spark.kinds import KINDS
 

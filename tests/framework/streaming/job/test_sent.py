@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from skyband.framework.plan.output_nodes import KafkaNode
+from skyband.framework.plan.nodes import KafkaNode
 from skyband.framework.streaming.job.generations import staged
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.sent import NOTHING, Sent, all_sent

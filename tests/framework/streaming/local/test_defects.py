@@ -40,8 +40,7 @@ from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.run import spark_backlog
 from skyband.framework.streaming.run.batch import Batch
-from skyband.framework.streaming.run.runner import Runner
-from skyband.framework.streaming.run.stages import READING
+from skyband.framework.streaming.run.runner import READING, Runner
 from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.writing.factory import writer_for

@@ -17,7 +17,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.load import validated_file
 from skyband.framework.spec.parsing.live_parts import LivePart, LiveParts
-from skyband.framework.streaming.rebuild.transition import changed
+from skyband.framework.streaming.rebuild.add_queries import changed
 from skyband.framework.streaming.rows.config import HostConfig
 from tests.framework.streaming.bucket import test_bucket, test_bucket_topk
 from tests.framework.streaming.rebuild.test_backfill import QUICK, Driven, Row, row, specs, split

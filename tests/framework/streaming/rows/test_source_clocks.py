@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.framework.base.messages import NEWEST_OF, Tally
-from skyband.framework.plan.source_nodes import SourceClock
+from skyband.framework.plan.nodes import SourceClock
 from skyband.framework.streaming.rows.instants.source_clocks import contributions, frontier, holding_back
 from skyband.framework.streaming.rows.instants.source_times import SourceTimes
 

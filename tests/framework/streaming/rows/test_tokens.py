@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.plan.token_nodes import TokenNode
+from skyband.framework.plan.nodes import TokenNode
 from skyband.framework.spec.models.words import FORMER_WORDS, WORDS
 from skyband.framework.streaming.rows.rejects import json_rows
 from skyband.framework.streaming.rows.tokens import key_of, reasons, sets, tokens, usable

@@ -20,8 +20,8 @@ from skyband.framework.base.types import STAMP
 from skyband.framework.streaming.rows import blocks, rejects
 from skyband.framework.streaming.rows.outbox import LEAST, Block
 from skyband.framework.streaming.run import delivery
+from skyband.framework.streaming.run.commit import Received
 from skyband.framework.streaming.run.delivery import Delivery
-from skyband.framework.streaming.run.received import Received
 from skyband.framework.tables.delta import data_files
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.driver_writer import DriverWriter

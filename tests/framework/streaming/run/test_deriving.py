@@ -12,7 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.streaming.run.deriving import on_spark
+from skyband.framework.streaming.run.spark_engine import on_spark
 from skyband.framework.tables.results import parts
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.results.parts import Made, Part

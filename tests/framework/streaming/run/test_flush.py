@@ -11,7 +11,7 @@ from skyband.framework.base.messages import DEFERRED, FLUSH, Tally
 from skyband.framework.streaming.job.control import order, order_flush
 from skyband.framework.streaming.run.batch import Batch, Totals
 from skyband.framework.streaming.run.results import Results
-from skyband.framework.streaming.run.stages import Flush, RecordIdle
+from skyband.framework.streaming.run.runner import Flush, RecordIdle
 
 
 def committed(totals: Totals, number: int, *counts: str) -> None:

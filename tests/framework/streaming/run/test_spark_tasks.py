@@ -14,7 +14,7 @@ import pytest
 from skyband.framework.base.messages import ASIDE, COUNTS, FRONTIER, ROWS_IN, Tally
 from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
 from skyband.framework.streaming.rows.outbox import as_it_is
-from skyband.framework.streaming.run.spark_tasks import SparkTasks
+from skyband.framework.streaming.run.stream import SparkTasks
 from tests.framework.streaming.bucket.test_bucket import SPEC
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
 

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.sources.csv.format import CsvFormat
-from skyband.framework.tables.sql.numbered_rows import numbered_rows
-from skyband.framework.tables.sql.source_read import why_not
-from skyband.framework.tables.sql.source_sql import source as source_sql
+from skyband.framework.tables.sql.data_dictionary import source as source_sql
+from skyband.framework.tables.sql.source_read import numbered_rows, why_not
 from tests.framework.sources.test_position import csv_text, plan_of
 
 CELLS = ["1", "", "x", "4", "5", "y", "7"]

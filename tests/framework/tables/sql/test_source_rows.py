@@ -25,7 +25,7 @@ from skyband.framework.plan.model import Field, Plan, SourceNode
 from skyband.framework.sources.registry import source_format
 from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.sql import source_rows
-from skyband.framework.tables.sql.source_sql import source as source_sql
+from skyband.framework.tables.sql.data_dictionary import source as source_sql
 from skyband.framework.tables.sql.statements import Statements
 from skyband.framework.tables.sql.views import views
 from tests.framework.streaming import checkpoints

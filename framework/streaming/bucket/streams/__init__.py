@@ -1,1 +1,0 @@
-"""The results of queries as streams for further queries, inside a bucket."""

@@ -1,1 +1,0 @@
-"""Live queries: requests that wait in the sink."""

@@ -1,1 +1,0 @@
-"""Shards of a bucket: where they run, and what they send to it."""
