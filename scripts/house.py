@@ -1,7 +1,8 @@
 """Print the figures of the code's layout and language: ``python -m scripts.house``.
 
-The figures are rooms (directories) with their modules, imports that go back up between the rooms of framework/streaming, comparisons of
-format names outside framework/sources, private PySpark accesses outside the adapter, retired words (scripts/retired_words.txt), lines of
+The figures are rooms (directories) with their modules, files and the share of lines that are imports, packages that import each other,
+modules that one other imports, functions with many arguments, imports that go back up between the rooms of framework/streaming, comparisons
+of format names outside framework/sources, private PySpark accesses outside the adapter, retired words (scripts/retired_words.txt), lines of
 source, and docs pages above 2,500 words. ``--list`` also prints each place. Standard library only.
 """
 
@@ -12,6 +13,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +32,7 @@ PRIVATE_MODULES = (
     "py4j", "pyspark.worker", "pyspark.daemon", "pyspark.java_gateway", "pyspark.find_spark_home", "pyspark.sql.pandas",
 )  # fmt: skip
 """Modules that PySpark does not document, and those below them."""
+MOST_ARGUMENTS = 10
 FORMATS = {"csv", "json", "parquet", "orc", "delta", "kafka", "rate"}
 
 
@@ -43,6 +46,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     """Return the syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
@@ -69,6 +73,61 @@ def arrows(below: str = STREAMING) -> dict[tuple[str, str], list[str]]:
                 if other != room and (ROOT / below / other).is_dir():
                     found[room, other].append(name_of(path))
     return dict(found)
+
+
+def module_name(path: Path) -> str:
+    """Return the name under which a file is imported, without ``skyband``."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def importers() -> dict[str, set[str]]:
+    """Return for each module those that import it, wherever the import stands."""
+    modules = {module_name(p): p for p in source_files()}
+    found: dict[str, set[str]] = {name: set() for name in modules}
+    for importer, path in modules.items():
+        for node in ast.walk(tree(path)):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                inner = [f"{node.module}.{a.name}" for a in node.names]
+                names = [n for n in inner if n.removeprefix("skyband.") in modules] or [node.module]
+            for name in {n.removeprefix("skyband.") for n in names} & set(modules) - {importer}:
+                found[name].add(importer)
+    return found
+
+
+def single_importers() -> list[str]:
+    """Return the modules that exactly one other module imports."""
+    return sorted(f"{name} <- {min(by)}" for name, by in importers().items() if len(by) == 1)
+
+
+def mutual_pairs(depth: int = 2) -> list[str]:
+    """Return the pairs of packages that import each other; a package is named by its first ``depth`` parts."""
+
+    def package(name: str) -> str:
+        return ".".join(name.split(".")[:depth])
+
+    pairs = {(package(by), package(name)) for name, all_ in importers().items() for by in all_}
+    return sorted(f"{a} - {b}" for a, b in pairs if a < b and (b, a) in pairs)
+
+
+def import_lines() -> int:
+    """Return the number of lines that imports take."""
+    nodes = (node for path in source_files() for node in ast.walk(tree(path)) if isinstance(node, ast.Import | ast.ImportFrom))
+    return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in nodes)
+
+
+def many_arguments() -> list[str]:
+    """Return the functions with more than ``MOST_ARGUMENTS`` arguments, ``self`` aside."""
+    found = []
+    for path in source_files():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                if len([n for n in names if n not in ("self", "cls")]) > MOST_ARGUMENTS:
+                    found.append(f"{name_of(path)}:{node.lineno} {node.name}")
+    return found
 
 
 def back_arrows(below: str = STREAMING) -> dict[tuple[str, str], list[str]]:
@@ -162,7 +221,13 @@ def main(details: bool) -> None:
     for place in retired_words([*source_files(), *pages()]):
         path = place.split(":")[0]
         by_room["docs" if path.endswith(".md") else str(Path(path).parent)].append(place)
+    lines = {part: sum(len(p.read_text(encoding="utf-8").splitlines()) for p in source_files([part])) for part in PARTS}
+    files, imported = source_files(), import_lines()
+    print(f"files: {len(files):,}, imports: {100 * imported / sum(lines.values()):.1f} % of lines")
     figures = {
+        "packages that import each other": mutual_pairs(),
+        "modules that one other imports": single_importers(),
+        f"functions with more than {MOST_ARGUMENTS} arguments": many_arguments(),
         f"back arrows in {STREAMING}": [f"{a} -> {b}: {', '.join(sorted(set(f)))}" for (a, b), f in sorted(back_arrows().items())],
         f"format comparisons outside {SOURCES}": format_comparisons(),
         f"private PySpark accesses outside {ADAPTER}": private_accesses(),
@@ -175,7 +240,6 @@ def main(details: bool) -> None:
             print("".join(f"  {place}\n" for place in places), end="")
     for room, places in sorted(by_room.items(), key=lambda item: -len(item[1])):
         print(f"  {len(places):4} {room}")
-    lines = {part: sum(len(p.read_text(encoding="utf-8").splitlines()) for p in source_files([part])) for part in PARTS}
     print(f"lines of source: {sum(lines.values()):,} (" + ", ".join(f"{part} {n:,}" for part, n in lines.items()) + ")")
 
 
