@@ -200,8 +200,8 @@ def retired_words(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def pages() -> list[Path]:
-    """Return the README and the pages of the docs."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return the pages at the top of the checkout, and those of the docs."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def long_pages() -> dict[str, int]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts import house
 from tests.test_architecture import ROOT, tracked_files
 
 SEMANTICS, ALGORITHMS = "docs/semantics", "docs/algorithms"
@@ -108,7 +109,7 @@ def test_no_old_reference_is_left() -> None:
 
 
 def test_links_between_documents_resolve() -> None:
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in house.pages():
         links = re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
         for link in links:
             if "://" in link:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from scripts.docs_site import PAGES, on_page_markdown
 from tests.test_architecture import ROOT
 
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
@@ -26,8 +27,14 @@ def pages(nav: Any) -> Iterator[str]:
 
 def test_every_page_is_in_the_menu_once() -> None:
     assert sorted(pages(CONFIG["nav"])) == sorted(
-        ["index.md", *(p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md"))]
+        [*PAGES.values(), *(p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md"))]
     )
+
+
+def test_links_to_the_pages_beside_the_docs_lead_to_those_of_the_site() -> None:
+    text = "[a](../README.md#two-commands) [b](../../CONTRIBUTING.md) [c](../other/README.md) [d](developers.md)"
+    linked = "[a](index.md#two-commands) [b](../contributing.md) [c](../other/README.md) [d](developers.md)"
+    assert on_page_markdown(text, page=None, config=None, files=None) == linked
 
 
 def test_its_requirements_are_pinned_and_not_part_of_an_installation() -> None:
@@ -39,7 +46,7 @@ def test_its_requirements_are_pinned_and_not_part_of_an_installation() -> None:
 
 @pytest.mark.slow
 def test_it_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    for name in ("docs", "scripts", "mkdocs.yml", "README.md"):
+    for name in ("docs", "scripts", "mkdocs.yml", *PAGES):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, tmp_path / name)
     venv.create(tmp_path / "venv", with_pip=True)
     bin_ = tmp_path / "venv" / "bin"
