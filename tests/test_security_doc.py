@@ -39,7 +39,7 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
     assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.load\(|os\.system\(") == set()
     assert holders(r"pickle\.loads\(") == holders(r"pickle\.dumps\(") == set()
     served = {"framework/serve/tree.py", "framework/serve/database.py"}
-    locked = {"framework/tables/sql/statements.py", "framework/rehearsal/sql.py", *served}
+    locked = {"framework/tables/sql/statements.py", "framework/sql_without_spark/expression.py", *served}
     assert holders(r"duckdb\.connect\(config=(LOCKED|\{\*\*LOCKED, [^}]*\})\)") == locked
     assert (
         holders(r"duckdb\.connect\((?!config=(LOCKED|\{\*\*LOCKED, ))")

@@ -16,9 +16,9 @@ from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.guess.csv_forms import GROUPS, few
 from skyband.framework.guess.sample import Column
 from skyband.framework.quality.looks import fits_json, fits_text, looks_of, stands_for_null
-from skyband.framework.rehearsal.sql_rules import Unclear, of_text, reader
 from skyband.framework.sources.columnar.column_types import declare
 from skyband.framework.sources.text.options import number_form
+from skyband.framework.sql_without_spark.rules import Unclear, of_text, reader
 
 TAKEN: Final = frozenset((*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"))
 """Names that a key or id may not have because the tables use them."""

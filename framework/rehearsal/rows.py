@@ -14,9 +14,9 @@ import pyarrow as pa
 from skyband.framework.base.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, RULE, STOPS, TIME_RANGE, YEAR_RANGE
 from skyband.framework.base.types import YEARS, arrow_type
 from skyband.framework.lookups.join import Join, Tables
-from skyband.framework.plan.model import Derive, Field, IntakeNode
-from skyband.framework.rehearsal.sql import Expression, condition
+from skyband.framework.plan.model import Field, IntakeNode
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+from skyband.framework.sql_without_spark.intake_sql import IntakeSql
 from skyband.framework.streaming.rows.config import ID_HASHES, KEY_HASHES, WARNED
 from skyband.operators.base import NEVER, NULL
 
@@ -37,17 +37,7 @@ class Rows:
     def __init__(self, node: IntakeNode, tables: Tables = _NONE) -> None:
         self.node = node
         self.join = Join(node.lookups, tables, node.event_time)
-        taken = {name for lookup in node.lookups for name in lookup.taken}
-        types = {f.name: f.type for f in node.fields if f.source_name is not None or f.name in taken}
-        self.steps: list[tuple[str | None, Expression]] = []
-        for t in node.transforms:
-            if isinstance(t, Derive):
-                type_ = node.field(t.name).type
-                self.steps.append((t.name, Expression(t.sql, types, type_, f"derived column {t.name}")))
-                types = {**types, t.name: type_}
-            else:
-                self.steps.append((None, condition(t.sql, types, "a where of transform")))
-        self.rules = [(r, condition(r.sql, types, f"row rule {r.name}")) for r in node.rules]
+        self.sql = IntakeSql(node)
         self.numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
 
     def table(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> pa.Table:
@@ -82,7 +72,7 @@ class Rows:
                 row.setdefault(f.name, None)
             unmatched.append(self.join.add(row))
         keep = [True] * len(rows)
-        for name, expression in self.steps:
+        for name, expression in self.sql.steps:
             found = expression.values(rows)
             if name is None:
                 keep = [k and v is True for k, v in zip(keep, found, strict=True)]
@@ -90,7 +80,7 @@ class Rows:
                 for row, value in zip(rows, found, strict=True):
                     row[name] = value
         broken: dict[str, list[list[str]]] = {s: [[] for _ in rows] for s in ("fail", "reject", "warn")}
-        for rule, holds in self.rules:
+        for rule, holds in self.sql.rules:
             for names, held in zip(broken[rule.severity], holds.values(rows), strict=True):
                 if held is False:
                     names.append(rule.name)

@@ -9,14 +9,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.rehearsal import sql as module
 from skyband.framework.rehearsal.rows import arrow_column
-from skyband.framework.rehearsal.sql import Expression
-from skyband.framework.rehearsal.sql_functions import FUNCTIONS
 from skyband.framework.spec.expressions.sql import check_sql
+from skyband.framework.sql_without_spark import expression as module
+from skyband.framework.sql_without_spark.expression import Expression
+from skyband.framework.sql_without_spark.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -305,10 +306,8 @@ REFUSED = {
 
 
 def same(a: Any, b: Any) -> bool:
-    """Bits apart from the sign of zero, which results fold."""
-    return (a != a and b != b) or (
-        type(a) is type(b) and a == b and (not isinstance(a, Decimal) or a.as_tuple().exponent == b.as_tuple().exponent)
-    )
+    """Whether two values have the same text, which ``rejected`` shows: zero has a sign, and decimals have places."""
+    return (a != a and b != b) or (type(a) is type(b) and a == b and repr(a) == repr(b))
 
 
 def rows_of(n: int, seed: int) -> list[dict[str, Any]]:
@@ -356,7 +355,6 @@ def test_every_function_is_compared_with_spark() -> None:
 
 @pytest.mark.spark
 def test_every_rule_agrees_with_the_engine(spark: SparkSession) -> None:
-    import pyarrow as pa
     from pyspark.sql import functions as F
 
     rows = rows_of(ROWS_TO_COMPARE, 1)
@@ -400,6 +398,38 @@ def one_by_one(expression: Expression, rows: list[dict[str, Any]]) -> list[Any]:
             return [REFUSAL]
         half = len(rows) // 2
         return one_by_one(expression, rows[:half]) + one_by_one(expression, rows[half:])
+
+
+def test_columns_of_tables_get_the_values_of_rows() -> None:
+    rows = rows_of(60, 2)
+    refused = 0
+    for sql in GOOD:
+        expression = Expression(sql, TYPES)
+        if expression.type == "null":
+            continue
+        for some in (rows, rows[17:18]):
+            given = {name: arrow_column([r[name] for r in some], type_) for name, type_ in TYPES.items()}
+            try:
+                values = expression.values(some)
+            except SkybandError as e:
+                refused += 1
+                with pytest.raises(SkybandError) as other:
+                    expression.column(given, len(some))
+                assert (other.value.code, other.value.message) == (e.code, e.message)
+                continue
+            expected = arrow_column(values, expression.type)
+            # A slice of a longer column has an offset.
+            longer = {name: pa.concat_arrays([c[:1], c]).slice(len(c[:1])) for name, c in given.items()}
+            for made in (expression.column(given, len(some)), expression.column(longer, len(some))):
+                made.validate(full=True)
+                assert made.type == expected.type and repr(numbered(made)) == repr(numbered(expected)), sql
+    assert 0 < refused < len(GOOD)
+
+
+def numbered(column: pa.Array) -> list[Any]:
+    """Return values, instants and dates as numbers: Python has not all of them."""
+    number = pa.int64() if pa.types.is_timestamp(column.type) else pa.int32() if pa.types.is_date(column.type) else column.type
+    return list(column.cast(number).to_pylist())
 
 
 @pytest.mark.parametrize("sql", REFUSED)

@@ -2,10 +2,11 @@
 
 It is an allow list. Every operator, function and cast for which there is a rule gives Spark's values (of a session that is not ANSI, in
 UTC); a test holds each rule against Spark. Whatever has no rule is refused by its name and never guessed at. Where DuckDB's values differ
-from Spark's (texts of numbers, decimals, rounding, formats of instants), a function of ``sql_rules`` makes them.
+from Spark's (texts of numbers, decimals, rounding, formats of instants), a function of ``rules`` makes them.
 
 Values of a row: instants are microseconds since 1970, dates days, decimals ``Decimal``. In DuckDB instants are BIGINT, dates INTEGER and
-decimals DECIMAL(38,0), which holds the digits without the point; so no range or precision of DuckDB's own types applies.
+decimals DECIMAL(38,0), which holds the digits without the point; so no range or precision of DuckDB's own types applies. ``inside`` and
+``outside`` convert columns of tables to these types and back, mostly without a copy.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
-from skyband.framework.rehearsal import sql_rules as rules
-from skyband.framework.rehearsal.sql_rules import Unclear, decimal_type, digits_of
 from skyband.framework.spec.expressions.column_names import Columns
+from skyband.framework.sql_without_spark import rules
+from skyband.framework.sql_without_spark.rules import Unclear, decimal_type, digits_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -451,20 +452,23 @@ class Translation:
 
     # Evaluation.
 
-    def run(self, duck: Callable[[], duckdb.DuckDBPyConnection], rows: Sequence[Row], result: Typed) -> list[Any]:
-        """Return the values of ``result``. Raises Unclear, and what DuckDB and Arrow raise for values that they cannot hold."""
-        columns: dict[str, pa.Array] = {"n": pa.array([0] * len(rows), pa.int8())}
-        for name, (own, type_) in self.used.items():
-            columns[own] = _in_arrow([row[name] for row in rows], type_)
+    def run(
+        self, duck: Callable[[], duckdb.DuckDBPyConnection], given: Mapping[str, pa.Array], rows: int, result: Typed
+    ) -> pa.Array:  # fmt: skip
+        """Return the values of ``result``, with DuckDB's types. ``given``: the columns ``used`` by their names in the spec, as ``inside``.
+
+        Raises Unclear, and what DuckDB and Arrow raise for values that they cannot hold. No Python per row but that of ``steps``.
+        """
+        columns: dict[str, pa.Array] = {"n": pa.nulls(rows, pa.int8()), **{own: given[name] for name, (own, _) in self.used.items()}}
         for step in self.steps:
-            given = _selected(duck, step.given, self.parameters, columns)
+            values = _selected(duck, step.given, self.parameters, columns)
             if step.function is None:
-                columns[step.name] = given[0]
+                columns[step.name] = values[0]
                 continue
-            lists = [_plain(values, g.type) for values, g in zip(given, step.given, strict=True)]
+            lists = [plain(v, g.type) for v, g in zip(values, step.given, strict=True)]
             made = [None if any(v is None for v in row) else step.function(*row) for row in zip(*lists, strict=True)]
-            columns[step.name] = _in_arrow(made, step.type)
-        return _plain(_selected(duck, [result], self.parameters, columns)[0], result.type)
+            columns[step.name] = in_arrow(made, step.type)
+        return _selected(duck, [result], self.parameters, columns)[0]
 
 
 def _selected(
@@ -489,14 +493,34 @@ def _selected(
     return [found[f"r{i}"].combine_chunks() for i in range(len(values))]
 
 
-def _in_arrow(values: list[Any], type_: str) -> pa.Array:
+def inside(column: pa.Array, type_: str) -> pa.Array:
+    """Return a column of a table as DuckDB gets it. Raises Unclear for a type without a rule."""
+    to = _arrow(type_)
+    return _redefined(column, to) if digits_of(type_) else column.cast(to)
+
+
+def outside(column: pa.Array, type_: str, to: pa.DataType) -> pa.Array:
+    """Return values as DuckDB returns them as a column of a table, of type ``to``."""
+    if digits_of(type_):
+        return _redefined(column.cast(_DECIMALS), to)
+    return column.cast(_arrow(type_)).cast(to)
+
+
+def _redefined(column: pa.Array, to: pa.DataType) -> pa.Array:
+    """Return decimals with the same digits and another place of the point."""
+    return pa.Array.from_buffers(to, len(column), column.buffers(), offset=column.offset)
+
+
+def in_arrow(values: list[Any], type_: str) -> pa.Array:
+    """Return values of rows as DuckDB gets them. Raises Unclear for a type without a rule."""
     numbers = digits_of(type_)
     if numbers:
         values = [None if v is None else Decimal(rules.unscaled(v, numbers[1])) for v in values]
     return pa.array(values, _arrow(type_))
 
 
-def _plain(values: pa.Array, type_: str) -> list[Any]:
+def plain(values: pa.Array, type_: str) -> list[Any]:
+    """Return values as DuckDB returns them as values of rows."""
     found: list[Any] = values.to_pylist()
     numbers = digits_of(type_)
     return [None if v is None else Decimal(f"{int(v)}E-{numbers[1]}") for v in found] if numbers else found

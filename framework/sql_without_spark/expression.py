@@ -1,4 +1,4 @@
-"""Spark SQL over rows without Spark: an expression is translated to DuckDB, and is evaluated there over columns.
+"""Spark SQL over columns without Spark: an expression is translated to DuckDB, and is evaluated there.
 
 A spec is data. No text of it enters a statement: columns have names of our own and constants are parameters. DuckDB has access to nothing
 but the rows, and its settings are locked.
@@ -7,19 +7,21 @@ but the rows, and its settings are locked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra, need
-from skyband.framework.rehearsal.sql_functions import FUNCTIONS
-from skyband.framework.rehearsal.sql_rules import Unclear
-from skyband.framework.rehearsal.sql_translation import Plain, Row, Translation
+from skyband.framework.base.types import arrow_type
 from skyband.framework.sources.duckdb_sql import LOCKED
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.sql import tree
+from skyband.framework.sql_without_spark.functions import FUNCTIONS
+from skyband.framework.sql_without_spark.rules import Unclear
+from skyband.framework.sql_without_spark.translation import Plain, Row, Translation, in_arrow, inside, outside, plain
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,8 +60,23 @@ class Expression:
 
     def values(self, rows: Sequence[Row]) -> list[Any]:
         """Return the value for each row. Raises SkybandError SKY-E531 if only Spark can evaluate a row's values."""
+        with self._needing_spark():
+            given = {name: in_arrow([row[name] for row in rows], type_) for name, (_, type_) in self._program.used.items()}
+            return plain(self._program.run(_duck, given, len(rows), self._result), self.type)
+
+    def column(self, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
+        """Return the value for each of the ``rows`` of a table with ``columns``, as a column of a table.
+
+        Raises SkybandError SKY-E531 if only Spark can evaluate a row's values. O(bytes).
+        """
+        with self._needing_spark():
+            given = {name: inside(columns[name], type_) for name, (_, type_) in self._program.used.items()}
+            return outside(self._program.run(_duck, given, rows, self._result), self.type, arrow_type(self.type))
+
+    @contextmanager
+    def _needing_spark(self) -> Iterator[None]:
         try:
-            return self._program.run(_duck, rows, self._result)
+            yield
         except Unclear as e:
             raise _needs_spark(self.what, str(e)) from None
         except (pa.ArrowException, OverflowError, UnicodeError) as e:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from skyband.framework.rehearsal import sql_rules as rules
-from skyband.framework.rehearsal.sql_rules import Unclear, decimal_type, digits_of
-from skyband.framework.rehearsal.sql_translation import Typed
 from skyband.framework.row_rules.both_regex import for_java
+from skyband.framework.sql_without_spark import rules
+from skyband.framework.sql_without_spark.rules import Unclear, decimal_type, digits_of
+from skyband.framework.sql_without_spark.translation import Typed
 
 Function: TypeAlias = Callable[[Any, list[Typed]], Typed | None]
 """Gets the compiler and the arguments."""
