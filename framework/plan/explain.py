@@ -20,7 +20,7 @@ from skyband.framework.plan.explain_parts import (
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, StreamNode, only_retained
 from skyband.framework.plan.nodes import AlertNode
-from skyband.framework.plan.reader import why_spark_reads
+from skyband.framework.plan.reader import why_not_by_arrow, why_spark_reads
 from skyband.framework.plan.sharding import shard_lines
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
@@ -77,7 +77,7 @@ def _reader(plan: Plan) -> list[str]:
     """Who reads files of a format that both can read."""
     if source_format(plan.source.format).arrow_rules() is None:
         return []
-    why = why_spark_reads(plan.source, plan.intake)
+    why = (why_not_by_arrow if plan.engine == "local" else why_spark_reads)(plan.source, plan.intake)
     return ["         read by Arrow" if why is None else f"         read by Spark, not by Arrow: {why}"]
 
 

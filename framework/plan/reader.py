@@ -1,13 +1,13 @@
-"""Choose the reader of a job's source: Arrow in tasks where it returns the same rows as Spark, else Spark.
+"""Choose the reader of a job's source: Arrow where it returns the same rows as Spark, else Spark.
 
-This module decides by the plan alone. A file that Arrow cannot read (``UnsupportedFile``) hands the job to Spark later.
+This module decides by the plan alone. A file that Arrow cannot read (``UnsupportedFile``) is left to Spark later.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.plan.model import Filter, IntakeNode, SourceNode
+from skyband.framework.plan.model import Derive, Field, Filter, IntakeNode, SourceNode
 from skyband.framework.sources.registry import source_format
 from skyband.operators.jit import HAVE_NUMBA
 
@@ -16,7 +16,22 @@ _HASHED: Final = frozenset({"bigint", "timestamp", "int", "date", "boolean", "st
 
 
 def why_spark_reads(source: SourceNode, intake: IntakeNode) -> str | None:
-    """Return why Spark must read the source, or None if tasks may read it with Arrow. Opens no file."""
+    """Return why Spark reads the source of its own jobs, or None if its tasks may read it with Arrow. Opens no file.
+
+    Spark evaluates SQL over rows that it has read itself.
+    """
+    why = why_not_by_arrow(source, intake)
+    if why is not None:
+        return why
+    if intake.lookups:
+        return "a look-up"
+    if intake.transforms:
+        return "a filter" if isinstance(intake.transforms[0], Filter) else "a derived column"
+    return "quality.rows" if intake.rules else None
+
+
+def why_not_by_arrow(source: SourceNode, intake: IntakeNode) -> str | None:
+    """Return why Arrow cannot read the source's files as Spark reads them, None if it can. Opens no file."""
     rules = source_format(source.format).arrow_rules()
     if rules is None:
         return f"the format is {source.format}"
@@ -26,13 +41,8 @@ def why_spark_reads(source: SourceNode, intake: IntakeNode) -> str | None:
     other = next((name for name, value in source.options if not rules.option(name.lower(), value)), None)
     if other is not None:
         return f"option {other}"
-    if intake.lookups:
-        return "a look-up"
-    if intake.transforms:
-        return "a filter" if isinstance(intake.transforms[0], Filter) else "a derived column"
-    if intake.rules:
-        return "quality.rows"
-    odd = next((f for f in intake.fields if f.type not in _COLUMNS and (not rules.decimals or not f.type.startswith("decimal("))), None)
+    derived = {t.name for t in intake.transforms if isinstance(t, Derive)}
+    odd = next((f for f in intake.fields if not _readable(f, rules.decimals or f.name in derived)), None)
     if odd is not None:
         return f"column {odd.name} is {odd.type}"
     if rules.compiled and not HAVE_NUMBA:
@@ -43,3 +53,7 @@ def why_spark_reads(source: SourceNode, intake: IntakeNode) -> str | None:
     types = {name: intake.field(name).type for name in keys}
     unhashed = next((n for n, t in types.items() if t not in _HASHED or (t == "string" and not HAVE_NUMBA)), None)
     return None if unhashed is None else f"an id or key of type {types[unhashed]}"
+
+
+def _readable(field: Field, decimals: bool) -> bool:
+    return field.type in _COLUMNS or (decimals and field.type.startswith("decimal("))

@@ -19,7 +19,7 @@ from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.rows.arrow_intake import judged
+from skyband.framework.streaming.rows.arrow_intake import ArrowIntake
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.run import query
 from skyband.framework.streaming.run.stream import SparkTasks
@@ -147,7 +147,7 @@ def test_arrow_gives_what_the_engine_gives(spark, tmp_path):
     theirs = frame.toArrow()
     reasons = set()
     for path in paths:
-        made = [judged(plan.intake, t, path.name) for t in mine.tables(path.as_uri())]
+        made = [ArrowIntake(plan.intake).judged(t, path.name) for t in mine.tables(path.as_uri())]
         expected = theirs.filter(pa.compute.equal(theirs[ORIGIN], path.name))
         assert sum(t.num_rows for t in made) == expected.num_rows, path.name
         if made:

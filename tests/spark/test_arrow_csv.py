@@ -16,7 +16,7 @@ from skyband.framework.sources.files import spark_reader
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.rows.arrow_intake import judged
+from skyband.framework.streaming.rows.arrow_intake import ArrowIntake
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.run import query
 from skyband.jobs.spec import load_plan
@@ -111,7 +111,7 @@ def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
     theirs = intake(spark_reader.files(spark, plan.source, header, True, [str(p) for p in paths]), plan.intake).toArrow()
     for path in paths:
         expected = theirs.filter(pa.compute.equal(theirs[ORIGIN], path.name))
-        made = [judged(plan.intake, t, path.name) for t in mine.tables(path.as_uri())]
+        made = [ArrowIntake(plan.intake).judged(t, path.name) for t in mine.tables(path.as_uri())]
         assert sum(t.num_rows for t in made) == expected.num_rows, path.name
         if made:
             assert bits(pa.concat_tables(made).select(expected.column_names).cast(expected.schema)).equals(bits(expected)), path.name

@@ -16,7 +16,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.arrow_files import by_arrow, readable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.lookup_versions import LookupVersions
-from skyband.framework.streaming.rows.arrow_intake import Readable, judged
+from skyband.framework.streaming.rows.arrow_intake import ArrowIntake, Readable
 from skyband.framework.streaming.rows.intake import intake
 
 
@@ -48,8 +48,8 @@ def passing_rows(plan: Plan, layout: Layout, job: JobFile) -> Iterator[pa.Table]
 
 
 def _tables(plan: Plan, reader: Readable, urls: Sequence[str]) -> Iterator[pa.Table]:
-    names = [f.name for f in plan.intake.fields]
+    names, intake = [f.name for f in plan.intake.fields], ArrowIntake(plan.intake)
     for url in urls:
         for rows in reader.tables(url):
-            made = judged(plan.intake, rows, url)
+            made = intake.judged(rows, url)
             yield made.filter(pc.is_null(made[REASON])).select(names)

@@ -36,7 +36,10 @@ class LocalBacklogCaps(BacklogCaps):
         return part.backlog.unread(lambda: urls_of(part), part.source.max_files_per_batch, batch_bytes(part.source))
 
     def _by_arrow(self, urls: Sequence[str], exact: bool) -> dict[str, Span]:
-        files = readable(self.plan, self.job, None if exact else (self.plan.intake.event_time,))
+        time = self.plan.intake.event_time
+        # A derived event time takes what it is derived from, and the look at accepted rows reads all columns anyway.
+        exact = exact or all(f.name != time for f in self.plan.source.fields)
+        files = readable(self.plan, self.job, None if exact else (time,))
         spans = FileSpans(self.plan.intake, files, exact, self.latest())
         shares = [s for i in range(_THREADS) if (s := urls[i::_THREADS])]
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -17,7 +17,7 @@ from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.bucket.bucket_states import States
 from skyband.framework.streaming.bucket.calls import HeldBuckets, Packed, calls
 from skyband.framework.streaming.bucket.state_files import StateFiles
-from skyband.framework.streaming.rows.arrow_intake import Readable, capped, judged
+from skyband.framework.streaming.rows.arrow_intake import ArrowIntake, Readable, capped
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.pack import Pack
@@ -54,6 +54,7 @@ class LocalTasks:
 
     def __init__(self, config: HostConfig, reader: Readable, states: StateFiles, odd: OddFiles) -> None:
         self._reader, self._odd = reader, odd
+        self._intake = ArrowIntake(config.intake)
         self._buckets = HeldBuckets(config, states)
         self._threads = max(1, min(_TASKS, os.cpu_count() or 1))
         self.reached_ms = 0
@@ -111,10 +112,10 @@ class LocalTasks:
         origin = url.rsplit("/", 1)[-1]
         made = []
         try:
-            # All of a file before any of it counts: its end may show that Arrow cannot read it.
+            # All of a file before any of it counts: its end may show that only Spark can read it.
             for rows in self._reader.tables(url):
-                judged_rows = judged(self.config.intake, rows, origin)
-                made.append(judged_rows if caps is None else capped(self.config.intake, judged_rows, caps.cap(url)))
+                judged = self._intake.judged(rows, origin)
+                made.append(judged if caps is None else capped(self.config.intake, judged, caps.cap(url)))
         except UnsupportedFile as e:
             odd[url] = str(e)
             return []

@@ -6,24 +6,39 @@ Rows, reasons and hashes are the same as those of ``intake``. ``plan.reader`` de
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.base.reasons import INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, TIME_RANGE, YEAR_RANGE
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.reasons import (
+    FILTERED,
+    INT_RANGE,
+    NULL_ID,
+    NULL_KEY,
+    NULL_TIME,
+    REASON,
+    RULE,
+    STOPS,
+    TIME_RANGE,
+    YEAR_RANGE,
+)
 from skyband.framework.base.types import STAMP, YEARS
 from skyband.framework.plan.model import IntakeNode
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
-from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, HostConfig
+from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, WARNED, HostConfig
 from skyband.framework.streaming.rows.hashes import SECOND, SEED, xxhash64
 from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.spark.worker_pools import freeze_loaded_objects
 from skyband.operators.base import NEVER, NULL
+
+if TYPE_CHECKING:
+    from skyband.framework.sql_without_spark.intake_sql import IntakeSql
 
 URL: Final = "url"
 """Column of the files' frame, beside ``ORIGIN`` and, if the backlog has caps, ``CAP``."""
@@ -67,33 +82,93 @@ class ReadAndPack:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Raises RuntimeError (see ``unsupported_file``) for a file that Spark has to read."""
         freeze_loaded_objects()
-        yield from Pack(self.config, self.deliver, self.send).packed(self._tables(batches))
+        yield from Pack(self.config, self.deliver, self.send).packed(self._tables(batches, ArrowIntake(self.config.intake)))
 
-    def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    def _tables(self, batches: Iterator[pa.RecordBatch], intake: ArrowIntake) -> Iterator[pa.Table]:
         for batch in batches:
             urls, origins = batch.column(URL).to_pylist(), batch.column(ORIGIN).to_pylist()
             caps = batch.column(CAP).to_pylist() if CAP in batch.schema.names else None
             for i, (url, origin) in enumerate(zip(urls, origins, strict=True)):
                 try:
                     for rows in self.files.tables(url):
-                        made = judged(self.config.intake, rows, origin)
+                        made = intake.judged(rows, origin)
                         yield made if caps is None else capped(self.config.intake, made, caps[i])
                 except UnsupportedFile as e:
                     raise RuntimeError(f"{_LASTING if e.lasting else _UNSUPPORTED}: {e}") from e
 
 
-def judged(node: IntakeNode, rows: pa.Table, origin: str) -> pa.Table:
-    """``rows`` of a file as ``intake`` gives them: with hashes, ``ORIGIN``, ``CORRUPT`` and ``REASON``. O(bytes)."""
-    columns = {name: rows[name].combine_chunks() for name in rows.column_names}
-    n = rows.num_rows
-    for names, of in ((KEY_HASHES, node.partition_by), (ID_HASHES, node.id if node.unique == "checked" else ())):
-        for name, seed in zip(names, (SEED, SECOND), strict=True):
-            if of:
-                columns[name] = pa.array(xxhash64([columns[c] for c in of], n, seed))
-    columns[ORIGIN] = pa.repeat(pa.scalar(origin, pa.string()), n)
-    columns[CORRUPT] = pa.nulls(n, pa.string())
-    columns[REASON] = _reasons(node, columns, n)
-    return pa.table(columns)
+class ArrowIntake:
+    """Transforms and checks rows of files as ``intake`` does, SQL without Spark. Threads may share it.
+
+    The constructor raises SkybandError SKY-E531 for SQL that only Spark can evaluate.
+    """
+
+    def __init__(self, node: IntakeNode) -> None:
+        self.node = node
+        self._sql: IntakeSql | None = None
+        if node.transforms or node.rules:
+            # It loads sqlglot: most jobs that Spark's tasks read have no SQL.
+            from skyband.framework.sql_without_spark.intake_sql import IntakeSql
+
+            self._sql = IntakeSql(node)
+
+    def judged(self, rows: pa.Table, origin: str) -> pa.Table:
+        """Return ``rows`` of a file as ``intake`` returns them: with derived columns, hashes, ``ORIGIN``, ``CORRUPT`` and ``REASON``.
+
+        Raises UnsupportedFile for values that only Spark can evaluate. O(bytes).
+        """
+        node, n = self.node, rows.num_rows
+        columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+        first, warned = (None, None) if self._sql is None else _evaluated(self._sql, columns, n)
+        for names, of in ((KEY_HASHES, node.partition_by), (ID_HASHES, node.id if node.unique == "checked" else ())):
+            for name, seed in zip(names, (SEED, SECOND), strict=True):
+                if of:
+                    columns[name] = pa.array(xxhash64([columns[c] for c in of], n, seed))
+        columns[ORIGIN] = pa.repeat(pa.scalar(origin, pa.string()), n)
+        columns[CORRUPT] = pa.nulls(n, pa.string())
+        found = _reasons(node, columns, n)
+        columns[REASON] = found if first is None else pc.coalesce(first, found)
+        if node.rules_of("warn"):
+            columns[WARNED] = pa.nulls(n, pa.string()) if warned is None else warned
+        return pa.table(columns)
+
+
+def _evaluated(sql: IntakeSql, columns: dict[str, pa.Array], rows: int) -> tuple[pa.Array | None, pa.Array | None]:
+    """Add the derived columns to ``columns``. Return (reasons of filters and rules, broken rules of severity ``warn``), None for none."""
+    reason = None
+    try:
+        for name, expression in sql.steps:
+            made = expression.column(columns, rows)
+            if name is not None:
+                columns[name] = made
+            else:
+                dropped = pc.invert(pc.fill_null(made, False))
+                reason = _first(reason, pc.if_else(dropped, pa.scalar(FILTERED), pa.scalar(None, pa.string())))
+        held = [(rule, expression.column(columns, rows)) for rule, expression in sql.rules]
+    except SkybandError as e:
+        if e.code != "SKY-E531":
+            raise
+        raise UnsupportedFile(e.message) from e
+    for severity, begins in (("fail", STOPS), ("reject", RULE)):
+        names = _broken([(rule.name, values) for rule, values in held if rule.severity == severity])
+        if names is not None:
+            reason = _first(reason, pc.binary_join_element_wise(begins, names, ""))
+    return reason, _broken([(rule.name, values) for rule, values in held if rule.severity == "warn"])
+
+
+def _first(reason: pa.Array | None, later: pa.Array) -> pa.Array:
+    return later if reason is None else pc.coalesce(reason, later)
+
+
+def _broken(rules: Sequence[tuple[str, pa.Array]]) -> pa.Array | None:
+    """Return the names of the rules that each row breaks, null for none; None if no row breaks one. Null does not break a rule."""
+    names = None
+    for name, held in rules:
+        broken = pc.invert(pc.fill_null(held, True))
+        if pc.any(broken).as_py():
+            before = pa.nulls(len(held), pa.string()) if names is None else names
+            names = pc.if_else(broken, pc.coalesce(pc.binary_join_element_wise(before, name, ","), pa.scalar(name)), before)
+    return names
 
 
 def accepted_times(node: IntakeNode, rows: pa.Table) -> pa.ChunkedArray:
@@ -111,7 +186,7 @@ def capped(node: IntakeNode, rows: pa.Table, cap: int | None) -> pa.Table:
 
 
 def _reasons(node: IntakeNode, columns: dict[str, pa.Array], rows: int) -> pa.Array:
-    """Return the first reason that applies to each row, in the order of ``intake``."""
+    """Return the first reason that applies to each row behind those of SQL, in the order of ``intake``."""
     time = columns[node.event_time]
     micros = time.cast(pa.int64())
     outside = pc.or_(pc.less(micros, _FIRST), pc.greater(micros, _LAST))

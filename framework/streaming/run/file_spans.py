@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from skyband.framework.plan.model import IntakeNode
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span
-from skyband.framework.streaming.rows.arrow_intake import Readable, accepted_times, judged
+from skyband.framework.streaming.rows.arrow_intake import ArrowIntake, Readable, accepted_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,18 @@ class FileSpans:
 
     def of(self, urls: Iterable[str]) -> Iterator[tuple[str, Span]]:
         """Yield (URL, span) of the files ``urls``, without those that Arrow cannot read. O(bytes)."""
+        intake = ArrowIntake(self.intake) if self.exact else None
         for url in urls:
             try:
-                span = self._span(url)
+                span = self._span(url, intake)
             except UnsupportedFile:
                 continue
             yield url, span
 
-    def _span(self, url: str) -> Span:
+    def _span(self, url: str, intake: ArrowIntake | None) -> Span:
         first, last = NO_ROWS
         for rows in self.files.tables(url):
-            times = accepted_times(self.intake, judged(self.intake, rows, url)) if self.exact else rows[self.intake.event_time]
+            times = rows[self.intake.event_time] if intake is None else accepted_times(self.intake, intake.judged(rows, url))
             times = times.cast("int64")
             both = pc.min_max(times)
             if self.latest is not None and both["max"].is_valid and both["max"].as_py() > self.latest:

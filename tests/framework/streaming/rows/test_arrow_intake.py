@@ -19,7 +19,7 @@ from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
 from skyband.framework.sources.protocol import CAP, ORIGIN
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack, judged, unsupported_file
+from skyband.framework.streaming.rows.arrow_intake import URL, ArrowIntake, ReadAndPack, unsupported_file
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.config import CAPPED, WATERMARK, HostConfig
 from skyband.framework.streaming.rows.hashes import xxhash64
@@ -138,9 +138,9 @@ def test_dates_and_instants_are_of_the_years_1_to_9999() -> None:
     columns = {
         n: arrow_column([named.get(n, [None] * 14)[i] for i in range(14)], node.field(n).type) for n in (f.name for f in node.fields)
     }
-    assert judged(node, pa.table(columns), "a")[REASON].to_pylist() == expected
+    assert ArrowIntake(node).judged(pa.table(columns), "a")[REASON].to_pylist() == expected
     assert Rows(node).table(rows)[REASON].to_pylist() == expected
-    told = rejected(judged(node, pa.table(columns), "a"), ["day", "at"], "r", "at", ORIGIN)
+    told = rejected(ArrowIntake(node).judged(pa.table(columns), "a"), ["day", "at"], "r", "at", ORIGIN)
     assert [t is None for t in told["event_time"].to_pylist()] == [i in (7, 10, 11, 12, 13) for i in range(14)]
     assert told["text"][6].as_py().startswith('{"day":"<value out of range: -2147483648>"')
     assert readable(told)["event_time"].to_pylist() == told["event_time"].to_pylist()
