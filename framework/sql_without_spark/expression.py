@@ -6,7 +6,6 @@ but the rows, and its settings are locked.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -38,7 +37,7 @@ _AT_START: Final = (
     "create macro within_day(x, unit) as (((x)::hugeint + 106751992::hugeint * 86400000000) % 86400000000 // (unit)::hugeint)::integer",
     "set lock_configuration = true",
 )
-_local: Final = threading.local()
+_idle: Final[list[duckdb.DuckDBPyConnection]] = []
 
 
 class Expression:
@@ -60,18 +59,18 @@ class Expression:
 
     def values(self, rows: Sequence[Row]) -> list[Any]:
         """Return the value for each row. Raises SkybandError SKY-E531 if only Spark can evaluate a row's values."""
-        with self._needing_spark():
+        with self._needing_spark(), connection() as duck:
             given = {name: in_arrow([row[name] for row in rows], type_) for name, (_, type_) in self._program.used.items()}
-            return plain(self._program.run(_duck, given, len(rows), self._result), self.type)
+            return plain(self._program.run(duck, given, len(rows), self._result), self.type)
 
     def column(self, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
         """Return the value for each of the ``rows`` of a table with ``columns``, as a column of a table.
 
         Raises SkybandError SKY-E531 if only Spark can evaluate a row's values. O(bytes).
         """
-        with self._needing_spark():
+        with self._needing_spark(), connection() as duck:
             given = {name: inside(columns[name], type_) for name, (_, type_) in self._program.used.items()}
-            return outside(self._program.run(_duck, given, rows, self._result), self.type, arrow_type(self.type))
+            return outside(self._program.run(duck, given, rows, self._result), self.type, arrow_type(self.type))
 
     @contextmanager
     def _needing_spark(self) -> Iterator[None]:
@@ -102,14 +101,23 @@ def _need_duckdb(what: str) -> None:
         raise SkybandError("SKY-E531", f"{what} is evaluated without Spark only with DuckDB, which is not installed", hint=hint) from None
 
 
-def _duck() -> duckdb.DuckDBPyConnection:
-    """Return this thread's connection, which has access to nothing."""
+@contextmanager
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Lend a connection, which has access to nothing, to one thread at a time: making one takes longer than most statements."""
+    try:
+        duck = _idle.pop()
+    except IndexError:
+        duck = _connected()
+    try:
+        yield duck
+    finally:
+        _idle.append(duck)
+
+
+def _connected() -> duckdb.DuckDBPyConnection:
     with extra("sql", "SQL without Spark"):
         import duckdb
-
-    if not hasattr(_local, "duck"):
-        duck = duckdb.connect(config={**LOCKED, "threads": 1, "memory_limit": "1GB"})
-        for statement in _AT_START:
-            duck.execute(statement)
-        _local.duck = duck
-    return _local.duck  # type: ignore[no-any-return]
+    duck = duckdb.connect(config={**LOCKED, "threads": 1, "memory_limit": "1GB"})
+    for statement in _AT_START:
+        duck.execute(statement)
+    return duck

@@ -453,7 +453,7 @@ class Translation:
     # Evaluation.
 
     def run(
-        self, duck: Callable[[], duckdb.DuckDBPyConnection], given: Mapping[str, pa.Array], rows: int, result: Typed
+        self, duck: duckdb.DuckDBPyConnection, given: Mapping[str, pa.Array], rows: int, result: Typed
     ) -> pa.Array:  # fmt: skip
         """Return the values of ``result``, with DuckDB's types. ``given``: the columns ``used`` by their names in the spec, as ``inside``.
 
@@ -472,24 +472,23 @@ class Translation:
 
 
 def _selected(
-    duck: Callable[[], duckdb.DuckDBPyConnection], values: Sequence[Typed], constants: Mapping[str, Any], columns: Mapping[str, pa.Array]
+    duck: duckdb.DuckDBPyConnection, values: Sequence[Typed], constants: Mapping[str, Any], columns: Mapping[str, pa.Array]
 ) -> list[pa.Array]:
     """Evaluate expressions over the columns that exist."""
     if all(v.sql in columns for v in values):
         return [columns[v.sql] for v in values]
     listed = ", ".join(f"{v.sql} as r{i}" for i, v in enumerate(values))
     words = set(re.findall(r"\w+", listed))
-    connection = duck()
-    connection.register("given", pa.table({n: c for n, c in columns.items() if n in words or n == "n"}))
+    duck.register("given", pa.table({n: c for n, c in columns.items() if n in words or n == "n"}))
     try:
         parameters = {n: p for n, p in constants.items() if n in words}
-        found = connection.sql(f"select {listed} from given", params=parameters or None).to_arrow_table()
+        found = duck.sql(f"select {listed} from given", params=parameters or None).to_arrow_table()
     except Exception as e:
         if type(e).__module__.endswith("duckdb"):  # the module is loaded where it is needed only
             raise Unclear("values beyond the range of its types") from e
         raise
     finally:
-        connection.unregister("given")
+        duck.unregister("given")
     return [found[f"r{i}"].combine_chunks() for i in range(len(values))]
 
 

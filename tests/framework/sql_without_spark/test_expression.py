@@ -467,8 +467,8 @@ def test_statements_get_no_text_of_a_spec_and_no_access(monkeypatch: pytest.Monk
     expression = Expression("concat(`a\"; drop table given; --`, 'x; select 1', cast(`getenv` as string))", names)
     assert expression.values([{'a"; drop table given; --': "v'", "getenv": 3}]) == ["v'x; select 13"]
     for statement in ("select * from read_csv('a')", "copy (select 1) to 'made.csv'", "set threads = 2", "attach 'x.db'", "install icu"):
-        with pytest.raises(duckdb.Error):
-            module._duck().execute(statement)
+        with module.connection() as duck, pytest.raises(duckdb.Error):
+            duck.execute(statement)
 
 
 def test_statements_grow_with_the_spec_and_no_faster() -> None:
