@@ -12,8 +12,10 @@ from skyband.framework.lookups.join import Tables
 from skyband.framework.lookups.table import MOST_ROWS, checked, nodes
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.plan.nodes import LookupNode
+from skyband.framework.plan.reader import is_far
 from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rows import arrow_table
+from skyband.framework.sources.files import preflight
 
 
 def read_tables(plan: Plan) -> Tables:
@@ -31,6 +33,13 @@ def of_rows(node: LookupNode, source: SourceNode, rows: list[dict[str, Any]]) ->
 
 def _read(node: LookupNode, source: SourceNode) -> pa.Table:
     try:
+        wrong = preflight.missing(source)
+        if wrong is None and is_far(str(source.path)):
+            said = f"look-up {node.name}, whose path is a pattern, or of another file system, is read by Spark alone"
+            raise SkybandError("SKY-E531", said, hint="skyband preview --engine shows its rows")
+        wrong = wrong or next(iter(preflight.columns(source, every=True)), None)
+        if wrong is not None:
+            raise wrong
         found = first_rows(source, MOST_ROWS + 1)
     except SkybandError as e:
         if e.code == "SKY-E531":
@@ -39,9 +48,9 @@ def _read(node: LookupNode, source: SourceNode) -> pa.Table:
     if found.doubtful:
         said = f"{counted(found.doubtful, 'row')} of look-up {node.name} may be read differently by Spark"
         raise SkybandError("SKY-E531", said, hint="skyband preview --engine shows its rows")
-    wrong = sum(reason is not None for reason in found.reasons)
-    if wrong:
-        raise unparsed(node, wrong, next(texts_of(found), None))
+    bad = sum(reason is not None for reason in found.reasons)
+    if bad:
+        raise unparsed(node, bad, next(texts_of(found), None))
     return of_rows(node, source, found.rows)
 
 

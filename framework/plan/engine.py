@@ -14,8 +14,6 @@ def why_not_local(plan: Plan) -> str | None:
     read = why_not_by_arrow(plan.source, plan.intake)
     if read is not None:
         return f"only Spark reads its source: {read}"
-    if plan.intake.lookups:
-        return "only Spark joins rows with look-ups"
     if "://" in plan.sink.removeprefix("file://"):
         return "its sink is on object storage"
     if plan.kafka is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.plan.model import Derive, Field, Filter, IntakeNode, SourceNode
+from skyband.framework.plan.model import Field, Filter, IntakeNode, SourceNode
 from skyband.framework.sources.registry import source_format
 from skyband.operators.jit import HAVE_NUMBA
 
@@ -35,14 +35,13 @@ def why_not_by_arrow(source: SourceNode, intake: IntakeNode) -> str | None:
     rules = source_format(source.format).arrow_rules()
     if rules is None:
         return f"the format is {source.format}"
-    path = source.path or ""
-    if "://" in path.removeprefix("file://") or set("*?[]{}\\") & set(path):
+    if is_far(source.path or ""):
         return "the path is a pattern, or of another file system"
     other = next((name for name, value in source.options if not rules.option(name.lower(), value)), None)
     if other is not None:
         return f"option {other}"
-    derived = {t.name for t in intake.transforms if isinstance(t, Derive)}
-    odd = next((f for f in intake.fields if not _readable(f, rules.decimals or f.name in derived)), None)
+    # Columns without a name in the source are derived, or of look-ups.
+    odd = next((f for f in intake.fields if not _readable(f, rules.decimals or f.source_name is None)), None)
     if odd is not None:
         return f"column {odd.name} is {odd.type}"
     if rules.compiled and not HAVE_NUMBA:
@@ -53,6 +52,11 @@ def why_not_by_arrow(source: SourceNode, intake: IntakeNode) -> str | None:
     types = {name: intake.field(name).type for name in keys}
     unhashed = next((n for n, t in types.items() if t not in _HASHED or (t == "string" and not HAVE_NUMBA)), None)
     return None if unhashed is None else f"an id or key of type {types[unhashed]}"
+
+
+def is_far(path: str) -> bool:
+    """Return whether only Spark finds the files of a path: those of a pattern, or of another file system."""
+    return "://" in path.removeprefix("file://") or bool(set("*?[]{}\\") & set(path))
 
 
 def _readable(field: Field, decimals: bool) -> bool:

@@ -99,36 +99,37 @@ class Job:
         write_file(self.directory, f"{self.files}.csv", rows, at=self.files, columns=COLUMNS)
         self.files += 1
 
-    def run(self, *words: str, command: str = "run") -> int:
-        return cli.main([command, str(self.spec), *words])
+    def run(self, *words: str, command: str = "run", engine: str = "spark") -> int:
+        return cli.main([command, str(self.spec), *words, *(["--engine", engine] if engine != "spark" else [])])
 
     def regions(self, query: str = "best") -> dict[int, str]:
         return {r["id"]: r["region"] for r in table(self.directory, query).to_pylist()}
 
 
+@pytest.mark.parametrize("engines", [("spark",) * 4, ("local", "local", "spark", "local")])
 def test_rows_keep_the_tables_of_their_batch(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engines: tuple[str, ...]
 ) -> None:
-    job = Job(tmp_path)
+    job, engine = Job(tmp_path), iter(engines)
     job.sites("r1")
     plan = load_plan(str(job.spec))
     assert lookup_tables.read_tables(spark, plan) == in_memory.read_tables(plan)
     job.arrive()
-    assert job.run("--quiet", "--finish") == 0
+    assert job.run("--quiet", "--finish", engine=next(engine)) == 0
 
     # A batch that fails after its tasks is repeated with the table that it began with.
     job.sites("r2")
     job.arrive()
     with monkeypatch.context() as patched:
         patched.setattr("skyband.framework.streaming.run.commit.failpoint", _fail)
-        assert job.run("--quiet", "--finish") == 3
+        assert job.run("--quiet", "--finish", engine=next(engine)) == 3
     job.sites("r3")
     job.arrive()
     capsys.readouterr()
-    assert job.run("--finish") == 0
+    assert job.run("--finish", engine=next(engine)) == 0
     assert "look-up tables stay as they were" in capsys.readouterr().err
     job.arrive()
-    assert job.run("--quiet", "--finish") == 0
+    assert job.run("--quiet", "--finish", engine=next(engine)) == 0
     found = {0: "r1", 1: "r1", 10: "r2", 11: "r2", 20: "r2", 21: "r2", 30: "r3", 31: "r3"}
     assert job.regions() == found
 
@@ -155,7 +156,7 @@ def test_rows_keep_the_tables_of_their_batch(
     job.sites("r4", "a,r5,1\n")
     job.arrive()
     capsys.readouterr()
-    assert job.run("--quiet") == 3
+    assert job.run("--quiet", engine=engines[0]) == 3
     assert "SKY-E320 look-up site: two rows have the key host = 'a'" in capsys.readouterr().err
     assert job.regions() == found
     with pytest.raises(SkybandError, match="two rows have the key"):
@@ -163,7 +164,7 @@ def test_rows_keep_the_tables_of_their_batch(
 
     # A rebuild takes the tables as they are now.
     job.sites("r9")
-    assert job.run("--quiet", command="rebuild") == 0
+    assert job.run("--quiet", command="rebuild", engine=engines[0]) == 0
     assert job.regions() == dict.fromkeys([*found, 40], "r9")  # row 41, the newest, waits
     assert len(list((tmp_path / "out" / "_skyband" / "lookups").glob("*.parquet"))) == 3
     shutil.rmtree(tmp_path / "sites")

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.console.lines import Warn
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.backlog import batch_bytes
 from skyband.framework.sources.files.listing import listing
@@ -26,11 +27,13 @@ _THREADS: Final = 4
 
 
 class LocalBacklogCaps(BacklogCaps):
-    """See ``BacklogCaps``. ``session``: starts Spark, for files that Arrow does not read as Spark would."""
+    """See ``BacklogCaps``. ``session``: starts Spark, for files that Arrow does not read as Spark would. ``lookups``: their tables."""
 
-    def __init__(self, session: Callable[[], SparkSession], plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> None:
+    def __init__(
+        self, session: Callable[[], SparkSession], plan: Plan, layout: Layout, job: JobFile, warn: Warn, lookups: Tables
+    ) -> None:  # fmt: skip
         super().__init__(plan, layout, job, warn)
-        self._session = session
+        self._session, self._lookups = session, lookups
 
     def _unread(self, part: PartBacklog) -> tuple[list[str], list[UnreadFile]]:
         return part.backlog.unread(lambda: urls_of(part), part.source.max_files_per_batch, batch_bytes(part.source))
@@ -40,7 +43,7 @@ class LocalBacklogCaps(BacklogCaps):
         # A derived event time takes what it is derived from, and the look at accepted rows reads all columns anyway.
         exact = exact or all(f.name != time for f in self.plan.source.fields)
         files = readable(self.plan, self.job, None if exact else (time,))
-        spans = FileSpans(self.plan.intake, files, exact, self.latest())
+        spans = FileSpans(self.plan.intake, files, exact, self.latest(), self._lookups)
         shares = [s for i in range(_THREADS) if (s := urls[i::_THREADS])]
         with ThreadPoolExecutor(_THREADS) as pool:
             return dict(chain.from_iterable(pool.map(lambda share: list(spans.of(share)), shares)))
@@ -53,7 +56,7 @@ class LocalBacklogCaps(BacklogCaps):
         # It loads Spark, which is going to read these files.
         from skyband.framework.streaming.run.spark_backlog import spans_by_spark
 
-        return dict.fromkeys(gone, NO_ROWS) | spans_by_spark(self._session(), self.plan, part, urls, {}, self.latest())
+        return dict.fromkeys(gone, NO_ROWS) | spans_by_spark(self._session(), self.plan, part, urls, self._lookups, self.latest())
 
 
 def urls_of(part: PartBacklog) -> list[str]:

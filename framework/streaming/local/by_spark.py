@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.format import FileFormat
 from skyband.framework.sources.registry import source_format
@@ -20,7 +21,14 @@ from skyband.framework.streaming.run.query import PACKED
 
 
 def packed_by_spark(
-    spark: SparkSession, plan: Plan, job: JobFile, config: HostConfig, urls: Sequence[str], clock: int | None, caps: WatermarkCaps | None
+    spark: SparkSession,
+    plan: Plan,
+    job: JobFile,
+    config: HostConfig,
+    urls: Sequence[str],
+    clock: int | None,
+    caps: WatermarkCaps | None,
+    lookups: Tables,
 ) -> tuple[int | None, list[dict[str, Any]]]:
     """Return the latest instant of the files that moves the watermark, in microseconds, and the blocks of ``Pack``.
 
@@ -29,7 +37,7 @@ def packed_by_spark(
     format_ = source_format(plan.source.format)
     assert isinstance(format_, FileFormat)
     number_batch(spark.sparkContext, 0, clock, {})
-    rows = counted(intake(format_.at_rest(spark, plan.source, job.header, urls, caps), plan.intake), plan.intake)
+    rows = counted(intake(format_.at_rest(spark, plan.source, job.header, urls, caps), plan.intake, lookups), plan.intake)
     made = rows.mapInArrow(Pack(config), PACKED).toArrow()
     latest = [int(at.value) for at in made[WATERMARK] if at.is_valid]
     return max(latest, default=None), made.drop_columns([WATERMARK]).to_pylist()

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.console.lines import Warn
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.engine import require_local_engine
 from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import DEFAULT_TASKS
@@ -14,6 +18,7 @@ from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import Layout, fitting_job
+from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.local.backlog import LocalBacklogCaps
 from skyband.framework.streaming.local.logs import Logs
 from skyband.framework.streaming.local.loop import LocalStream
@@ -84,10 +89,9 @@ class LocalEngine:
         """See ``RunsBatches.source``."""
         layout, warn, plan, job = context.layout, context.warn, opened.plan, opened.job
         files = SourceFiles(plan, layout, job, opened.sink, opened.repeats_committed, warn)
-        times = SourceTimes(plan.intake.sources)
-        source = OpenedSource(
-            files, LocalBacklogCaps(self._start, plan, layout, job, warn), DriftCheck(plan, layout, job, files, warn), {}, times
-        )
+        lookups = LookupVersions(plan, layout).pin(partial(self._lookups, plan, warn), warn) if plan.lookups else {}
+        backlog = LocalBacklogCaps(self._start, plan, layout, job, warn, lookups)
+        source = OpenedSource(files, backlog, DriftCheck(plan, layout, job, files, warn), lookups, SourceTimes(plan.intake.sources))
         keep, now = timedelta(microseconds=plan.keep_micros), datetime.now(UTC)
         prune(layout.checkpoint, str(plan.source.path), layout.taken_of(0), keep, now)
         return source
@@ -95,3 +99,18 @@ class LocalEngine:
     def stream(self, context: RunContext, opened: OpenedJob, source: OpenedSource, commit: CommitBatch, gate: GateSchedule) -> LocalStream:
         """See ``RunsBatches.stream``."""
         return LocalStream(context, opened, source, commit, gate)
+
+    def _lookups(self, plan: Plan, warn: Warn) -> Tables:
+        """Return the tables of look-ups as they are now. Raises as ``lookup_tables.read_tables``."""
+        # Few jobs have look-ups, and reading them loads much.
+        from skyband.framework.lookups.in_memory import read_tables
+
+        try:
+            return read_tables(plan)
+        except SkybandError as e:
+            if e.code != "SKY-E531":
+                raise
+            warn(f"look-up tables can only be read by Spark, which starts for it: {e.message}")
+        from skyband.framework.streaming.rows.lookup_tables import read_tables as read_by_spark
+
+        return read_by_spark(self._start(), plan)

@@ -87,7 +87,7 @@ class LocalStream:
         self._logs = Logs(self._checkpoint)
         config = HostConfig.of(plan, (), cache_key(layout, job), cores=os.cpu_count() or 1, token_key=token_key(layout, job))
         self._config = replace(config, recorded=recorded(layout))
-        self._tasks = LocalTasks(self._config, readable(plan, job), StateFiles(layout.state), self._by_spark)
+        self._tasks = LocalTasks(self._config, readable(plan, job), StateFiles(layout.state), self._by_spark, source.lookups)
         self._taken = {source: self._read_log(source) for source in (0, CONTROL)}
         self._at = self._logs.last("offsets"), self._logs.last("commits")
         """The last batches planned and done: nobody else writes these logs while the run is active."""
@@ -225,7 +225,9 @@ class LocalStream:
 
         spark = self._context.spark
         try:
-            return packed_by_spark(spark, self._opened.plan, self._opened.job, self._tasks.config, list(files), clock, caps)
+            return packed_by_spark(
+                spark, self._opened.plan, self._opened.job, self._tasks.config, list(files), clock, caps, self._source.lookups
+            )  # fmt: skip
         except SkybandError:
             raise
         except Exception as e:  # Spark raises many types

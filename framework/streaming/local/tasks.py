@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from skyband.framework.base.messages import ASIDE, COUNTS, FLUSH, ROWS_IN, Tally
 from skyband.framework.base.reasons import CONTROL
+from skyband.framework.lookups.join import Tables
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.bucket.bucket_states import States
@@ -50,11 +51,11 @@ class Input(NamedTuple):
 
 
 class LocalTasks:
-    """Runs batches. Buckets stay in memory from batch to batch."""
+    """Runs batches. Buckets stay in memory from batch to batch. ``lookups``: the tables of look-ups."""
 
-    def __init__(self, config: HostConfig, reader: Readable, states: StateFiles, odd: OddFiles) -> None:
+    def __init__(self, config: HostConfig, reader: Readable, states: StateFiles, odd: OddFiles, lookups: Tables) -> None:
         self._reader, self._odd = reader, odd
-        self._intake = ArrowIntake(config.intake)
+        self._intake = ArrowIntake(config.intake, lookups)
         self._buckets = HeldBuckets(config, states)
         self._threads = max(1, min(_TASKS, os.cpu_count() or 1))
         self.reached_ms = 0

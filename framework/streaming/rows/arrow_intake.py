@@ -27,6 +27,8 @@ from skyband.framework.base.reasons import (
     YEAR_RANGE,
 )
 from skyband.framework.base.types import STAMP, YEARS
+from skyband.framework.lookups.column_join import ColumnJoin
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import IntakeNode
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
@@ -39,6 +41,8 @@ from skyband.operators.base import NEVER, NULL
 
 if TYPE_CHECKING:
     from skyband.framework.sql_without_spark.intake_sql import IntakeSql
+
+_NONE: Final[Tables] = {}
 
 URL: Final = "url"
 """Column of the files' frame, beside ``ORIGIN`` and, if the backlog has caps, ``CAP``."""
@@ -98,13 +102,14 @@ class ReadAndPack:
 
 
 class ArrowIntake:
-    """Transforms and checks rows of files as ``intake`` does, SQL without Spark. Threads may share it.
+    """Joins, transforms and checks rows of files as ``intake`` does, SQL without Spark. Threads may share it.
 
-    The constructor raises SkybandError SKY-E531 for SQL that only Spark can evaluate.
+    ``tables``: those of the look-ups. The constructor raises SkybandError SKY-E531 for SQL that only Spark can evaluate.
     """
 
-    def __init__(self, node: IntakeNode) -> None:
+    def __init__(self, node: IntakeNode, tables: Tables = _NONE) -> None:
         self.node = node
+        self._join = ColumnJoin(node.lookups, tables, node.event_time)
         self._sql: IntakeSql | None = None
         if node.transforms or node.rules:
             # It loads sqlglot: most jobs that Spark's tasks read have no SQL.
@@ -113,13 +118,15 @@ class ArrowIntake:
             self._sql = IntakeSql(node)
 
     def judged(self, rows: pa.Table, origin: str) -> pa.Table:
-        """Return ``rows`` of a file as ``intake`` returns them: with derived columns, hashes, ``ORIGIN``, ``CORRUPT`` and ``REASON``.
+        """Return ``rows`` of a file as ``intake`` returns them: with columns of look-ups, derived ones, hashes, ``ORIGIN``, ``CORRUPT``
+        and ``REASON``.
 
         Raises UnsupportedFile for values that only Spark can evaluate. O(bytes).
         """
         node, n = self.node, rows.num_rows
         columns = {name: rows[name].combine_chunks() for name in rows.column_names}
-        first, warned = (None, None) if self._sql is None else _evaluated(self._sql, columns, n)
+        unmatched = self._join.add(columns)
+        first, warned = (unmatched, None) if self._sql is None else _evaluated(self._sql, columns, n, unmatched)
         for names, of in ((KEY_HASHES, node.partition_by), (ID_HASHES, node.id if node.unique == "checked" else ())):
             for name, seed in zip(names, (SEED, SECOND), strict=True):
                 if of:
@@ -133,9 +140,13 @@ class ArrowIntake:
         return pa.table(columns)
 
 
-def _evaluated(sql: IntakeSql, columns: dict[str, pa.Array], rows: int) -> tuple[pa.Array | None, pa.Array | None]:
-    """Add the derived columns to ``columns``. Return (reasons of filters and rules, broken rules of severity ``warn``), None for none."""
-    reason = None
+def _evaluated(
+    sql: IntakeSql, columns: dict[str, pa.Array], rows: int, reason: pa.Array | None
+) -> tuple[pa.Array | None, pa.Array | None]:  # fmt: skip
+    """Add the derived columns to ``columns``.
+
+    Return (``reason``, then those of filters and rules; the broken rules of severity ``warn``), None where no row has one.
+    """
     try:
         for name, expression in sql.steps:
             made = expression.column(columns, rows)

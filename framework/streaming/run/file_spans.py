@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import IntakeNode
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span
@@ -15,16 +16,20 @@ from skyband.framework.streaming.rows.arrow_intake import ArrowIntake, Readable,
 
 @dataclass(frozen=True, slots=True)
 class FileSpans:
-    """Reads files for their spans. ``exact``: of accepted rows only. ``latest``: the latest event time that counts, in microseconds."""
+    """Reads files for their spans. ``exact``: of accepted rows only. ``latest``: the latest event time that counts, in microseconds.
+
+    ``lookups``: the tables of look-ups.
+    """
 
     intake: IntakeNode
     files: Readable
     exact: bool
     latest: int | None
+    lookups: Tables = field(default_factory=dict)
 
     def of(self, urls: Iterable[str]) -> Iterator[tuple[str, Span]]:
         """Yield (URL, span) of the files ``urls``, without those that Arrow cannot read. O(bytes)."""
-        intake = ArrowIntake(self.intake) if self.exact else None
+        intake = ArrowIntake(self.intake, self.lookups) if self.exact else None
         for url in urls:
             try:
                 span = self._span(url, intake)

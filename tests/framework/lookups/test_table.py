@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.lookups import table as lookup_table
+from skyband.framework.lookups.column_join import ColumnJoin
 from skyband.framework.lookups.in_memory import of_rows
 from skyband.framework.lookups.join import Join
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.plan.nodes import LookupNode
+from skyband.framework.rehearsal.rows import arrow_column
 
 TYPES = {"host": "string", "part": "int", "since": "timestamp", "until": "timestamp", "region": "string"}
 SOURCE = SourceNode("csv", "/nowhere", (), tuple(Field(name, type_, "text", name) for name, type_ in TYPES.items()))
@@ -66,6 +68,41 @@ def test_a_table_is_taken_if_a_key_has_one_row_at_each_instant(rows: list[Row], 
                     found = matches(rows, timed, host, part, at)
                     assert join.add(row) == ("no_match:site" if missing == "reject" and not found else None)
                     assert row["place"] == (found[0]["region"] if found else None)
+        assert_columns_take_what_rows_take([node(timed, missing)], {"site": made})
+
+
+def assert_columns_take_what_rows_take(nodes: list[LookupNode], tables: dict[str, pa.Table]) -> None:
+    """Compare ``ColumnJoin`` with ``Join`` for all keys and instants, in one table, parts of it, and none."""
+    rows: list[Row] = [
+        {"own": host, "number": part, "at": at}
+        for host in (None, "a", "b", "c")
+        for part in (None, 0, 1)
+        for at in (None, -(2**62), *range(7))
+    ]
+    given = {
+        "own": pa.array([r["own"] for r in rows], pa.string()),
+        "number": pa.array([r["number"] for r in rows], pa.int32()),
+        "at": pa.array([r["at"] for r in rows], pa.int64()).cast(pa.timestamp("us", "UTC")),
+    }
+    join, by_column = Join(nodes, tables, "at"), ColumnJoin(nodes, tables, "at")
+    reasons = [join.add(row) for row in rows]
+    for part in (slice(0, len(rows)), slice(5, 30), slice(0, 0)):
+        columns = {name: column[part] for name, column in given.items()}
+        made = by_column.add(columns)
+        assert (made.to_pylist() if made is not None else [None] * len(rows[part])) == reasons[part]
+        for of in nodes:
+            for name in of.taken:
+                assert columns[name].type == tables[of.name].schema.field(name).type
+                assert columns[name].to_pylist() == [r[name] for r in rows[part]]
+
+
+def test_a_table_is_looked_up_by_what_another_gave() -> None:
+    first = of_rows(
+        node(True, "reject"), SOURCE, [{"host": "a", "part": 0, "region": "b", "until": 3}, {"host": "b", "part": 1, "region": "c"}]
+    )
+    then = LookupNode("next", (("place", "host"),), (("after", "region"),), None, "reject")
+    second = of_rows(then, SOURCE, [{"host": "b", "part": 0, "region": "x"}])
+    assert_columns_take_what_rows_take([node(True, "reject"), then], {"site": first, "next": second})
 
 
 def _raw(rows: list[Row]) -> pa.Table:
@@ -108,7 +145,11 @@ def test_keys_of_every_type(type_: str, values: list[Any]) -> None:
     values = [Decimal(v) if isinstance(v, str) else v for v in values]
     source = SourceNode("csv", "/nowhere", (), (Field("key", type_, "int", "key"), Field("region", "string", "text", "region")))
     of = LookupNode("site", (("own", "key"),), (("place", "region"),))
-    join = Join([of], {"site": of_rows(of, source, [{"key": v, "region": str(v)} for v in values])}, "at")
+    tables = {"site": of_rows(of, source, [{"key": v, "region": str(v)} for v in values])}
+    join = Join([of], tables, "at")
+    columns = {"own": arrow_column([*values[::-1], None, *values], type_)}
+    ColumnJoin([of], tables, "at").add(columns)
+    assert columns["place"].to_pylist() == [str(v) if v is not None else None for v in (*values[::-1], None, *values)]
     for value in values:
         row: Row = {"own": value, "at": 0}
         join.add(row)

@@ -521,7 +521,15 @@ class Interrupted(Read):
     """Stands for Spark that gets a terminal's Ctrl-C, too, while it reads."""
 
     def _packed(
-        self, spark: object, plan: Plan, job: JobFile, config: HostConfig, urls: Sequence[str], clock: int | None, caps: object
+        self,
+        spark: object,
+        plan: Plan,
+        job: JobFile,
+        config: HostConfig,
+        urls: Sequence[str],
+        clock: int | None,
+        caps: object,
+        lookups: object,
     ) -> Blocks:
         self.urls.append([Path(u).name for u in urls])
         STOP.signal = signal.SIGINT

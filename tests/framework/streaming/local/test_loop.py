@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pytest
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.sources.logs import last_batch, next_watermark, offset, taken, watermark
@@ -566,6 +567,7 @@ class Read:
         urls: Sequence[str],
         clock: int | None,
         caps: WatermarkCaps | None,
+        lookups: Tables,
     ) -> Blocks:
         assert spark is self.session
         self.urls.append([Path(u).name for u in urls])
@@ -574,7 +576,7 @@ class Read:
         there = replace(plan, source=replace(plan.source, path=str(self._instead / "in")))
         pack, reader = Pack(config, clock=lambda: clock), readable(there, job)
         read = [(u, t) for u in urls for t in reader.tables((self._instead / "in" / Path(u).name).as_uri())]
-        rows = [(u, ArrowIntake(config.intake).judged(t, Path(u).name)) for u, t in read]
+        rows = [(u, ArrowIntake(config.intake, lookups).judged(t, Path(u).name)) for u, t in read]
         made = pack.packed(t if caps is None else capped(config.intake, t, caps.cap(u)) for u, t in rows)
         return pack.latest, [m for b in made for m in b.to_pylist()]
 
