@@ -111,8 +111,6 @@ class Job:
     def __init__(self, directory: Path, kind: str, seed: int, kills: int, engine: str) -> None:
         self.directory = directory
         self.spec = _EVERY[kind].write(directory, max_files=1)
-        if engine != "spark":
-            for_the_local_engine(self.spec)
         self.engine = engine
         self.groups = groups(_EVERY[kind].rows(seed, FILES * ROWS * (kills + 1)), kills + 1, seed)
         self.arrived = 0
@@ -145,13 +143,6 @@ class Job:
         logs = (self.directory / "out" / "_skyband" / "checkpoint" / name for name in ("offsets", "commits"))
         planned, done = (max((int(p.name) for p in log.glob("[0-9]*")), default=-1) for log in logs)
         return planned > done
-
-
-def for_the_local_engine(spec: Path) -> None:
-    """Take out of a spec what only Spark can run: the row rule."""
-    text = spec.read_text()
-    begin, end = text.index("  rows:\n    - {name: sane_x"), text.index("\n", text.index("    - {name: sane_x")) + 1
-    spec.write_text(text[:begin] + text[end:])
 
 
 def write_group(directory: Path, rows: Rows, number: int) -> None:
@@ -267,8 +258,6 @@ def _compare(spark: SparkSession, directory: Path, job: Job, figures: Chain, sta
     figures.faults += faults(job.directory, starts)
     alone = directory / "alone"
     spec = _EVERY[figures.kind].write(alone, max_files=1000)
-    if job.engine != "spark":
-        for_the_local_engine(spec)
     for number, rows in enumerate(job.groups):
         write_group(alone, rows, number)
     run(spark, spec)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import os
+import random
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.rehearsal.rows import arrow_column
 from skyband.framework.streaming.local.engine import LocalEngine
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for
@@ -14,7 +22,7 @@ from skyband.jobs.spec import load_plan
 from tests.spark.cuts import stream
 from tests.spark.equality import assert_equal_tables, differences
 from tests.spark.jobs import COLUMNS, run, run_apart, sorted_rows, stamp, table, write_file, write_spec
-from tests.spark.kills import for_the_local_engine
+from tests.specs import spec_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +39,9 @@ MIXED = """\
 """
 CHAIN = "  peak: {type: topk, from: best, scoring: high, k: 1}\n"
 HIGH = "  high: {expression: x, direction: max}\n"
+MINUTE = 60_000_000
+START = 1_577_836_800_000_000
+"""2020-01-01 in microseconds."""
 KINDS: dict[str, dict[str, Any]] = {
     "pairs": {},
     "keys": {"partition": True, "buckets": 4, "queries": MIXED + CHAIN, "scoring": HIGH, "max_files": 2},
@@ -52,9 +63,7 @@ def local(spec: Path, finish: bool = True, spark: SparkSession | None = None) ->
 
 def written(directory: Path, **about: Any) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    spec = write_spec(directory, **about)
-    for_the_local_engine(spec)
-    return spec
+    return write_spec(directory, **about)
 
 
 def rows_of(seed: int, deletions: bool = False) -> list[list[object]]:
@@ -123,6 +132,116 @@ def test_both_run_one_job_by_turns(spark: SparkSession, tmp_path: Path, kind: st
         else:
             run(spark, specs["both"], finish=part == 2)
     assert_equal_tables(tmp_path / "both", tmp_path / "spark")
+
+
+DERIVED = (
+    '{derive: {num: "int(s)", neg: "-x", low: "lower(s)", twice: "x * 2"}}',
+    '{derive: {cents: {sql: "dec * 3", type: "decimal(12,2)"}, share: {sql: "dec / num", type: "decimal(20,6)"}}}',
+    "{where: \"s is null or s <> 'dropped'\"}",
+    '{derive: {place: "concat(grp, \'-\', upper(grp))", until: "at + interval 400 days"}}',
+    "{derive: {month: \"trunc(day, 'month')\", f: {sql: x, type: float}}}",
+    '{where: "num is null or num < 950"}',
+)
+RULES = (
+    '{name: number, expect: "not isnan(x)"}',
+    '{name: small, expect: "twice < 150 or num is null"}',
+    '{name: nonzero, expect: "x <> 0"}',
+    '{name: cheap, expect: "cents < 100", severity: warn}',
+    "{name: named, expect: \"low rlike '^[a-z]' or low is null\", severity: warn}",
+    '{name: old, expect: "id < 100000", severity: fail}',
+)
+VALUES: dict[str, list[Any]] = {
+    "grp": ["a", "b", "c"] * 4 + [None],
+    "x": [None, 0.0, -0.0, math.nan, math.nan, math.nan, math.inf, -math.inf, 1e300, 5e-324, *(n / 8 for n in range(40, 640, 7))],
+    "s": [None, "", "dropped", "7", " 12 ", "no number", "1.5", "949", "950", "99999999999", "-3", "Ab"],
+    "dec": [None, "0.00", "-0.01", "33.33", "33.34", "9999999.99"],
+    "day": [None, 0, *range(15_700, 15_720), 2_932_896, 2_932_897, -20_000],
+    "at": [None, 0, 1, *[1_577_836_800_000_000] * 12, 253_380_000_000_000_000, 253_402_300_799_999_999, 253_402_300_800_000_000],
+}
+
+
+def write_checked(directory: Path) -> Path:
+    """A job with filters, derived columns and rules of all severities over odd values."""
+    directory.mkdir()
+    (directory / "in").mkdir()
+    path = directory / "spec.yaml"
+    carried = "[num, neg, low, twice, cents, share, until, month, f, dec, day, at]"
+    path.write_text(
+        spec_text(
+            "checked", '{id: bigint, ts: timestamp, grp: string, x: double, s: string, dec: "decimal(9,2)", day: date, at: timestamp}',
+            format="parquet", path=f"{directory}/in", event_time="{column: ts, watermark: 30 minutes, tie_break: [twice]}",
+            partition_by="[place]", sink=f"{{path: {directory}/out}}", transform=DERIVED,
+            quality={"max_rejected": "100%", "rows": RULES}, window="{count: 40, time: 5 hours}",
+            scoring={"high": "{expression: twice, direction: max}", "near": '{expression: "abs(a.twice - b.twice)", direction: min}'},
+            queries={"best": f"{{type: topk, scoring: high, k: 4, carry: {carried}}}", "pairs": "{type: topk_pairs, scoring: near, k: 3}"},
+            run="{trigger: once, max_files: 2, buckets: 3}",
+        )
+    )  # fmt: skip
+    return path
+
+
+def write_rows(directory: Path, name: str, seed: int, minutes: int, at: int, **changed: Any) -> None:
+    """A Parquet file of 60 random rows, within two hours from minute ``minutes`` on; ``changed``: columns of the last row."""
+    chosen = random.Random(seed)
+    rows = [{"id": 1000 * seed + n, "ts": START + (minutes + chosen.randrange(120)) * MINUTE} for n in range(60)]
+    for row in rows:
+        row |= {column: chosen.choice(values) for column, values in VALUES.items()}
+        if chosen.random() < 0.05:
+            row[chosen.choice(["id", "ts"])] = None  # type: ignore[assignment]
+    rows[-1] |= changed
+    types = {
+        "id": "bigint",
+        "ts": "timestamp",
+        "grp": "string",
+        "x": "double",
+        "s": "string",
+        "dec": "decimal(9,2)",
+        "day": "date",
+        "at": "timestamp",
+    }
+    columns = {c: [r[c] for r in rows] for c in types}
+    columns["dec"] = [None if v is None else Decimal(v) for v in columns["dec"]]  # type: ignore[arg-type]
+    hidden = directory / "in" / f"_{name}"
+    pq.write_table(pa.table({c: arrow_column(columns[c], type_) for c, type_ in types.items()}), hidden)
+    os.utime(hidden, (1_600_000_000 + at, 1_600_000_000 + at))
+    hidden.replace(directory / "in" / f"{name}.parquet")
+
+
+def test_filters_derived_columns_and_rules_give_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
+    specs = {name: write_checked(tmp_path / name) for name in ("spark", "local", "turns")}
+    minute = 0
+    for part in range(3):
+        for spec in specs.values():
+            # Files out of the order of their event times are a backlog with caps.
+            for i, order in enumerate((2, 0, 1, 3)):
+                letters = {"s": "ÄB"} if (part, i) == (1, 2) else {}
+                write_rows(spec.parent, f"{part}-{i}", 4 * part + i + 1, minute + 60 * order, at=10 * part + i, **letters)
+        minute += 200
+        ours = local(specs["local"], finish=part == 2, spark=spark)
+        assert [figures(b) for b in ours] == [figures(b) for b in run(spark, specs["spark"], finish=part == 2)]
+        if part == 1:
+            local(specs["turns"], finish=False, spark=spark)
+        else:
+            run(spark, specs["turns"], finish=part == 2)
+    names = ["best_changes", "pairs_changes", "rejected", "heads"]
+    for other in ("local", "turns"):
+        assert_equal_tables(tmp_path / other, tmp_path / "spark")
+        for name in names:
+            assert by_batch(tmp_path / other, name) == by_batch(tmp_path / "spark", name)
+    mine, theirs = (sorted(table(tmp_path / of, "runs").to_pylist(), key=lambda r: r["batch_id"]) for of in ("local", "spark"))
+    counts = ("rows_in", "filtered", "accepted", "rejected_rule", "rejected_other", "rejected_null", "warned", "frontier")
+    assert [[r[c] for c in counts] for r in mine] == [[r[c] for c in counts] for r in theirs]
+    assert sum(r["filtered"] for r in mine) > 50 and '"cheap":' in str([r["warned"] for r in mine])
+    reasons = set(table(tmp_path / "spark", "rejected")["reason"].to_pylist())
+    assert {"rule:number", "rule:small", "rule:nonzero", "null_id", "null_time", "null_key"} <= reasons
+    assert {"year_range:day", "year_range:at", "year_range:until"} & reasons
+    # A row that breaks a rule of severity fail stops either engine before anything of its batch is written.
+    for spec, engine in ((specs["local"], "local"), (specs["turns"], "spark")):
+        write_rows(spec.parent, "stops", 99, minute, at=90, id=100_000, s=None, x=1.0)
+        with pytest.raises(SkybandError) as e:
+            local(spec, spark=spark) if engine == "local" else run(spark, spec)
+        assert e.value.code == "SKY-E502" and "old" in e.value.message
+        assert_equal_tables(spec.parent, tmp_path / "spark")
 
 
 @pytest.mark.slow

@@ -28,7 +28,6 @@ from skyband.framework.streaming.job.layout import Layout
 from skyband.jobs.cli import main
 from tests.spark.cuts import stream
 from tests.spark.jobs import write_file, write_spec
-from tests.spark.kills import for_the_local_engine
 
 NEAR = "  near: {type: topk_pairs, scoring: near, k: 3, carry: [x]}\n"
 SHOWING: list[list[str]] = [
@@ -334,7 +333,6 @@ def engine_made(directory: Path, engine: str = "spark") -> None:
     job.mkdir(parents=True)
     spec = write_spec(job, queries=NEAR, **({"partition": True, "buckets": 2} if engine == "local" else {}))
     if engine == "local":
-        for_the_local_engine(spec)
         spec.write_text(spec.read_text().replace("run: {", "run: {engine: local, "))
     write_file(job, "0.csv", stream(1, 120)[:60], at=0)
     for step in (["run", "--quiet"], ["rebuild", "--quiet"], ["run", "--quiet", "--finish"]):
