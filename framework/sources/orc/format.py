@@ -7,27 +7,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from skyband.framework.plan.model import SourceNode
+from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.columnar.file_columns import orc_columns
 from skyband.framework.sources.duckdb_sql import NEUTRAL
 from skyband.framework.sources.files.format import FileFormat
 from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.sources.options import ORC, Options
-from skyband.framework.sources.protocol import Columns
+from skyband.framework.sources.options import FILES, ORC, Options
+from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
 _HIVE: Final = re.compile(r"_col\d+")
+_LISTING: Final = frozenset(name.lower() for name in FILES)
+_ARROW: Final = ArrowRules(option=lambda name, value: name in _LISTING)
 
 
 @dataclass(frozen=True, slots=True)
 class OrcFormat(FileFormat):
-    """Reads ORC files by Spark."""
+    """Reads ORC files, by Arrow where that gives the values that Spark gives."""
 
     takes: Options = field(default_factory=lambda: ORC)
     preview_options: ClassVar[frozenset[str] | None] = frozenset({"pathglobfilter", "recursivefilelookup", "mergeschema"})
     duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL
+
+    def arrow_rules(self) -> ArrowRules | None:
+        """See ``SourceFormat.arrow_rules``."""
+        return _ARROW if type(self) is OrcFormat else None
+
+    def arrow_reader(self, source: SourceNode, root: str, below: bool, fields: tuple[Field, ...], header: tuple[str, ...]) -> ArrowReader:
+        """See ``SourceFormat.arrow_reader``."""
+        from skyband.framework.sources.orc.arrow_reader import OrcArrowReader
+
+        return OrcArrowReader(root, below, fields)
 
     def first_rows(self, source: SourceNode, path: str, most: int, found: FirstRows) -> None:
         """See ``SourceFormat.first_rows``."""
