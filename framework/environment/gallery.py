@@ -21,11 +21,12 @@ import yaml
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import FOUND, HOST
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.model import Plan
+from skyband.framework.plan.model import Field, Plan, SourceNode
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.csv import cells
 from skyband.framework.sources.csv.quote_kernel import plain_quotes
+from skyband.framework.sources.json.arrow_reader import JsonArrowReader, names_of
 from skyband.framework.sources.json.line_kernel import plain_lines
 from skyband.framework.spec.load import validated_file
 from skyband.framework.streaming.bucket.bucket import Bucket
@@ -120,7 +121,10 @@ def read_texts() -> None:
     for kind, text in (("bigint", "7"), ("int", "7"), ("double", "0.5"), ("date", "2024-02-29"), ("timestamp", "2024-02-29 23:59:59.5")):
         cells.read(pa.array([text, None]), kind, least=0)
     plain_quotes(np.frombuffer(b'a,"b ""c"""\n', np.uint8), ord(","), True)
-    plain_lines(np.frombuffer(b'{"id": 1}\n', np.uint8), np.frombuffer(b"id", np.uint8), np.array([0, 2]), np.array([0]))
+    line, fields = b'{"id": "a"}\n', (Field("id", "string", "text", "id"),)
+    plain_lines(np.frombuffer(line, np.uint8), np.frombuffer(b"id", np.uint8), np.array([0, 2]), np.array([0]))
+    source = SourceNode("json", "", (), fields)
+    list(JsonArrowReader("", False, source, fields).rows(line, names_of(source, fields)))
     for column in (pa.array(["text"]), pa.array([1])):
         xxhash64([column], 1, 0)
 

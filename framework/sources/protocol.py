@@ -143,7 +143,7 @@ class Backlog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArrowRules:
-    """States what a plan must satisfy for tasks to read a format's files by Arrow.
+    """States what a plan must satisfy for a format's files to be read by Arrow.
 
     ``option``: whether an option (name in lower case, value) leaves the rows as Arrow reads them. ``decimals``: whether Arrow reads decimal
     columns. ``compiled``: whether reading needs Numba. ``header``: whether the job has to know the header first.
@@ -156,7 +156,7 @@ class ArrowRules:
 
 
 class ArrowReader(Protocol):
-    """Reads files in a task, without Spark's reader."""
+    """Reads files without Spark's reader."""
 
     def tables(self, url: str) -> Iterator[pa.Table]:
         """Yield the rows of a file in its order, with the names and types of the source's fields. Raises UnsupportedFile."""
@@ -290,10 +290,10 @@ class SourceFormat:
         """Return Spark's error ``said`` in the user's words if it is about the content of the source at ``path``, else None."""
         return None
 
-    # -- reading by Arrow, in tasks
+    # -- reading by Arrow, in tasks or in this process
 
     def arrow_rules(self) -> ArrowRules | None:
-        """Return when tasks may read the files by Arrow; None if Spark always reads them."""
+        """Return when the files may be read by Arrow; None if Spark always reads them."""
         return None
 
     def arrow_reader(self, source: SourceNode, root: str, below: bool, fields: tuple[Field, ...], header: tuple[str, ...]) -> ArrowReader:

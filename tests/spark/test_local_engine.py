@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -42,6 +45,7 @@ HIGH = "  high: {expression: x, direction: max}\n"
 MINUTE = 60_000_000
 START = 1_577_836_800_000_000
 """2020-01-01 in microseconds."""
+ORC = pa.schema({"id": pa.int64(), "ts": pa.string(), "grp": pa.string(), "x": pa.float64(), "y": pa.float64(), "side": pa.string()})
 KINDS: dict[str, dict[str, Any]] = {
     "pairs": {},
     "keys": {"partition": True, "buckets": 4, "queries": MIXED + CHAIN, "scoring": HIGH, "max_files": 2},
@@ -116,6 +120,35 @@ def test_files_that_only_spark_reads_give_the_rows_that_spark_gives(spark: Spark
     assert_equal_tables(tmp_path / "local", tmp_path / "spark")
     assert by_batch(tmp_path / "local", "rejected") == by_batch(tmp_path / "spark", "rejected")
     assert table(tmp_path / "local", "rejected").num_rows >= 3
+
+
+@pytest.mark.parametrize("form", ["json", "orc"])
+def test_both_write_the_same_rows_from_other_files(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    """Files in two batches by number, of which one of JSON has a line that only Spark reads."""
+    rows = rows_of(13)[:150]
+    types = {"id": int, "x": int, "y": int}
+    made = [{n: None if v == "" else types.get(n, str)(v) for n, v in zip(COLUMNS, row, strict=True)} for row in rows]
+    specs = {name: written(tmp_path / name, **KINDS["keys"]) for name in ("spark", "local")}
+    for spec in specs.values():
+        spec.write_text(spec.read_text().replace("format: csv", f"format: {form}").replace("  options: {header: true}\n", ""))
+        (spec.parent / "in").mkdir()
+        for i in range(3):
+            path = spec.parent / "in" / f"{i}.{form}"
+            part = made[50 * i : 50 * (i + 1)]
+            if form == "json":
+                path.write_text("".join(json.dumps(row) + "\n" for row in part) + ('{"id": 1, "ts": "no time"}\n' if i == 1 else ""))
+            else:
+                stamps = pa.array([datetime.fromisoformat(str(row["ts"])) for row in part], pa.timestamp("us", "UTC"))
+                content = pa.Table.from_pylist(part, schema=ORC).set_column(1, "ts", stamps)
+                pa.orc.write_table(content, str(path))
+            os.utime(path, (1_600_000_000 + 10 * i, 1_600_000_000 + 10 * i))
+    ours = local(specs["local"], spark=spark if form == "json" else None)
+    assert [figures(b) for b in ours] == [figures(b) for b in run(spark, specs["spark"])]
+    assert len(ours) >= 2
+    assert_equal_tables(tmp_path / "local", tmp_path / "spark")
+    assert by_batch(tmp_path / "local", "rejected") == by_batch(tmp_path / "spark", "rejected")
+    reasons = {r["reason"] for r in table(tmp_path / "local", "rejected").to_pylist()}
+    assert "duplicate_id" in reasons and ("parse" in reasons) == (form == "json")
 
 
 @pytest.mark.parametrize("kind", ["keys", "deletions"])

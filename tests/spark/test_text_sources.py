@@ -18,7 +18,8 @@ from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.csv.arrow_reader import CsvArrowReader
 from skyband.framework.sources.files import spark_reader
 from skyband.framework.sources.files.arrow import UnsupportedFile
-from skyband.framework.sources.protocol import CORRUPT
+from skyband.framework.sources.json.arrow_reader import JsonArrowReader
+from skyband.framework.sources.protocol import CORRUPT, ArrowReader
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.runner import Runner
@@ -48,8 +49,7 @@ def read(spark: SparkSession, directory: Path, kind: str, data: bytes, fields: M
     found = spark_reader.files(spark, node, list(fields) if kind == "csv" else None, True, [str(path)]).toArrow()
     rejected = found[CORRUPT].to_pylist()
     rows = [text if text is not None else (*found.slice(i, 1).to_pylist()[0].values(),)[:-1] for i, text in enumerate(rejected)]
-    if kind == "csv":
-        _by_arrow_too(directory, path, node, rows)
+    _by_arrow_too(directory, path, node, rows)
     return rows
 
 
@@ -57,10 +57,18 @@ def _by_arrow_too(directory: Path, path: Path, node: SourceNode, rows: Sequence[
     """Arrow gives the same rows, or leaves the file to Spark."""
     options = dict(node.options)
     header = tuple(f.name for f in node.fields)
-    if {"encoding", "decimal", "thousands", "multiLine"} & set(options) or any(f.type.startswith("decimal") for f in node.fields):
+    if {"encoding", "decimal", "thousands", "multiLine"} & set(options) or any(
+        f.type.startswith(("decimal", "array")) for f in node.fields
+    ):
         return
-    doubled, skip = options["escape"] == '"', int(options.get("skip_lines", 0))
-    reader = CsvArrowReader(str(directory), False, node.fields, header, options.get("sep", ","), doubled, skip)
+    reader: ArrowReader
+    if node.format == "json":
+        if options:
+            return
+        reader = JsonArrowReader(str(directory), False, node, node.fields)
+    else:
+        doubled, skip = options["escape"] == '"', int(options.get("skip_lines", 0))
+        reader = CsvArrowReader(str(directory), False, node.fields, header, options.get("sep", ","), doubled, skip)
     try:
         found = [tuple(r.values()) for t in reader.tables(path.as_uri()) for r in t.to_pylist()]
     except UnsupportedFile:

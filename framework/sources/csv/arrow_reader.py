@@ -19,7 +19,7 @@ import pyarrow.csv
 
 from skyband.framework.plan.model import Field
 from skyband.framework.sources.csv import cells
-from skyband.framework.sources.files.arrow import UnsupportedFile, local_file
+from skyband.framework.sources.files.arrow import PACKED, UnsupportedFile, local_file
 from skyband.operators.jit import HAVE_NUMBA
 
 _PIECE: Final = 8 << 20
@@ -47,7 +47,7 @@ class CsvArrowReader:
     def tables(self, url: str) -> Iterator[pa.Table]:
         """Yield the rows of a file by its URL, in its order, with the names and types of the fields. Raises UnsupportedFile."""
         path = local_file(url, self.root, self.below)
-        if path.endswith((".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")):
+        if path.endswith(PACKED):
             raise UnsupportedFile("files are packed")
         if len(self.header) < 2 or len(set(self.header)) < len(self.header):
             raise UnsupportedFile("the header has one column, or one twice")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from skyband.framework.sources.logs import local_path
+
+PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")
+"""Endings of files that Spark unpacks, or cannot."""
 
 
 class UnsupportedFile(Exception):

@@ -5,19 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from skyband.framework.plan.model import SourceNode
+from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.duckdb_sql import NEUTRAL, columns_of, list_of, text
 from skyband.framework.sources.first_rows import FirstRows, Unparsed
 from skyband.framework.sources.nested import paths_of
-from skyband.framework.sources.options import JSON, Options
+from skyband.framework.sources.options import FILES, JSON, Options
+from skyband.framework.sources.protocol import ArrowReader, ArrowRules
 from skyband.framework.sources.text.format import TextFileFormat
+
+_LISTING: Final = frozenset(name.lower() for name in FILES)
+
+
+def _arrow_option(name: str, value: str) -> bool:
+    return name in _LISTING or (name in ("encoding", "charset") and value.lower() in ("utf-8", "utf8"))
+
+
+_ARROW: Final = ArrowRules(option=_arrow_option, decimals=False, compiled=True)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat(TextFileFormat):
-    """Reads JSON files by Spark."""
+    """Reads JSON files, by Arrow where that gives the rows that Spark gives."""
 
     takes: Options = field(default_factory=lambda: JSON)
     preview_options: ClassVar[frozenset[str] | None] = frozenset(
@@ -26,6 +36,16 @@ class JsonFormat(TextFileFormat):
     columns_per_row: ClassVar[bool] = True
     export_ending: ClassVar[str | None] = ".jsonl"
     duckdb_options: ClassVar[frozenset[str] | None] = NEUTRAL | {"encoding", "charset", "timezone"}
+
+    def arrow_rules(self) -> ArrowRules | None:
+        """See ``SourceFormat.arrow_rules``."""
+        return _ARROW if type(self) is JsonFormat else None
+
+    def arrow_reader(self, source: SourceNode, root: str, below: bool, fields: tuple[Field, ...], header: tuple[str, ...]) -> ArrowReader:
+        """See ``SourceFormat.arrow_reader``."""
+        from skyband.framework.sources.json.arrow_reader import JsonArrowReader
+
+        return JsonArrowReader(root, below, source, fields)
 
     def unparsed(self, source: SourceNode, columns: Sequence[str] | None, text: str) -> Unparsed | None:
         """See ``SourceFormat.unparsed``."""

@@ -34,7 +34,7 @@ def _unit(data: Bytes, at: int, end: int) -> int:
 
 
 @jit
-def _text_end(data: Bytes, at: int, end: int) -> int:
+def text_end(data: Bytes, at: int, end: int) -> int:
     """Where the string that begins behind the quote before ``at`` has its last quote; -1 if it has none, or halves of characters."""
     while at < end and data[at] != 10:
         c = data[at]
@@ -128,7 +128,7 @@ def plain_lines(data: Bytes, names: Bytes, ends: npt.NDArray[np.int64], kinds: n
             return False
         begun = True
         if c == 34:
-            stop = _text_end(data, at + 1, end)
+            stop = text_end(data, at + 1, end)
             if stop < 0 or kind == 3 or (kind > 0 and not _day(data, at + 1, stop)) or (kind == 2 and stop - at != 11):
                 return False
             text_begin, text_stop = at + 1, stop

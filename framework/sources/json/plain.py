@@ -52,14 +52,15 @@ def why_not_plain(source: SourceNode, path: str) -> str | None:
             piece += file.readline() if not piece.endswith(b"\n") else b""
             if first:
                 piece, first = piece.removeprefix(b"\xef\xbb\xbf"), False
-            if not _is_text(piece):
+            if not is_text(piece):
                 return "a file has bytes that are no UTF-8"
             if not plain_lines(np.frombuffer(piece, np.uint8), spelled, ends, kinds):
                 return "a file has lines that are not one plain object"
     return None
 
 
-def _is_text(piece: bytes) -> bool:
+def is_text(piece: bytes) -> bool:
+    """Return True if bytes are UTF-8. O(bytes)."""
     offsets: Any = pa.py_buffer(np.array([0, len(piece)], np.int32))
     try:
         pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(piece)]).validate(full=True)

@@ -79,6 +79,7 @@ class JobFile:
     of before there was more than one says nothing: 1). ``header`` are the columns of CSV files, ``columns`` [name, type] of those of
     sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
     ``engine_reads``: why Spark reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
+    For JSON it says too which of Spark's readers does (``run.by_arrow``).
     ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: tasks that ran
     buckets last. ``moving``: of earlier versions, those to which Spark was moving its state. ``escape``: what escapes a quote
     in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash. ``token_key``: 16 characters that key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -12,17 +13,31 @@ from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.watermark_caps import Span
 from skyband.framework.spark_adapter.driver import serialize_function
-from skyband.framework.streaming.job.arrow_files import readable
+from skyband.framework.streaming.job.arrow_files import by_arrow, readable
 from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.rows.arrow_intake import said
 from skyband.framework.streaming.run.file_spans import FileSpans
 from skyband.framework.streaming.spark.executors import require_driver_versions
 from skyband.framework.streaming.spark.worker_pools import INTAKE, pool
 
+OWN: Final = "by Spark's own reader: "
+"""Beginning of ``JobFile.engine_reads`` where Spark's own reader may still read JSON files, and not only the exact one."""
+
 
 def by_spark(plan: Plan, job: JobFile) -> bool:
     """Return whether Spark's own reader reads JSON files, which ``look`` checks before their rows are committed."""
-    return not job.engine_reads and may_be_plain(plan.source)
+    own = not job.engine_reads or job.engine_reads.startswith(OWN)
+    return own and not by_arrow(plan, job) and may_be_plain(plan.source)
+
+
+def after(plan: Plan, job: JobFile, why: str) -> str | None:
+    """Return ``engine_reads`` of a job whose present reader has left a file to the next one; None if it has none.
+
+    Arrow's reader comes before Spark's own, and the exact one reads all files.
+    """
+    if by_arrow(plan, job):
+        return f"{OWN}{why}" if may_be_plain(plan.source) else why
+    return why if by_spark(plan, job) else None
 
 
 def look(plan: Plan, job: JobFile, urls: Iterable[str]) -> None:

@@ -23,12 +23,13 @@ from skyband.framework.streaming.bucket.bucket_states import States
 from skyband.framework.streaming.bucket.calls import Call, HeldBuckets, Packed, Watermarks, calls
 from skyband.framework.streaming.bucket.state_files import StateFiles
 from skyband.framework.streaming.job.checkpoint import failure as lost_part
+from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.rows.arrow_intake import unsupported_file
 from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
 from skyband.framework.streaming.rows.outbox import Block, Deliver, as_it_is
 from skyband.framework.streaming.rows.shuffle_files import ShuffleFiles, opened, shuffle_files_of
 from skyband.framework.streaming.run.batch import EPOCH
-from skyband.framework.streaming.run.by_arrow import look
+from skyband.framework.streaming.run.by_arrow import after, look
 from skyband.framework.streaming.run.commit import CommitBatch
 from skyband.framework.streaming.run.context import OpenedJob, OpenedSource, RunContext
 from skyband.framework.streaming.run.delivery import Delivery, number_batch
@@ -180,7 +181,7 @@ class Stream:
         self._context.phase(self._phase)
         try:
             left_out, capped = self._source.files.left_out(), self._source.backlog.capped
-            reads = replace(job, engine_reads=self._spark_reads or job.engine_reads)
+            reads = self._reads()
             layout, plan, lookups = self._context.layout, self._opened.plan, self._source.lookups
             config, shuffle = config_of(spark, plan, layout, job, together=once), shuffle_files_of(spark.sparkContext, layout.home)
             deliver: Deliver = Delivery.of(self._opened.sink) or as_it_is
@@ -232,19 +233,24 @@ class Stream:
         assert self._work is not None
         # The caller times the tasks: they are over when this returns.
         sent = list(self._work.run(df, batch_id, watermark(self._context.layout.checkpoint), clock, newest, states))
-        look(self._opened.plan, self._opened.job, self._source.files.files(batch_id))
+        look(self._opened.plan, self._reads(), self._source.files.files(batch_id))
         return sent
 
     def _read_by_spark(self, said: str) -> bool:
-        """Return True if the query failed because a file needs Spark's reader instead of Arrow's, which reads from now on.
+        """Return True if the query failed because a file needs another reader, which reads from now on (``by_arrow.after``).
 
-        Both read the same rows, so a batch may be repeated by the other one. The job file records it if more such files will come.
+        All read the same rows, so a batch may be repeated by the next one. The job file records it if more such files will come.
         """
         job, found = self._opened.job, unsupported_file(said)
-        if found is None or job.engine_reads or self._spark_reads:
+        reads = None if found is None else after(self._opened.plan, self._reads(), found[0])
+        if found is None or reads is None:
             return False
-        self._spark_reads, lasting = found
-        if lasting:
-            job.engine_reads = self._spark_reads
+        self._spark_reads = reads
+        if found[1]:
+            job.engine_reads = reads
             self._context.layout.save(job)
         return True
+
+    def _reads(self) -> JobFile:
+        """Return the job file, with the reason why Arrow does not read in this run."""
+        return replace(self._opened.job, engine_reads=self._spark_reads or self._opened.job.engine_reads)

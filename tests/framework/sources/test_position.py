@@ -21,6 +21,8 @@ from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.preview.judged import judged
 from skyband.framework.sources.csv import arrow_reader as csv_arrow
 from skyband.framework.sources.files.spark_reader import NumberRows
+from skyband.framework.sources.json import arrow_reader as json_arrow
+from skyband.framework.sources.orc import arrow_reader as orc_arrow
 from skyband.framework.sources.parquet import arrow_reader as parquet_arrow
 from skyband.framework.sources.position import FileNames, position_values
 from skyband.framework.streaming.job.arrow_files import readable
@@ -109,19 +111,26 @@ def test_rows_of_typed_files_count_from_1(tmp_path: Path, form: str) -> None:
     assert positions(plan_of(tmp_path, form)) == [(None, f"a.{form}", i + 1, float(i)) for i in range(5)]
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "orc"])
 def test_files_read_by_arrow_in_pieces(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(tmp_path, form)
     job = JobFile(job="trades", generation="g", fingerprint=fingerprint(plan), partitions=1, header=["ts", "x"])
     cells = [str(i) for i in range(9)]
     if form == "csv":
         (tmp_path / "a.csv").write_text(csv_text(cells, blank="\n"))
+    elif form == "json":
+        (tmp_path / "a.json").write_text("\n\n".join(json.dumps({"ts": TIMES[0], "x": i}) for i in range(9)))
     else:
         stamps = pa.array([1_704_067_200_000_000 + i for i in range(9)], pa.timestamp("us", "UTC"))
-        pq.write_table(pa.table({"ts": stamps, "x": [float(i) for i in range(9)]}), tmp_path / "a.parquet", row_group_size=2)
+        table = pa.table({"ts": stamps, "x": [float(i) for i in range(9)]})
+        if form == "orc":
+            pa.orc.write_table(table, str(tmp_path / "a.orc"))
+        else:
+            pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
     for size in (1, 40, 1 << 20):
         monkeypatch.setattr(csv_arrow, "_PIECE", max(size, 30))
-        monkeypatch.setattr(parquet_arrow, "_ROWS", size)
+        for module, name in ((parquet_arrow, "ROWS"), (orc_arrow, "ROWS"), (json_arrow, "_ROWS"), (json_arrow, "_PIECE")):
+            monkeypatch.setattr(module, name, size)
         reader = readable(plan, job)
         parts = list(reader.tables((tmp_path / f"a.{form}").as_uri()))
         found = pa.concat_tables(parts)
