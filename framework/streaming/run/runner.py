@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # The stages of a run before and after the stream. Each has what it needs in its fields, and ``run`` returns what it gives.
 #
-# ``runner`` lists the stages in their order.
+# ``Runner.run`` lists the stages in their order.
 
 READING: Final = "reading"
 WAITING: Final = "waiting for new rows"
