@@ -16,7 +16,7 @@ from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.jobs.reading import verify
 from skyband.jobs.spec import load_plan
-from tests.spark.jobs import changes, run, sorted_rows, stamp, table, write_file, write_spec
+from tests.spark.jobs import COLUMNS, changes, for_the_local_engine, run, sorted_rows, stamp, table, write_file, write_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,32 +35,45 @@ def stream(seed: int, n: int = 420) -> list[list[object]]:
     return [r for _, r in rows]
 
 
-def write(directory: Path, rows: list[list[object]], files: int, only: slice = slice(None)) -> None:
+def write(directory: Path, rows: list[list[object]], files: int, only: slice = slice(None), columns: Sequence[str] = COLUMNS) -> None:
     size = -(-len(rows) // files)
     for i in list(range(files))[only]:
-        write_file(directory, f"{i:03}.csv", rows[i * size : (i + 1) * size], at=10 * i)
+        write_file(directory, f"{i:03}.csv", rows[i * size : (i + 1) * size], at=10 * i, columns=columns)
 
 
 def job(
-    spark: SparkSession, directory: Path, rows: list[list[object]], partitions: int, max_files: int, files: int, restart: bool, keyed: bool,
-    prepare: Callable[[Path], None] = lambda directory: None, **spec: Any,
-) -> Path:  # fmt: skip
+    spark: SparkSession | None,
+    directory: Path,
+    rows: list[list[object]],
+    partitions: int,
+    max_files: int,
+    files: int,
+    restart: bool,
+    keyed: bool,
+    prepare: Callable[[Path], None] = lambda directory: None,
+    **spec: Any,
+) -> Path:
     """A finished job over ``rows`` in ``files`` files, in one run or two; ``prepare`` writes what its spec needs beside it. Its
-    directory."""
+    directory. Without a session the local engine runs it, which divides nothing among ``partitions``."""
     directory.mkdir()
     prepare(directory)
     path = write_spec(directory, partition=keyed, max_files=max_files, buckets=3 if keyed else None, **spec)
+    if spark is None:
+        for_the_local_engine(path)
+    columns = (*COLUMNS, *spec.get("more", ()))
     if restart:
-        write(directory, rows, files, slice(0, files // 2))
+        write(directory, rows, files, slice(0, files // 2), columns)
         run(spark, path, finish=False, partitions=partitions)
-        write(directory, rows, files, slice(files // 2, None))
+        write(directory, rows, files, slice(files // 2, None), columns)
     else:
-        write(directory, rows, files)
+        write(directory, rows, files, columns=columns)
     run(spark, path, partitions=partitions)
     return directory
 
 
-def whole_and_in_parts(spark: SparkSession, directory: Path, rows: list[list[object]], keyed: bool, **more: Any) -> tuple[Path, Path]:
+def whole_and_in_parts(
+    spark: SparkSession | None, directory: Path, rows: list[list[object]], keyed: bool, **more: Any
+) -> tuple[Path, Path]:
     """The same job in one file, batch, run and partition, and in nine files, two runs and two partitions."""
     whole = job(spark, directory / "whole", rows, partitions=1, max_files=100, files=1, restart=False, keyed=keyed, **more)
     parts = job(spark, directory / "parts", rows, partitions=2, max_files=3, files=9, restart=True, keyed=keyed, **more)

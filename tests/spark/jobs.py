@@ -6,7 +6,7 @@ import csv
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.run.batch import Batch
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
-COLUMNS = ("id", "ts", "grp", "x", "y", "side")
+COLUMNS: tuple[str, ...] = ("id", "ts", "grp", "x", "y", "side")
 
 SPEC = """\
 job: {job}
@@ -28,7 +28,7 @@ source:
   format: csv
   path: "{directory}/in"
   options: {{header: true}}
-  schema: {{id: bigint, ts: timestamp, grp: string, x: double, y: double, side: string}}
+  schema: {{id: bigint, ts: timestamp, grp: string, x: double, y: double, side: string{more}}}
   id: [id]
   event_time: {{column: ts, watermark: {watermark}, tie_break: [side]}}
 {partition}
@@ -88,21 +88,31 @@ def write_spec(
     deletes: str = "",
     source: str = "",
     shards: int | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Path:
-    """The spec of a small job below ``directory``."""
+    """The spec of a small job below ``directory``. ``more``: columns beside ``COLUMNS``, with their types."""
     path = directory / "spec.yaml"
     path.write_text(
         SPEC.format(
             job=job, directory=directory, window=window, queries=queries, watermark=watermark, max_files=max_files,
             partition="  partition_by: [grp]" if partition else "", scoring=scoring, deletes=deletes, source=f"  {source}",
+            more="".join(f", {name}: {type_}" for name, type_ in (more or {}).items()),
             buckets=(f", buckets: {buckets}" if buckets else "") + (f", shards: {shards}" if shards else ""),
         )
     )  # fmt: skip
     return path
 
 
-def run(spark: SparkSession, spec: Path, finish: bool = True, partitions: int = 2) -> list[Batch]:
-    """Runs the job in this process; its batches."""
+def for_the_local_engine(spec: Path) -> None:
+    """Take out of a spec what only Spark can run: the row rule."""
+    text = spec.read_text()
+    begin, end = text.index("  rows:\n    - {name: sane_x"), text.index("\n", text.index("    - {name: sane_x")) + 1
+    spec.write_text(text[:begin] + text[end:])
+
+
+def run(spark: SparkSession | None, spec: Path, finish: bool = True, partitions: int = 2) -> list[Batch]:
+    """Runs the job in this process, by Spark or, without a session, by the local engine; its batches."""
+    from skyband.framework.streaming.local.engine import LocalEngine
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.streaming.run.spark_engine import SparkEngine
     from skyband.framework.tables.writing.factory import writer_for
@@ -110,9 +120,15 @@ def run(spark: SparkSession, spec: Path, finish: bool = True, partitions: int = 
 
     plan = load_plan(str(spec))
     batches: list[Batch] = []
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=finish)
+    if spark is not None:
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    engine = LocalEngine(no_spark) if spark is None else SparkEngine(spark)
+    Runner(engine, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=finish)
     return batches
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("the local engine asked for Spark")
 
 
 def _apart(spec: Path, arguments: Sequence[str], failpoint: str | None, command: str = "run") -> tuple[list[str], dict[str, str]]:

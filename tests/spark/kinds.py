@@ -143,6 +143,24 @@ transform:
   - derive: {price: {sql: "if(y = 1, null, x / 10)", type: "decimal(10,2)"}}
 """
 
+MORE = {"who": "string", "busy": "boolean", "price": "double", "words": "string"}
+"""The columns that ``WHO`` and ``TOKENS`` derive, for jobs that find them in their files (``with_more``): no decimals in CSV."""
+
+
+def with_more(rows: Rows) -> Rows:
+    """Rows of ``COLUMNS`` with ``MORE``: what ``WHO`` and ``TOKENS`` derive from them."""
+    made = []
+    for row in rows:
+        of: dict[str, Any] = dict(zip(jobs.COLUMNS, row, strict=True))
+        x, y = (None if of[c] == "" else float(of[c]) for c in "xy")
+        who = "" if y == 3 and x is not None and x < 1 else f"{of['side']}{y}"
+        busy = "" if x is None or x == 11 else str(x > 5).lower()
+        price = "" if x is None or y == 1 else f"{x / 10:.2f}"
+        texts = (of["grp"], of["side"], *([] if x is None else [x]), f"y{y}")
+        words = " " if y == 3 and x is not None and x < 6 else " ".join(map(str, texts))
+        made.append([*row, who, busy, price, words])
+    return made
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -157,6 +175,12 @@ class Kind:
         """The same job with its first, third, fifth ... query; a query may take several lines."""
         entries = re.split("(?m)^(?=  [a-z])", self.queries)[1:]
         return replace(self, queries="".join(entries[::2]))
+
+    def from_files(self) -> Kind:
+        """The same job, which finds in its files what it would derive."""
+        tokens = TOKENS[TOKENS.index("tokens:") :]
+        sections = self.sections.replace(WHO, "").replace(TOKENS, tokens).replace(TOKENS.removeprefix("transform:\n"), tokens)
+        return Kind(self.queries, lambda seed, n: with_more(self.rows(seed, n)), {**self.more, "more": MORE}, sections)
 
     def write(self, directory: Path, max_files: int) -> Path:
         """The spec in a new directory, with what it needs beside it, and a rule by which every batch is looked at."""

@@ -1,27 +1,44 @@
-"""The change stream is a function of the accepted rows alone: files, restarts and partitions leave no trace (docs/semantics 4)."""
+"""Spark cuts one stream into files, runs and tasks, and writes the tables of one batch of the local engine: all query types.
+
+Nothing of what cuts do to a type needs Spark: tests/local has that, type by type.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from skyband.framework.streaming.rows.outbox import LEAST
 from skyband.framework.streaming.rows.shuffle_files import ShuffleFiles
 from skyband.framework.streaming.spark.scratch import scratch_directory
-from tests.spark.cuts import job, stream, without_spark
-from tests.spark.jobs import QUERIES, changes, run, stamp, table, write_file, write_spec
+from tests.local.jobs import run as run_by_local_engine
+from tests.spark import jobs
+from tests.spark.cuts import write
+from tests.spark.equality import assert_equal_tables
+from tests.spark.kinds import KINDS, MORE, OVER_RESULTS, all_types, types_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-NAMES = ("far5", "far3", "near4", "hourly")
+
+JOBS = {name: (KINDS | OVER_RESULTS)[name].from_files() for name in ("deletions", "loyalty", "results")}
+COLUMNS = (*jobs.COLUMNS, *MORE)
+FILES = 8
 
 
-@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed, monkeypatch):
+def written(directory: Path, name: str, max_files: int) -> Path:
+    spec = JOBS[name].write(directory, max_files)
+    jobs.for_the_local_engine(spec)
+    return spec
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_files_runs_and_tasks_leave_no_trace(spark: SparkSession, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does the way that rows go from task to task: by Spark, or in files that are gone afterwards."""
-    rows = stream(5)
-    in_files = []
+    in_files: list[int] = []
     remove = ShuffleFiles.done
 
     def done(self: ShuffleFiles, batch: int) -> None:
@@ -29,39 +46,23 @@ def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed, mo
         remove(self, batch)
 
     monkeypatch.setattr(ShuffleFiles, "done", done)
-    keys = ("grp",) if keyed else ()
-    results = {}
-
-    def one(name: str, **how: Any) -> Path:
-        directory = job(spark, tmp_path / name, rows, keyed=keyed, **how)
-        results[name] = {q: changes(directory, q, keys) for q in NAMES}
-        return directory
-
-    first = one("one", partitions=1, max_files=100, files=1, restart=False)
+    rows: list[Any] = JOBS[name].rows(5, 240)
+    whole, parts = (written(tmp_path / of, name, files) for of, files in (("whole", 100), ("parts", 3)))
+    write(whole.parent, rows, 1, columns=COLUMNS)
+    run_by_local_engine(whole)
+    half = FILES // 2
+    write(parts.parent, rows, FILES, slice(0, half), COLUMNS)
+    jobs.run(spark, parts, finish=False, partitions=4)
     assert not any(in_files)
     monkeypatch.setenv(LEAST, "0")
-    one("seven", partitions=4 if keyed else 1, max_files=2, files=7, restart=True)
-    one("fifty", partitions=4, max_files=20, files=50, restart=False)
-    assert sum(in_files) > 7 and not [p for p in (scratch_directory() / "rows").rglob("*") if p.is_file()]
-    for q in NAMES:
-        assert results["one"][q].num_rows > 50
-        assert results["seven"][q].equals(results["one"][q]), q
-        assert results["fifty"][q].equals(results["one"][q]), q
-    runs = table(first, "runs").to_pylist()
-    assert sum(r["rows_in"] for r in runs) == len(rows)
-    assert all(r["rows_in"] == r["filtered"] + r["rejected"] + r["accepted"] + r["pending_change"] for r in runs)
-    assert table(first, "rejected").num_rows == sum(r["rejected"] for r in runs) > 0
-    assert results["one"]["far5"].equals(without_spark(first, "far5", keys))
+    write(parts.parent, rows, FILES, slice(half, None), COLUMNS)
+    jobs.run(spark, parts, partitions=4)
+    assert sum(in_files) > 2 and not [p for p in (scratch_directory() / "rows").rglob("*") if p.is_file()]
+    assert_equal_tables(parts.parent, whole.parent, same_cuts=False, same_files=False)
 
 
-def test_equal_timestamps_across_two_files_lose_nothing(spark, tmp_path):
-    spec = write_spec(tmp_path, watermark="0 seconds", queries=QUERIES, max_files=1, window="{count: 600}")
-    same = [[i, stamp(0), "p", i % 7, i % 3, "a"] for i in range(505)]
-    write_file(tmp_path, "1.csv", same[:250], at=1)
-    write_file(tmp_path, "2.csv", same[250:], at=2)
-    write_file(tmp_path, "3.csv", [[9999, stamp(1), "p", 1, 1, "b"]], at=3)
-    run(spark, spec)
-    runs = table(tmp_path, "runs").to_pylist()
-    assert sum(r["accepted"] for r in runs) == 506
-    assert sum(r["rejected"] for r in runs) == 0
-    assert table(tmp_path, "heads")["last_seq"].to_pylist() == [505]
+def test_the_jobs_have_every_query_type(tmp_path: Path) -> None:
+    found: set[str] = set()
+    for name in JOBS:
+        found |= types_of(written(tmp_path / name, name, 1))
+    assert found == all_types()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
@@ -13,20 +12,17 @@ from deltalake import DeltaTable
 from skyband.framework.streaming.job.idle import at_rest, waiting
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.run.runner import Runner
-from skyband.framework.streaming.run.spark_engine import SparkEngine
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
+from tests.local.jobs import local_engine, run, write_spec
 from tests.spark.cuts import stream
-from tests.spark.jobs import run, sorted_rows, table, write_file, write_spec
+from tests.spark.jobs import sorted_rows, table, write_file
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 
 
-def test_files_that_come_while_the_end_is_declared_are_not_at_rest(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_that_come_while_the_end_is_declared_are_not_at_rest(tmp_path: Path) -> None:
     rows = stream(1, 60)
     spec = write_spec(tmp_path)
     plan, layout = load_plan(str(spec)), Layout(load_plan(str(spec)).sink)
@@ -36,11 +32,11 @@ def test_files_that_come_while_the_end_is_declared_are_not_at_rest(spark: SparkS
         if text.startswith("finishing"):
             write_file(tmp_path, "1.csv", rows[40:], at=10)
 
-    Runner(SparkEngine(spark), plan, writer_for(plan.sink, spark), lambda _: None, phase=arrives).run(once=True, finish=True)
+    Runner(local_engine(), plan, writer_for(plan.sink), lambda _: None, phase=arrives).run(once=True, finish=True)
     job = layout.known()
     assert waiting(plan.source, layout) == []
     assert at_rest(layout, job, finish=False) and not at_rest(layout, job, finish=True)
-    run(spark, spec)
+    run(spec)
     assert waiting(plan.source, layout) == [] and at_rest(layout, layout.known(), finish=True)
 
 
@@ -48,16 +44,14 @@ def no_spark(*_: object, **__: object) -> None:
     raise AssertionError("a JVM was started")
 
 
-def test_a_run_with_nothing_to_do(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     spec, rows, out = write_spec(tmp_path), stream(2, 60), tmp_path / "out"
     write_file(tmp_path, "0.csv", rows[:40], at=0)
-    run(spark, spec)
+    run(spec)
     for name in ("far5", "far5_now"):
         shutil.copytree(out / name, tmp_path / "before" / name)
     write_file(tmp_path, "1.csv", rows[40:], at=10)
-    run(spark, spec)
+    run(spec)
     left = {name: table(tmp_path, name) for name in ("far5_changes", "far5", "far5_now", "runs", "rejected")}
     # As a run that was killed before it made them leaves them: they are behind, and nothing of them is lost.
     notes = json.loads((out / "_skyband" / "tables.json").read_text())

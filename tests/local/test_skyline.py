@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
-import numpy as np
-import pandas as pd
 import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.tables.results.reader import Reader
-from skyband.jobs.authoring.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
-from tests.conftest import ROOT
 from tests.framework.tables.sql.elsewhere import same_elsewhere
 from tests.spark.cuts import same, stream, verified, whole_and_in_parts
-from tests.spark.jobs import run, table
+from tests.spark.jobs import table
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 
 QUERIES = """\
   sky: {type: skyline, dimensions: {x: min, y: max}, carry: [x, y]}
@@ -37,19 +29,19 @@ NAMES = ("sky", "sky20", "hourly", "band", "once")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keyed", [False, True])
-def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
+def test_files_restarts_and_partitions_leave_no_trace(tmp_path: Path, keyed: bool) -> None:
     rows = stream(11, n=300)
     keys = ("grp",) if keyed else ()
 
-    whole, parts = whole_and_in_parts(spark, tmp_path, rows, keyed, queries=QUERIES)
+    whole, parts = whole_and_in_parts(None, tmp_path, rows, keyed, queries=QUERIES)
     for name in NAMES:
         expected = same(whole, parts, name, keys)
         assert "score" not in expected.column_names
     assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
-    own_results_and_smaller_windows(spark, parts)
+    own_results_and_smaller_windows(parts)
 
 
-def own_results_and_smaller_windows(spark: SparkSession, directory: Path) -> None:
+def own_results_and_smaller_windows(directory: Path) -> None:
     """The skyband tables give each query's present result, and the printed SQL gives what the command gives, for any window."""
     reader = Reader(load_plan(str(directory / "spec.yaml")))
     sql = duckdb.connect()
@@ -65,34 +57,10 @@ def own_results_and_smaller_windows(spark: SparkSession, directory: Path) -> Non
             found = sql.sql(answer.sql).to_arrow_table().select(answer.rows.column_names)
             assert found.to_pylist() == answer.rows.to_pylist(), (name, window)
             if window.count is not None and name in ("sky", "band"):
-                same_elsewhere(reader.plan, name, answer, spark)
+                same_elsewhere(reader.plan, name, answer)
             if window.count == 7 and name == "sky":
                 assert answer.rows.num_rows and all(r["y"] is not None for r in answer.rows.to_pylist())
     with pytest.raises(SkybandError, match="only for its own band"):
         reader.snapshot("band", 2)
     with pytest.raises(SkybandError, match="must not be larger than 50 rows"):
         reader.snapshot("sky", window=Window(51, None))
-
-
-def test_the_flights_skyline_is_the_definitions(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_landing(tmp_path / "landing", 7)
-    monkeypatch.setenv("LANDING", str(tmp_path / "landing"))
-    monkeypatch.setenv("WAREHOUSE", str(tmp_path / "tables"))
-    spec = ROOT / "specs" / "skyline_flights.yaml"
-    run(spark, spec)
-    assert verified(spec)
-    flights = pd.concat([pd.read_csv(p) for p in sorted((tmp_path / "landing").iterdir())], ignore_index=True)
-    flights["departed"] = pd.to_datetime(flights["departed"])
-    flights = flights[flights["departed"].notna()]
-    last = flights["departed"].max()
-    identity = ["date", "carrier", "flight", "origin"]
-    for query, days in (("unlucky", 2.0), ("unlucky_today", 0.5)):
-        alive = flights[(flights["departed"] > last - pd.Timedelta(days=days)) & flights["arr_delay"].notna()]
-        expected = []
-        for _, airport in alive.groupby("origin"):
-            late, far = airport["arr_delay"].to_numpy(), airport["distance"].to_numpy()
-            beaten = [bool(np.any((late >= a) & (far <= d) & ((late > a) | (far < d)))) for a, d in zip(late, far, strict=True)]
-            expected += airport.loc[~np.array(beaten), identity].to_numpy().tolist()
-        rows = Reader(load_plan(str(spec))).as_of(query).rows.to_pylist()
-        assert sorted([r[c] for c in identity] for r in rows) == sorted(expected), query
-        assert [r["seq"] for r in rows] == sorted((r["seq"] for r in rows), reverse=True)

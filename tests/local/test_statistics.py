@@ -1,4 +1,4 @@
-"""A job whose scores compare rows with what was usual before, through Spark: two runs, then proven from the source."""
+"""A job whose scores compare rows with what was usual before, through a whole job: two runs, then proven from the source."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import math
 import random
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from skyband.jobs import cli
-from tests.spark.jobs import stamp, table, write_file, write_spec
+from tests.local.jobs import LOCAL, write_spec
+from tests.spark.jobs import stamp, table, write_file
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 
 SECTIONS = """\
   unusual: {expression: "(x - usual.mean) / usual.stddev", direction: max}
@@ -29,7 +26,7 @@ QUERIES = """\
 """
 
 
-def test_scores_by_what_was_usual_before(spark: SparkSession, tmp_path: Path) -> None:
+def test_scores_by_what_was_usual_before(tmp_path: Path) -> None:
     rng = random.Random(4)
     rows = [[i, stamp(5 * i), "pq"[i % 2], rng.randrange(9) / 10, 0, rng.choice("ab")] for i in range(160)]
     spec = write_spec(
@@ -37,7 +34,7 @@ def test_scores_by_what_was_usual_before(spark: SparkSession, tmp_path: Path) ->
     )
     for number in (0, 1):
         write_file(tmp_path, f"{number}.csv", rows[80 * number : 80 * number + 80], at=10 * number)
-        assert cli.main(["run", str(spec), "--quiet", *(["--finish"] if number else [])]) == 0
+        assert cli.main(["run", str(spec), *LOCAL, "--quiet", *(["--finish"] if number else [])]) == 0
     found = {r["id"]: r for r in table(tmp_path, "alarms_changes").to_pylist() if r["change"] == "+"}
     assert len(found) > 100
     for i, row in found.items():

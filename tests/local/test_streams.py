@@ -1,6 +1,8 @@
-"""Queries over queries through Spark: equal tables however rows are cut, all of which ``verify`` proves."""
+"""Queries over queries: equal tables however rows are cut, all of which ``verify`` proves."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +13,9 @@ from skyband.jobs.spec import load_plan
 from tests.spark.cuts import stream, whole_and_in_parts
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import table
+from tests.spark.kinds import MORE, with_more
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 
 QUERIES = """\
   best: {type: topk, scoring: s, k: 2, carry: [who], window: {time: 1 hour}}
@@ -25,12 +28,11 @@ SCORING = """\
   s: {expression: x}
   gap: {expression: "abs(a.busy_score - b.busy_score)", direction: min}
 """
-DERIVED = 'transform:\n  - derive: {who: "concat(side, cast(y as int))"}'
 
 
-def test_cuts_leave_no_trace_in_chains_and_everything_is_proven(spark, tmp_path):
-    how = {"window": "{time: 5 hours}", "queries": QUERIES, "scoring": SCORING, "deletes": DERIVED}
-    whole, parts = whole_and_in_parts(spark, tmp_path, stream(11, 200), keyed=True, **how)
+def test_cuts_leave_no_trace_in_chains_and_everything_is_proven(tmp_path: Path) -> None:
+    how = {"window": "{time: 5 hours}", "queries": QUERIES, "scoring": SCORING, "more": MORE}
+    whole, parts = whole_and_in_parts(None, tmp_path, with_more(stream(11, 200)), keyed=True, **how)
     assert_equal_tables(parts, whole, same_cuts=False, same_files=False)
     assert all(table(whole, f"{name}_changes").num_rows > 10 for name in ("best", "steady", "often", "busy", "close"))
     plan = load_plan(str(parts / "spec.yaml"))

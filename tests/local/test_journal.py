@@ -6,7 +6,6 @@ import json
 import random
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,13 +13,11 @@ from skyband.framework.base.messages import behind
 from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.schemas import skyband_name
 from skyband.jobs.spec import load_plan
+from tests.local.jobs import run, run_apart, write_spec
 from tests.spark.cuts import verified
-from tests.spark.jobs import changes, run, run_apart, sorted_rows, stamp, table, write_file, write_spec
+from tests.spark.jobs import changes, sorted_rows, stamp, table, write_file
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 KEYS, PARTS = 20_000, 5
 QUERIES = """\
   best: {type: topk, scoring: high, k: 1, carry: [y]}
@@ -67,17 +64,17 @@ def assert_same(directory: Path, whole: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job with all rows in one batch, which saves the whole state."""
     directory = tmp_path_factory.mktemp("journal") / "whole"
-    run(spark, job(directory, max_files=100))
+    run(job(directory, max_files=100))
     assert lags(directory)[0] == lags(directory)[-1] == 0 and table(directory, "heads").num_rows > KEYS
     return directory
 
 
-def test_tables_are_complete_at_the_end_of_a_run(spark: SparkSession, tmp_path: Path, whole: Path) -> None:
+def test_tables_are_complete_at_the_end_of_a_run(tmp_path: Path, whole: Path) -> None:
     spec = job(tmp_path / "parts", max_files=1)
-    run(spark, spec)
+    run(spec)
     assert max(lags(tmp_path / "parts")) >= PARTS and lags(tmp_path / "parts")[-1] == 0
     assert_same(tmp_path / "parts", whole)
     states = table(tmp_path / "parts", "runs").to_pylist()
@@ -85,7 +82,7 @@ def test_tables_are_complete_at_the_end_of_a_run(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_killed_run_is_behind_until_the_next_one_has_ended(spark: SparkSession, tmp_path: Path, whole: Path) -> None:
+def test_a_killed_run_is_behind_until_the_next_one_has_ended(tmp_path: Path, whole: Path) -> None:
     spec = job(tmp_path / "killed", max_files=1)
     assert run_apart(spec, "--finish", failpoint="sink.after:4").returncode == -signal.SIGKILL
     lag = lags(tmp_path / "killed")[-1]
@@ -96,6 +93,6 @@ def test_a_killed_run_is_behind_until_the_next_one_has_ended(spark: SparkSession
         best[str(row[2])] = max(int(str(row[3])), best.get(str(row[2]), 0))
     shown = Reader(load_plan(str(spec))).snapshot("best").rows
     assert dict(zip(shown["grp"].to_pylist(), shown["score"].to_pylist(), strict=True)) == best
-    run(spark, spec)
+    run(spec)
     assert lags(tmp_path / "killed")[-1] == 0
     assert_same(tmp_path / "killed", whole)

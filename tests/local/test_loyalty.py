@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pytest
@@ -16,22 +16,19 @@ from skyband.jobs.spec import load_plan
 from tests.oracles import loyalty as oracle
 from tests.spark.cuts import stream, verified, whole_and_in_parts
 from tests.spark.jobs import COLUMNS, changes, sorted_rows, table
-from tests.spark.kinds import LOYALTY, WHO
+from tests.spark.kinds import LOYALTY, MORE, with_more
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
 
 
 @pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
+def test_files_restarts_and_partitions_leave_no_trace(tmp_path: Path, keyed: bool) -> None:
     rows = [[i, *r[1:]] for i, r in enumerate(stream(23, n=240))]
-    more = {"queries": LOYALTY, "scoring": WHO, "window": "{time: 5 hours}"}
-    whole, parts = whole_and_in_parts(spark, tmp_path, rows, keyed, **more)
+    more = {"queries": LOYALTY, "more": MORE, "window": "{time: 5 hours}"}
+    whole, parts = whole_and_in_parts(None, tmp_path, with_more(rows), keyed, **more)
     keys = ("grp",) if keyed else ()
     for name in ("loyal", "fresh", "steady", "slowly"):
         expected = changes(whole, name, keys)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -11,12 +10,9 @@ import pytest
 
 from tests.spark.cuts import stream, verified, whole_and_in_parts
 from tests.spark.jobs import COLUMNS, changes, sorted_rows, table
-from tests.spark.kinds import WHO
+from tests.spark.kinds import MORE, with_more
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 
 QUERIES = """\
   hours: {type: topk_groups, group: who, score: sum(x), k: 3, window: KOLKATA}
@@ -29,10 +25,10 @@ FINALS = ("hours", "looked", "often")
 
 
 @pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
+def test_files_restarts_and_partitions_leave_no_trace(tmp_path: Path, keyed: bool) -> None:
     rows = [[i, *r[1:]] for i, r in enumerate(stream(29, n=240))]
-    more = {"queries": QUERIES, "scoring": WHO, "window": "{time: 5 hours}"}
-    whole, parts = whole_and_in_parts(spark, tmp_path, rows, keyed, **more)
+    more = {"queries": QUERIES, "more": MORE, "window": "{time: 5 hours}"}
+    whole, parts = whole_and_in_parts(None, tmp_path, with_more(rows), keyed, **more)
     keys = ("grp",) if keyed else ()
     for name in ("hours", "looked", "often", "visits", "longest"):
         expected = changes(whole, name, keys)
