@@ -35,3 +35,8 @@ def run(spec: Path, finish: bool = True) -> list[Batch]:
 def run_apart(spec: Path, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run ``skyband run`` in a process of its own, which may be made to kill itself at a fail point."""
     return jobs.run_apart(spec, *LOCAL, *arguments, **more)
+
+
+def start_apart(spec: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Starts ``skyband run`` and does not wait."""
+    return jobs.start_apart(spec, *LOCAL, *arguments)

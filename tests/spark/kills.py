@@ -30,8 +30,8 @@ from skyband.framework.sources.files.format import files_taken
 from skyband.framework.tables.results.deferred import batches_behind
 from tests.spark.cuts import verified
 from tests.spark.equality import differences
-from tests.spark.jobs import run, start_apart, write_file
-from tests.spark.kinds import KINDS, OVER_RESULTS, Rows, groups
+from tests.spark.jobs import for_the_local_engine, run, start_apart, write_file
+from tests.spark.kinds import KINDS, OVER_RESULTS, groups
 from tests.spark.processes import VICTIMS, Process, Run, alive, kill
 from tests.spark.records import Start, faults
 
@@ -108,17 +108,34 @@ class Pace:
 class Job:
     """One chain's directory: files arrive by group."""
 
-    def __init__(self, directory: Path, kind: str, seed: int, kills: int, engine: str) -> None:
+    def __init__(self, directory: Path, kind: str, seed: int, kills: int, engine: str, plain: bool) -> None:
         self.directory = directory
-        self.spec = _EVERY[kind].write(directory, max_files=1)
+        self.kind = _EVERY[kind].from_files() if plain else _EVERY[kind]
+        self.plain = plain
+        self.spec = self.write(directory, max_files=1)
         self.engine = engine
-        self.groups = groups(_EVERY[kind].rows(seed, FILES * ROWS * (kills + 1)), kills + 1, seed)
+        self.groups = groups(self.kind.rows(seed, FILES * ROWS * (kills + 1)), kills + 1, seed)
         self.arrived = 0
+
+    def write(self, directory: Path, max_files: int) -> Path:
+        """The spec of the job in a new directory; ``plain``: one that the local engine can run."""
+        spec = self.kind.write(directory, max_files)
+        if self.plain:
+            for_the_local_engine(spec)
+        return spec
+
+    def write_group(self, directory: Path, number: int) -> None:
+        """The files of a group."""
+        rows = self.groups[number]
+        size = -(-len(rows) // FILES)
+        for i in range(FILES):
+            at = number * FILES + i
+            write_file(directory, f"{at:04}.csv", rows[i * size : (i + 1) * size], at=10 * at, columns=self.kind.columns)
 
     def arrive(self) -> None:
         """The next group's files."""
         if self.arrived < len(self.groups):
-            write_group(self.directory, self.groups[self.arrived], self.arrived)
+            self.write_group(self.directory, self.arrived)
             self.arrived += 1
 
     def waiting(self) -> int:
@@ -145,17 +162,15 @@ class Job:
         return planned > done
 
 
-def write_group(directory: Path, rows: Rows, number: int) -> None:
-    size = -(-len(rows) // FILES)
-    for i in range(FILES):
-        at = number * FILES + i
-        write_file(directory, f"{at:04}.csv", rows[i * size : (i + 1) * size], at=10 * at)
+def chain(
+    spark: SparkSession | None, directory: Path, kind: str, seed: int, kills: int, pace: Pace | None = None, engine: str = "spark"
+) -> Chain:
+    """Kills one job ``kills`` times, lets it end, and compares. ``directory`` is made: the job is in ``killed``, its twin in ``alone``.
 
-
-def chain(spark: SparkSession, directory: Path, kind: str, seed: int, kills: int, pace: Pace | None = None, engine: str = "spark") -> Chain:
-    """Kills one job ``kills`` times, lets it end, and compares. ``directory`` is made: the job is in ``killed``, its twin in ``alone``."""
+    Without a session the local engine runs the twin, whichever runs the job.
+    """
     started, rng, pace = time.monotonic(), random.Random(seed), pace or Pace()
-    job, figures = Job(directory / "killed", kind, seed, kills, engine), Chain(kind, seed)
+    job, figures = Job(directory / "killed", kind, seed, kills, engine, plain=spark is None or engine != "spark"), Chain(kind, seed)
     left_behind: list[Process] = []
     starts: list[Start] = []
     job.arrive()
@@ -252,14 +267,14 @@ def _gone(processes: Sequence[Process], figures: Chain) -> float:
     return round(time.monotonic() - started, 2)
 
 
-def _compare(spark: SparkSession, directory: Path, job: Job, figures: Chain, starts: Sequence[Start]) -> None:
+def _compare(spark: SparkSession | None, directory: Path, job: Job, figures: Chain, starts: Sequence[Start]) -> None:
     if figures.faults:
         return
     figures.faults += faults(job.directory, starts)
     alone = directory / "alone"
-    spec = _EVERY[figures.kind].write(alone, max_files=1000)
-    for number, rows in enumerate(job.groups):
-        write_group(alone, rows, number)
+    spec = job.write(alone, max_files=1000)
+    for number in range(len(job.groups)):
+        job.write_group(alone, number)
     run(spark, spec)
     rows_of, figures.unequal = differences(job.directory, alone, same_cuts=False)
     figures.tables, figures.rows = len(rows_of), sum(rows_of.values())

@@ -171,6 +171,11 @@ class Kind:
     more: dict[str, Any] = field(default_factory=dict)
     sections: str = ""
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its files."""
+        return (*jobs.COLUMNS, *self.more.get("more", ()))
+
     def every_other_query(self) -> Kind:
         """The same job with its first, third, fifth ... query; a query may take several lines."""
         entries = re.split("(?m)^(?=  [a-z])", self.queries)[1:]

@@ -1,10 +1,10 @@
-"""Killed at random moments, driver, JVM or workers, jobs of every kind come to the tables of a run left alone. More: ``make kills``."""
+"""Killed at random moments, driver, JVM or workers, jobs of every kind come to the tables of a run left alone. More: ``make kills``.
+
+Kills of runs of the local engine are in tests/local.
+"""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,8 @@ import pytest
 
 from tests.seeds import cases
 from tests.spark.kills import chain, main, summary, unclean
-from tests.spark.kinds import KINDS, all_types, types_of
-from tests.spark.processes import PROC, Process, alive, descendants, kill, process
+from tests.spark.kinds import KINDS
+from tests.spark.processes import PROC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 # Not among the chaos tests, which only `make test-all` runs: some kills belong to every run of the tests.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-KILLS = {"keyed": 3}
-"""Kills of the kinds that every run of the tests has. The other kinds are in `make test-all` and `make kills`."""
-SOME = [pytest.param(kind, marks=() if kind in KILLS else pytest.mark.slow) for kind in KINDS]
-
 
 @pytest.mark.skipif(not PROC.is_dir(), reason="finds the processes of a run in /proc")
-@pytest.mark.parametrize("kind", SOME)
+def test_killed_at_random_moments_it_has_the_tables_of_the_local_engine(tmp_path: Path) -> None:
+    made = chain(None, tmp_path / "chain", "keyed", seed=31, kills=cases(3))
+    assert not made.faults and not made.unequal, summary([made])
+    assert not unclean(made.kills), unclean(made.kills)
+    assert made.kills and made.tables and made.rows
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PROC.is_dir(), reason="finds the processes of a run in /proc")
+@pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_random_moments(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    made = chain(spark, tmp_path / "chain", kind, seed=31, kills=cases(KILLS.get(kind, 5)))
+    made = chain(spark, tmp_path / "chain", kind, seed=31, kills=cases(5))
     assert not made.faults and not made.unequal, summary([made])
     assert not unclean(made.kills), unclean(made.kills)
     assert made.kills and made.tables and made.rows
@@ -40,25 +45,3 @@ def test_the_command_takes_its_options(spark: SparkSession, tmp_path: Path, caps
         assert main(["--count", "0", *more]) == 0
         assert "0 kills" in capsys.readouterr().out
     assert tmp_path.is_dir()
-
-
-def test_the_kinds_have_every_query_type(tmp_path: Path) -> None:
-    found: set[str] = set()
-    for name, kind in KINDS.items():
-        found |= types_of(kind.write(tmp_path / name, 1))
-    assert found == all_types()
-
-
-@pytest.mark.skipif(not PROC.is_dir(), reason="finds the processes of a run in /proc")
-def test_a_number_given_again_is_another_process() -> None:
-    """What has the number of a process that is gone is neither waited for nor killed."""
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    found = process(child.pid)
-    assert found is not None and alive(found) and found in descendants(os.getpid())
-    before = Process(found.pid, found.born - 1)
-    assert not alive(before)
-    kill([before])
-    with pytest.raises(subprocess.TimeoutExpired):
-        child.wait(0.5)
-    kill([found])
-    assert child.wait(10) == -9 and not alive(found) and process(found.pid) is None

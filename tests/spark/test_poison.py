@@ -93,5 +93,5 @@ def test_a_repeated_batch_a_rebuild_and_an_added_query_decide_by_the_recorded_cl
     # Rows that come later are judged by the clock of their batch, whatever was recorded of others.
     write_file(directory, "3.csv", [ahead[2]], at=30)
     spec.write_text(spec.read_text().replace(QUERIES, QUERIES + "  far2: {type: topk_pairs, scoring: far, k: 2, carry: [x]}\n"))
-    assert cli.main(["rebuild", str(spec), "--added"]) == 0
+    assert cli.main(["rebuild", str(spec), *LOCAL, "--added"]) == 0
     assert len(far(directory)) == 3 and table(directory, "far2_changes").num_rows and verified(spec)

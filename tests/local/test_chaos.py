@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.local.jobs import run_apart, start_apart, write_spec
 from tests.spark import ranked
 from tests.spark.cuts import stream, write
 from tests.spark.equality import assert_equal_tables
-from tests.spark.jobs import run_apart, start_apart, write_spec
 
-pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow]
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 POINTS = (
     "state.after:2",
@@ -25,6 +25,9 @@ POINTS = (
     "finish.declared",
     "finish.ordered",
     "sink.after:3",
+    "local.taken:2",
+    "local.planned:2",
+    "local.done:2",
 )
 WAIT_SECONDS = 240
 

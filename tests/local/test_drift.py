@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
+from tests.local.jobs import run, write_spec
 from tests.spark.cuts import verified
-from tests.spark.jobs import START, run, table, write_spec
+from tests.spark.jobs import START, table
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 
 
 def put(directory: Path, number: int, **without: None) -> None:
@@ -29,22 +29,20 @@ def put(directory: Path, number: int, **without: None) -> None:
     pq.write_table(pa.table({c: v for c, v in columns.items() if c not in left_out}), directory / "in" / f"{number}.parquet")
 
 
-def test_a_column_that_is_gone_stops_a_run_or_is_null_and_told(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_column_that_is_gone_stops_a_run_or_is_null_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     queries = "  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}\n"
     spec = write_spec(tmp_path, queries=queries, watermark="1 minute")
     text = spec.read_text().replace("format: csv", "format: parquet").replace("  options: {header: true}\n", "  on_drift: stop\n")
     spec.write_text(text)
     put(tmp_path, 0)
-    run(spark, spec, finish=False)
+    run(spec, finish=False)
     put(tmp_path, 1, x=None)
     with pytest.raises(SkybandError) as e:
-        run(spark, spec, finish=False)
+        run(spec, finish=False)
     assert e.value.code == "SKY-E308" and "1.parquet: column 'x' is missing" in e.value.message
     assert sum(r["rows_in"] for r in table(tmp_path, "runs").to_pylist()) == 10
     spec.write_text(text.replace("on_drift: stop", "on_drift: warn"))
-    run(spark, spec)
+    run(spec)
     assert "1.parquet: column 'x' is missing, which the spec accepts" in capsys.readouterr().err
     runs = sorted(table(tmp_path, "runs").to_pylist(), key=lambda r: r["batch_id"])
     assert [json.loads(r["drift"]) for r in runs if r["rows_in"]] == [
