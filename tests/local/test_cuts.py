@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 NAMES = ("far5", "far3", "near4", "hourly")
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_files_and_restarts_leave_no_trace(tmp_path: Path, keyed: bool) -> None:
     rows = stream(5)
     keys = ("grp",) if keyed else ()

@@ -34,7 +34,7 @@ def watermark_of(directory: Path) -> int:
     return next_watermark(directory / "out" / "_skyband" / "checkpoint")
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_neither_order_nor_bounds_of_a_drop_matter(tmp_path: Path, keyed: bool) -> None:
     rows = stream(8, 300)
     how: dict[str, Any] = {"partition": keyed, "buckets": 3 if keyed else None, "watermark": "10 minutes"}

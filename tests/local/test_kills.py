@@ -17,7 +17,7 @@ from tests.spark.processes import PROC, Process, alive, descendants, kill, proce
 # Not among the chaos tests, which only `make test-all` runs: some kills belong to every run of the tests.
 pytestmark = pytest.mark.long
 
-KILLS = {"keyed": 8, "deletions": 5}
+KILLS = {"keyed": 8}
 """Kills of the kinds that every run of the tests has. The other kinds are in `make test-all`. Spark alone runs shards."""
 SOME = [pytest.param(k, marks=() if k in KILLS else pytest.mark.slow) for k in KINDS | OVER_RESULTS if k != "shards"]
 

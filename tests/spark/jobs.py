@@ -110,6 +110,14 @@ def for_the_local_engine(spec: Path) -> None:
     spec.write_text(text[:begin] + text[end:])
 
 
+def by_the_local_engine(spec: Path) -> None:
+    """Let every command run the job by the local engine: the spec says so, and has no row rule."""
+    for_the_local_engine(spec)
+    text = spec.read_text()
+    assert text.count("run: {trigger: once, ") == 1
+    spec.write_text(text.replace("run: {trigger: once, ", "run: {engine: local, trigger: once, "))
+
+
 def run(spark: SparkSession | None, spec: Path, finish: bool = True, partitions: int = 2) -> list[Batch]:
     """Runs the job in this process, by Spark or, without a session, by the local engine; its batches."""
     from skyband.framework.streaming.local.engine import LocalEngine

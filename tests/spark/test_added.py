@@ -13,7 +13,7 @@ from skyband.jobs.spec import load_plan
 from tests.spark.equality import SUMS, differences
 from tests.spark.jobs import sorted_rows, table, write_file
 from tests.spark.kinds import KINDS, groups
-from tests.spark.test_rebuild import rebuild, runs
+from tests.spark.rebuilds import rebuild, runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from skyband.jobs import cli
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import write_file
 from tests.spark.kinds import KINDS, Kind, groups
-from tests.spark.test_rebuild import rebuild
+from tests.spark.rebuilds import rebuild
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 from skyband.framework.tables.delta.delta_read import open_table
 from tests.framework.tables.iceberg.readers import check_all, opened, published
 from tests.framework.tables.writing.test_change_feed import check, feed
-from tests.spark.test_rebuild import job, said_of
+from tests.spark.rebuilds import job, said_of
 from tests.specs import plan_of_text
 
 if TYPE_CHECKING:

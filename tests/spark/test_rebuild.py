@@ -1,155 +1,36 @@
-"""A rebuild through Spark: a new generation is that of a fresh job, whatever was killed, and the job goes on with it."""
+"""A rebuild through Spark: a new generation is that of a fresh job, and the job goes on with it. More: tests/local."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.streaming.job.generations import generation_of
 from skyband.jobs import cli
-from tests.spark.cuts import stream
-from tests.spark.equality import assert_equal_tables
-from tests.spark.jobs import sorted_rows, table, write_file, write_spec
+from tests.spark.rebuilds import assert_rebuilt_and_goes_on, job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-QUERIES = "  far5: {{type: topk_pairs, scoring: far, k: {k}, carry: [x]}}\n  best: {{type: topk, scoring: near_x, k: 3}}\n"
-SCORING = "  near_x: {expression: x, direction: max}"
-ROWS = stream(22, 200)
-POINTS = ("run.locked:2", "sink.between:3", "state.after:2", "finish.ordered", "swap.step:1", "swap.between:4", "swap.moved")
-"""Where a rebuild is killed: before it begins, while it builds, while it swaps."""
-
-
-def job(directory: Path, files: Sequence[int] = (0, 1, 2, 3), k: int = 5) -> Path:
-    """A job over some of five files, not run yet."""
-    directory.mkdir(exist_ok=True)
-    for i in files:
-        write_file(directory, f"{i}.csv", ROWS[40 * i : 40 * (i + 1)], at=20 * i)
-    return write_spec(directory, queries=QUERIES.format(k=k), scoring=SCORING, max_files=1, partition=True)
-
-
-def rebuild(
-    spec: Path, *arguments: str, failpoint: str | None = None, command: str = "rebuild", tasks: int = 2
-) -> subprocess.CompletedProcess[str]:
-    env = {k: v for k, v in os.environ.items() if k != "SKYBAND_FAILPOINT"}
-    env |= {"SKYBAND_MASTER": "local[2]", "SKYBAND_SHUFFLE_PARTITIONS": str(tasks)} | (
-        {"SKYBAND_FAILPOINT": failpoint} if failpoint else {}
-    )
-    words = [sys.executable, "-m", "skyband.jobs.cli", command, str(spec), *arguments]
-    return subprocess.run(words, capture_output=True, text=True, timeout=300, env=env, check=False, start_new_session=True)
-
-
-def said_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """What a command says in this process."""
-    assert cli.main([*words]) == code, capsys.readouterr()
-    return "".join(capsys.readouterr())
-
-
-def runs(directory: Path) -> list[tuple[Any, ...]]:
-    return [(r["command"], r["status"]) for r in sorted(table(directory, "job_runs").to_pylist(), key=lambda r: r["run_id"])]
-
 
 @pytest.fixture
 def finished(spark: SparkSession, tmp_path: Path) -> Path:
     """A fresh job over four files, finished, with the edited spec."""
-    assert cli.main(["run", str(job(tmp_path / "fresh", k=7)), "--finish"]) == 0
+    assert cli.main(["run", str(job(tmp_path / "fresh", k=7, engine="spark")), "--finish"]) == 0
     return tmp_path
 
 
 @pytest.fixture
 def edited(finished: Path) -> Path:
     """A job over the same files, finished, its spec edited since."""
-    spec = job(finished / "job")
+    spec = job(finished / "job", engine="spark")
     assert cli.main(["run", str(spec), "--finish"]) == 0
     spec.write_text(spec.read_text().replace("k: 5", "k: 7"))
     return finished / "job"
 
 
 def test_an_edited_spec_is_rebuilt_and_the_job_goes_on(finished: Path, edited: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec, fresh, out = str(edited / "spec.yaml"), str(finished / "fresh" / "spec.yaml"), edited / "out"
-    refused = said_of(capsys, "run", spec, code=2)
-    assert "SKY-E150 queries.far5.k was 5, now 7" in refused and "skyband rebuild" in refused
-    before, told = generation_of(out / "_skyband"), edited / "outcome.json"
-    former = {name: sorted_rows(table(edited, name)) for name in ("far5", "far5_changes", "best_now", "runs", "rejected")}
-    assert "swapped in" in said_of(capsys, "rebuild", spec, "--finish", "--outcome", str(told))
-    assert generation_of(out / "_skyband") != before == generation_of(out / "_skyband" / "old" / "_skyband")
-    old = edited / "of_before"
-    old.mkdir()
-    (old / "out").symlink_to(out / "_skyband" / "old")
-    assert {name: sorted_rows(table(old, name)) for name in former} == former
-    assert_equal_tables(edited, finished / "fresh")
-    # Nothing in the checkpoint still knows the place where it was built.
-    assert not [p for p in (out / "_skyband" / "checkpoint").rglob("*") if p.is_file() and b"/_skyband/next/" in p.read_bytes()]
-    outcome = json.loads(told.read_text())
-    assert outcome["tables"]["far5_now"]["from"] is None and outcome["tables"]["far5_now"]["to"] >= 0 and outcome["status"] == "done"
-    assert runs(edited) == [("run", "done"), ("run", "refused"), ("rebuild", "done")]
-    said_of(capsys, "verify", spec, "--instants", "3")
-    # The job goes on from there, finish after finish, as the fresh one does.
-    for directory, path in ((edited, spec), (finished / "fresh", fresh)):
-        write_file(directory, "4.csv", ROWS[160:], at=80)
-        said_of(capsys, "run", path, "--finish")
-    assert_equal_tables(edited, finished / "fresh")
-    said_of(capsys, "verify", spec, "--instants", "3")
-    # And back: the former generation is whole, and the former spec goes on with it.
-    said_of(capsys, "rebuild", spec, "--undo")
-    assert generation_of(out / "_skyband") == before and {n: sorted_rows(table(edited, n)) for n in former} == former
-    (edited / "spec.yaml").write_text((edited / "spec.yaml").read_text().replace("k: 7", "k: 5"))
-    said_of(capsys, "run", spec, "--finish")
-    said_of(capsys, "verify", spec, "--instants", "3")
-    assert "removed" in said_of(capsys, "rebuild", spec, "--drop-old") and not (out / "_skyband" / "old").exists()
-    said_of(capsys, "reset", spec, "--yes")
-    assert sorted(p.name for p in out.rglob("*") if p.is_file()) == ["engine.lock", "lock"]
-
-
-def test_what_does_not_pass_its_gate_is_not_swapped_in(edited: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec, out = edited / "spec.yaml", edited / "out"
-    before, text = generation_of(out / "_skyband"), spec.read_text()
-    rows = table(edited, "far5_now").to_pylist()
-    check = "  tables:\n    - {table: far5, expectation: expect_column_values_to_be_between, column: score, max_value: 0.001}\n"
-    spec.write_text(text.replace("  max_rejected: 100%\n", f"  max_rejected: 100%\n{check}"))
-    assert "SKY-E511" in said_of(capsys, "rebuild", str(spec), "--finish", code=1) and generation_of(out / "_skyband") == before
-    assert table(edited, "far5_now").to_pylist() == rows and not (out / "_skyband" / "old").exists()
-    anyway = said_of(capsys, "rebuild", str(spec), "--finish", "--anyway", code=1)
-    assert "continuing the interrupted rebuild" in anyway and "swapped in" in anyway
-    assert generation_of(out / "_skyband") != before and (out / "_skyband" / "old" / "far5_now").is_dir()
-    (edited / "in" / "1.csv").unlink()
-    assert "SKY-E510 1 of the 4 files that the job has read are gone" in said_of(capsys, "rebuild", str(spec), code=2)
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize(
-    "at", ["run.locked:2", "sink.between:3", "state.after:2", "finish.ordered", "swap.step:1", "swap.between:4", "swap.moved"]
-)
-def test_killed_anywhere_there_is_the_old_generation_or_the_new_one(
-    finished: Path, edited: Path, at: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec, out = edited / "spec.yaml", edited / "out"
-    before, rows = generation_of(out / "_skyband"), table(edited, "far5_now").to_pylist()
-    killed = rebuild(spec, "--finish", failpoint=at)
-    assert killed.returncode == -9, killed.stderr
-    # Who reads finds one of them whole, or is told who completes the swap.
-    if at.startswith("swap"):
-        assert "SKY-E513" in said_of(capsys, "query", str(spec), "best", code=2)
-        said_of(capsys, "maintain", str(spec))
-    assert said_of(capsys, "query", str(spec), "best", "--format", "json")
-    if at.startswith("swap"):
-        assert generation_of(out / "_skyband") != before
-        assert_equal_tables(edited, finished / "fresh")
-    else:
-        assert generation_of(out / "_skyband") == before and table(edited, "far5_now").to_pylist() == rows
-        said_of(capsys, "rebuild", str(spec), "--finish")
-        assert_equal_tables(edited, finished / "fresh")
-    assert ("rebuild", "killed") in runs(edited) or at.startswith("swap")
-    said_of(capsys, "run", str(spec), "--finish")
-    assert ("rebuild", "killed") in runs(edited)
-    said_of(capsys, "verify", str(spec), "--instants", "3")
+    assert_rebuilt_and_goes_on(finished, edited, capsys)

@@ -58,18 +58,6 @@ def test_every_bad_row_is_in_rejected_with_its_reason(spark, tmp_path):
     assert runs and max(runs, key=lambda r: r["batch_id"])["pending"] == 0
 
 
-def test_rows_that_wait_are_counted_and_come_with_the_next_run(spark, tmp_path):
-    spec = write_spec(tmp_path, watermark="30 minutes")
-    write_file(tmp_path, "1.csv", [[i, stamp(i), "p", i % 5, 1, "a"] for i in range(60)], at=1)
-    run(spark, spec, finish=False)
-    last = max(table(tmp_path, "runs").to_pylist(), key=lambda r: r["batch_id"])
-    assert last["pending"] == 31
-    run(spark, spec, finish=True)
-    runs = table(tmp_path, "runs").to_pylist()
-    assert sum(r["accepted"] for r in runs) == 60
-    assert max(runs, key=lambda r: r["batch_id"])["pending"] == 0
-
-
 def test_text_that_is_no_utf8_is_rejected_repaired_and_verified(spark, tmp_path):
     spec = write_spec(
         tmp_path,

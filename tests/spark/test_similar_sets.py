@@ -1,9 +1,8 @@
-"""Similar sets through the whole job: cuts and restarts leave no trace, results are the definition's, on real itineraries too."""
+"""Similar sets of real itineraries, commits and baskets: results are the definition's."""
 
 from __future__ import annotations
 
 import gzip
-from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, islice
 from pathlib import Path
@@ -17,49 +16,13 @@ from skyband.framework.tables.results.reader import Reader
 from skyband.jobs.authoring.demo_data import flights, itineraries, write_itineraries
 from skyband.jobs.spec import load_plan
 from tests.conftest import ROOT
-from tests.spark.cuts import stream, verified, whole_and_in_parts
-from tests.spark.jobs import changes, run, sorted_rows, table
+from tests.spark.cuts import verified
+from tests.spark.jobs import run, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-TOKENS = """\
-transform:
-  - derive: {words: "if(y = 3 and x < 6, ' ', concat_ws(' ', grp, upper(side), cast(x as string), concat('y', cast(y as string))))"}
-tokens:
-  words: {column: words, stop_words: [p], short: reject}
-  long: {column: words, stop_words: [p], min_tokens: 4}
-"""
-QUERIES = """\
-  twins: {type: topk_similar_sets, tokens: words, k: 5, carry: [x], where: "a.id <> b.id + 1"}
-  angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, min_score: 0.3}
-  hourly: {type: topk_similar_sets, tokens: words, similarity: hamming, k: 4, every: 1 hour}
-  alike: {type: similar_sets, tokens: words, min_score: 0.9, window: {count: 30}}
-  longer: {type: similar_sets, tokens: long, min_score: 0.6, window: {count: 30}}
-  seen: {type: matches, tokens: words, k: 3, carry: [x], min_score: 0.4}
-  sides: {type: matches, tokens: words, similarity: dice, k: 2, window: {count: 20}, between: {column: side, a: a, b: b}}
-"""
-LASTING = ("twins", "angles", "hourly", "alike", "longer")
-"""The others' items are told once."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keyed", [False, True])
-def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
-    whole, parts = whole_and_in_parts(spark, tmp_path, stream(21, n=240), keyed, queries=QUERIES, scoring=TOKENS)
-    keys = ("grp",) if keyed else ()
-    for name in (*LASTING, "seen", "sides"):
-        expected = changes(whole, name, keys)
-        assert expected.num_rows > 25
-        assert changes(parts, name, keys).equals(expected), name
-        for of in (name, f"{name}_now") if name in LASTING else ():
-            assert sorted_rows(table(parts, of)) == sorted_rows(table(whole, of)), of
-    assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
-    assert not any((whole / "out" / of).exists() for of in ("seen", "seen_now", "seen_skyband", "sides"))
-    reasons = Counter(table(parts, "rejected")["reason"].to_pylist())
-    assert reasons["empty_set:words"] == sum(r["rejected_tokens"] for r in table(parts, "runs").to_pylist()) > 0
 
 
 def test_the_itineraries_are_the_definitions(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
