@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,10 +11,8 @@ from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
 from tests.framework.verify import small
 from tests.framework.why.test_why import QUERIES, SCORING, random_rows
-from tests.spark.jobs import run, stamp, write_file, write_spec
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.local.jobs import run
+from tests.spark.jobs import for_the_local_engine, stamp, write_file, write_spec
 
 
 def test_rows_are_read_again_as_a_run_has_taken_them(tmp_path: Path) -> None:
@@ -45,19 +42,19 @@ def test_what_cannot_be_asked_is_told_before_tables_are_looked_at(tmp_path: Path
         assert said in capsys.readouterr().err
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_the_story_of_a_job_that_has_run(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec = write_spec(tmp_path, "{count: 50, time: 5 hours}", QUERIES, "10 minutes", scoring=SCORING)
+@pytest.mark.long
+def test_the_story_of_a_job_that_has_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = write_spec(tmp_path, queries=QUERIES, watermark="10 minutes", scoring=SCORING)
+    for_the_local_engine(spec)
     write_file(
         tmp_path,
         "0.csv",
         [[1, stamp(0), "p", 2, 0, "a"], [2, stamp(1), "p", 5, 1, "b"], [3, stamp(2), "p", 3, 0, "a"], [4, stamp(60), "p", 0, 0, "a"]],
         0,
     )
-    run(spark, spec)
+    run(spec)
     write_file(tmp_path, "1.csv", [[5, stamp(10), "p", 9, 0, "a"]], 1)
-    run(spark, spec)
+    run(spec)
     assert main(["why", str(spec), "best", "1"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[:6] == [

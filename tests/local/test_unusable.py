@@ -93,7 +93,6 @@ def test_scores_that_are_all_null_fail_the_run_after_everything_is_written(tmp_p
     assert verified(spec)
 
 
-@pytest.mark.slow
 def test_a_job_of_a_former_version_goes_on_as_it_was_made_until_it_is_rebuilt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = (1, day(1), 1.0, "दिन नदी"), (2, day(2), 2.0, "दीन नाद"), (3, day(3), 3.0, "")
     more = (4, day(4), 4.0, "cafe\u0301 bleu"), (5, day(5), 5.0, "caf\u00e9 bleu"), (6, day(6), 6.0, "")

@@ -1,4 +1,4 @@
-"""A run with Spark: what Prometheus and a collector get is what the run wrote into its tables."""
+"""A run: what Prometheus and a collector get is what the run wrote into its tables."""
 
 from __future__ import annotations
 
@@ -15,12 +15,20 @@ from skyband.jobs import cli
 from tests.framework.observe.metrics.collector import collecting
 from tests.framework.observe.metrics.test_prometheus import free_port
 from tests.spark.cuts import stream
-from tests.spark.jobs import sorted_rows, table, write_file, write_spec
+from tests.spark.jobs import by_the_local_engine, sorted_rows, table, write_file, write_spec
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.long
 
 
-def test_the_figures_are_those_of_the_tables(spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])])
+def engine(request: pytest.FixtureRequest) -> str:
+    """What runs the job; Spark starts before the test."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+    return str(request.param)
+
+
+def test_the_figures_are_those_of_the_tables(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scraped: list[str] = []
     close = PrometheusServer.close
 
@@ -31,6 +39,8 @@ def test_the_figures_are_those_of_the_tables(spark: object, tmp_path: Path, monk
 
     monkeypatch.setattr(PrometheusServer, "close", scrape_and_close)
     spec = write_spec(tmp_path, max_files=1)
+    if engine == "local":
+        by_the_local_engine(spec)
     rows = stream(1, 240)
     for i in range(3):
         write_file(tmp_path, f"{i}.csv", rows[80 * i : 80 * i + 80], at=i)
@@ -88,13 +98,14 @@ def test_the_figures_are_those_of_the_tables(spark: object, tmp_path: Path, monk
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [{"hangs": True}, {"code": 500}])
 def test_a_collector_that_does_not_work_changes_no_result(
-    spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: dict[str, Any]
 ) -> None:
     found = []
     for name in ("with", "without"):
         directory = tmp_path / name
         directory.mkdir()
         spec = write_spec(directory)
+        by_the_local_engine(spec)
         write_file(directory, "0.csv", stream(2, 120), at=0)
         with collecting(**how) as collector:
             if name == "with":
