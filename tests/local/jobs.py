@@ -16,9 +16,9 @@ LOCAL = ("--engine", "local")
 
 
 def write_spec(directory: Path, **about: Any) -> Path:
-    """The spec of a small job below ``directory``, without the row rule, which only Spark can run."""
+    """The spec of a small job below ``directory``, without the row rule: to verify a job with rules takes Spark."""
     spec = jobs.write_spec(directory, **about)
-    jobs.for_the_local_engine(spec)
+    jobs.without_row_rule(spec)
     return spec
 
 

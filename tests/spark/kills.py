@@ -30,7 +30,7 @@ from skyband.framework.sources.files.format import files_taken
 from skyband.framework.tables.results.deferred import batches_behind
 from tests.spark.cuts import verified
 from tests.spark.equality import differences
-from tests.spark.jobs import for_the_local_engine, run, start_apart, write_file
+from tests.spark.jobs import run, start_apart, without_row_rule, write_file
 from tests.spark.kinds import KINDS, OVER_RESULTS, groups
 from tests.spark.processes import VICTIMS, Process, Run, alive, kill
 from tests.spark.records import Start, faults
@@ -118,10 +118,10 @@ class Job:
         self.arrived = 0
 
     def write(self, directory: Path, max_files: int) -> Path:
-        """The spec of the job in a new directory; ``plain``: one that the local engine can run."""
+        """The spec of the job in a new directory; ``plain``: without the row rule."""
         spec = self.kind.write(directory, max_files)
         if self.plain:
-            for_the_local_engine(spec)
+            without_row_rule(spec)
         return spec
 
     def write_group(self, directory: Path, number: int) -> None:

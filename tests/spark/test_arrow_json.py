@@ -27,8 +27,7 @@ from skyband.jobs.spec import load_plan
 from tests.seeds import cases
 from tests.spark.cuts import stream
 from tests.spark.jobs import COLUMNS as COLUMNS_OF_CUTS
-from tests.spark.jobs import run, sorted_rows, table, write_spec
-from tests.spark.kills import for_the_local_engine
+from tests.spark.jobs import run, sorted_rows, table, without_row_rule, write_spec
 from tests.spark.test_arrow import bits
 from tests.specs import spec_text
 
@@ -222,7 +221,7 @@ def test_a_job_goes_from_reader_to_reader(spark: SparkSession, tmp_path: Path, m
         directory = tmp_path / name
         directory.mkdir()
         spec = write_spec(directory, partition=True, max_files=1, buckets=2)
-        for_the_local_engine(spec)
+        without_row_rule(spec)
         spec.write_text(spec.read_text().replace("format: csv", "format: json").replace("  options: {header: true}\n", ""))
         if name == "exact":
             monkeypatch.setattr(query, "by_arrow", lambda plan, job: False)

@@ -31,7 +31,7 @@ FILES = 8
 
 def written(directory: Path, name: str, max_files: int) -> Path:
     spec = JOBS[name].write(directory, max_files)
-    jobs.for_the_local_engine(spec)
+    jobs.without_row_rule(spec)
     return spec
 
 
