@@ -185,5 +185,4 @@ def changes(directory: Path, query: str, keys: Sequence[str] = ()) -> pa.Table:
 
 def sorted_rows(rows: pa.Table, without: Sequence[str] = ()) -> list[str]:
     """Rows as sorted text, for comparing tables whose order means nothing."""
-    rows = rows.select([n for n in rows.column_names if n not in without])
-    return sorted(repr(sorted(r.items())) for r in rows.to_pylist())
+    return sorted(map(repr, rows.select(sorted(n for n in rows.column_names if n not in without)).to_pylist()))
