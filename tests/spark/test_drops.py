@@ -132,7 +132,7 @@ sink: {{path: {tmp_path}/out}}
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_only_a_drop_out_of_order_is_spans_by_spark_closely(
+def test_only_a_drop_out_of_order_is_looked_at_closely_by_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool
 ) -> None:
     """Times alone say that files are in order. Where they do not, rows that are turned away count no longer."""
