@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.reader import why_spark_reads
+from skyband.framework.plan.reader import why_not_by_arrow, why_spark_reads
 from skyband.framework.sources.files.listing import recursive
 from skyband.framework.sources.files.numbered_files import NumberedFiles
 from skyband.framework.sources.position import FileNames
@@ -18,10 +18,15 @@ from skyband.framework.streaming.rows.arrow_intake import Readable
 
 def by_arrow(plan: Plan, job: JobFile) -> bool:
     """Return whether tasks read the source's files by Arrow; otherwise Spark reads them. One checkpoint serves both."""
+    # Only rows that Spark reads wake the buckets that have to load state files.
+    return files_by_arrow(plan, job) and job.filling is None and why_spark_reads(plan.source, plan.intake) is None
+
+
+def files_by_arrow(plan: Plan, job: JobFile) -> bool:
+    """Return whether Arrow may read the files that the job has taken as Spark reads them, whoever evaluates the job's SQL."""
     rules = source_format(plan.source.format).arrow_rules()
     named = rules is not None and (job.header is not None or not rules.header)
-    # Only rows that Spark reads wake the buckets that have to load state files.
-    return named and not job.engine_reads and job.filling is None and why_spark_reads(plan.source, plan.intake) is None
+    return named and not job.engine_reads and why_not_by_arrow(plan.source, plan.intake) is None
 
 
 def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> Readable:

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import REASON
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.sources.files.format import FileFormat
 from skyband.framework.sources.registry import source_format
-from skyband.framework.streaming.job.arrow_files import by_arrow, readable
+from skyband.framework.streaming.job.arrow_files import files_by_arrow, readable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.lookup_versions import LookupVersions
 from skyband.framework.streaming.rows.arrow_intake import ArrowIntake, Readable
@@ -37,19 +38,24 @@ def taken_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, no
 
 
 def passing_rows(plan: Plan, layout: Layout, job: JobFile) -> Iterator[pa.Table] | None:
-    """Return in parts the rows that the intake passes, of all files that the job has taken; None if Spark reads them.
+    """Return in parts the rows that the intake passes, of all files that the job has taken; None if only Spark can read or judge them.
 
-    Raises SkybandError SKY-E301 if files are gone. Reading raises UnsupportedFile for a file that only Spark can read. O(bytes).
+    Rows of look-ups are left to Spark. Raises SkybandError SKY-E301 if files are gone. Reading raises UnsupportedFile
+    for a file that only Spark can read. O(bytes).
     """
     format_ = source_format(plan.source.format)
-    if not by_arrow(plan, job) or not isinstance(format_, FileFormat):
+    if plan.intake.lookups or not files_by_arrow(plan, job) or not isinstance(format_, FileFormat):
         return None
-    return _tables(plan, readable(plan, job), format_.files_again(plan.source, layout.checkpoint))
+    try:
+        judge = ArrowIntake(plan.intake)
+    except SkybandError:
+        return None
+    return _tables(plan, judge, readable(plan, job), format_.files_again(plan.source, layout.checkpoint))
 
 
-def _tables(plan: Plan, reader: Readable, urls: Sequence[str]) -> Iterator[pa.Table]:
-    names, intake = [f.name for f in plan.intake.fields], ArrowIntake(plan.intake)
+def _tables(plan: Plan, judge: ArrowIntake, reader: Readable, urls: Sequence[str]) -> Iterator[pa.Table]:
+    names = [f.name for f in plan.intake.fields]
     for url in urls:
         for rows in reader.tables(url):
-            made = intake.judged(rows, url)
+            made = judge.judged(rows, url)
             yield made.filter(pc.is_null(made[REASON])).select(names)
