@@ -12,7 +12,7 @@ from skyband.jobs.spec import load_plan
 from tests.framework.verify import small
 from tests.framework.why.test_why import QUERIES, SCORING, random_rows
 from tests.local.jobs import run
-from tests.spark.jobs import stamp, without_row_rule, write_file, write_spec
+from tests.spark.jobs import stamp, write_file, write_spec
 
 
 def test_rows_are_read_again_as_a_run_has_taken_them(tmp_path: Path) -> None:
@@ -45,7 +45,6 @@ def test_what_cannot_be_asked_is_told_before_tables_are_looked_at(tmp_path: Path
 @pytest.mark.long
 def test_the_story_of_a_job_that_has_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = write_spec(tmp_path, queries=QUERIES, watermark="10 minutes", scoring=SCORING)
-    without_row_rule(spec)
     write_file(
         tmp_path,
         "0.csv",

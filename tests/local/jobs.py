@@ -15,13 +15,6 @@ if TYPE_CHECKING:
 LOCAL = ("--engine", "local")
 
 
-def write_spec(directory: Path, **about: Any) -> Path:
-    """The spec of a small job below ``directory``, without the row rule: to verify a job with rules takes Spark."""
-    spec = jobs.write_spec(directory, **about)
-    jobs.without_row_rule(spec)
-    return spec
-
-
 def local_engine() -> LocalEngine:
     """The local engine, which must not need Spark."""
     return LocalEngine(jobs.no_spark)

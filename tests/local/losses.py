@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.local.jobs import write_spec
 from tests.spark.cuts import stream
-from tests.spark.jobs import changes, sorted_rows, table, write_file
+from tests.spark.jobs import changes, sorted_rows, table, write_file, write_spec
 
 QUERIES = "  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}\n"
 ROWS = stream(21, 160)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.jobs import run_apart, start_apart, write_spec
+from tests.local.jobs import run_apart, start_apart
 from tests.spark import ranked
 from tests.spark.cuts import stream, write
 from tests.spark.equality import assert_equal_tables
+from tests.spark.jobs import write_spec
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.local.jobs import run, write_spec
+from tests.local.jobs import run
 from tests.spark.cuts import job, stream, without_spark
-from tests.spark.jobs import QUERIES, changes, stamp, table, write_file
+from tests.spark.jobs import QUERIES, changes, stamp, table, write_file, write_spec
 
 pytestmark = pytest.mark.long
 NAMES = ("far5", "far3", "near4", "hourly")

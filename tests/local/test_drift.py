@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from tests.local.jobs import run, write_spec
+from tests.local.jobs import run
 from tests.spark.cuts import verified
-from tests.spark.jobs import START, table
+from tests.spark.jobs import START, table, write_spec
 
 pytestmark = pytest.mark.long
 

@@ -14,10 +14,10 @@ import pytest
 
 from skyband.framework.sources.files.backlog import FileBacklog
 from skyband.framework.sources.logs import next_watermark
-from tests.local.jobs import run, run_apart, write_spec
+from tests.local.jobs import run, run_apart
 from tests.spark.cuts import stream
 from tests.spark.equality import assert_equal_tables
-from tests.spark.jobs import table, write_file
+from tests.spark.jobs import table, write_file, write_spec
 
 pytestmark = pytest.mark.long
 

@@ -17,8 +17,8 @@ from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
-from tests.local.jobs import LOCAL, write_spec
-from tests.spark.jobs import stamp, table, write_file
+from tests.local.jobs import LOCAL
+from tests.spark.jobs import stamp, table, write_file, write_spec
 
 pytestmark = pytest.mark.long
 

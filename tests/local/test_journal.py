@@ -13,9 +13,9 @@ from skyband.framework.base.messages import behind
 from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.schemas import skyband_name
 from skyband.jobs.spec import load_plan
-from tests.local.jobs import run, run_apart, write_spec
+from tests.local.jobs import run, run_apart
 from tests.spark.cuts import verified
-from tests.spark.jobs import changes, sorted_rows, stamp, table, write_file
+from tests.spark.jobs import changes, sorted_rows, stamp, table, write_file, write_spec
 
 pytestmark = pytest.mark.long
 KEYS, PARTS = 20_000, 5

@@ -15,9 +15,9 @@ from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
-from tests.local.jobs import local_engine, run, write_spec
+from tests.local.jobs import local_engine, run
 from tests.spark.cuts import stream
-from tests.spark.jobs import sorted_rows, table, write_file
+from tests.spark.jobs import sorted_rows, table, write_file, write_spec
 
 pytestmark = pytest.mark.long
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skyband.jobs import cli
-from tests.local.jobs import LOCAL, write_spec
-from tests.spark.jobs import stamp, table, write_file
+from tests.local.jobs import LOCAL
+from tests.spark.jobs import stamp, table, write_file, write_spec
 
 pytestmark = pytest.mark.long
 

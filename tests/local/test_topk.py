@@ -13,9 +13,9 @@ from skyband.framework.tables.results.reader import Reader
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.framework.tables.sql.elsewhere import same_elsewhere
-from tests.local.jobs import run, write_spec
+from tests.local.jobs import run
 from tests.spark.cuts import same, verified, whole_and_in_parts, write
-from tests.spark.jobs import changes, table
+from tests.spark.jobs import changes, table, write_spec
 from tests.spark.ranked import NAMES, QUERIES, SCORING, TABLES, deleting_stream, write_queries
 
 pytestmark = pytest.mark.long

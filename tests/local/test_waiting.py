@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.jobs import run, write_spec
-from tests.spark.jobs import stamp, table, write_file
+from tests.local.jobs import run
+from tests.spark.jobs import stamp, table, write_file, write_spec
 
 pytestmark = pytest.mark.long
 

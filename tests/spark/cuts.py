@@ -16,7 +16,7 @@ from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.jobs.reading import verify
 from skyband.jobs.spec import load_plan
-from tests.spark.jobs import COLUMNS, changes, run, sorted_rows, stamp, table, without_row_rule, write_file, write_spec
+from tests.spark.jobs import COLUMNS, changes, run, sorted_rows, stamp, table, write_file, write_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,8 +58,6 @@ def job(
     directory.mkdir()
     prepare(directory)
     path = write_spec(directory, partition=keyed, max_files=max_files, buckets=3 if keyed else None, **spec)
-    if spark is None:
-        without_row_rule(path)
     columns = (*COLUMNS, *spec.get("more", ()))
     if restart:
         write(directory, rows, files, slice(0, files // 2), columns)

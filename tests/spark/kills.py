@@ -30,7 +30,7 @@ from skyband.framework.sources.files.format import files_taken
 from skyband.framework.tables.results.deferred import batches_behind
 from tests.spark.cuts import verified
 from tests.spark.equality import differences
-from tests.spark.jobs import run, start_apart, without_row_rule, write_file
+from tests.spark.jobs import run, start_apart, write_file
 from tests.spark.kinds import KINDS, OVER_RESULTS, groups
 from tests.spark.processes import VICTIMS, Process, Run, alive, kill
 from tests.spark.records import Start, faults
@@ -111,18 +111,14 @@ class Job:
     def __init__(self, directory: Path, kind: str, seed: int, kills: int, engine: str, plain: bool) -> None:
         self.directory = directory
         self.kind = _EVERY[kind].from_files() if plain else _EVERY[kind]
-        self.plain = plain
         self.spec = self.write(directory, max_files=1)
         self.engine = engine
         self.groups = groups(self.kind.rows(seed, FILES * ROWS * (kills + 1)), kills + 1, seed)
         self.arrived = 0
 
     def write(self, directory: Path, max_files: int) -> Path:
-        """The spec of the job in a new directory; ``plain``: without the row rule."""
-        spec = self.kind.write(directory, max_files)
-        if self.plain:
-            without_row_rule(spec)
-        return spec
+        """The spec of the job in a new directory."""
+        return self.kind.write(directory, max_files)
 
     def write_group(self, directory: Path, number: int) -> None:
         """The files of a group."""
