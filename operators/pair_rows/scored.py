@@ -15,8 +15,8 @@ from skyband.operators.expressions.bounds import trivial
 from skyband.operators.expressions.compile import PairKernel, compile_pair
 from skyband.operators.expressions.leaves import needed_columns, read_columns
 from skyband.operators.pair_rows.deletions import given_columns
+from skyband.operators.pair_rows.nulls import missing
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery, PairsOfSides, all_of
-from skyband.operators.pair_rows.windows import missing
 
 
 class ScoredPairs(PairsOfSides):

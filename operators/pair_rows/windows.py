@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from skyband.operators.base import CHARACTERS, I64, NEVER, NULL, TOKENS, AnyArray, Arrivals, Column, Instant, Ragged, Window
+from skyband.operators.base import CHARACTERS, I64, NEVER, NULL, TOKENS, AnyArray, Arrivals, Instant, Ragged, Window
 from skyband.operators.expressions.compile import PairKernel, matrix
 from skyband.operators.pair_rows.deletions import UNTIL, lifetimes
 from skyband.operators.pair_rows.kernels.arena import append
@@ -19,33 +19,10 @@ from skyband.operators.pair_rows.kernels.tables import (
     REGION_START,
     Objects,
 )
+from skyband.operators.pair_rows.nulls import present
 from skyband.operators.pair_rows.queries import Between
 from skyband.operators.ranges import ranges
 from skyband.operators.windows import count_of, micros_of
-
-# Which arrivals have a value in a column.
-
-
-def missing(arrivals: Arrivals, column: Column) -> AnyArray:
-    """Return a mask (n,) of the arrivals with a null in a column: a set is null if it is empty."""
-    if column.kind in ("tokens", "characters"):
-        return ~present(arrivals.ragged[column.name], column.kind == "tokens")
-    values = arrivals.columns[column.name]
-    if column.kind == "vector":
-        values = values[:, 0]
-    found: AnyArray = values == NULL if values.dtype == np.int64 else np.isnan(values)
-    return found
-
-
-def present(rows: Ragged, sets: bool) -> AnyArray:
-    """Return a mask (n,) of the rows with a value: a set that is not empty, or a text."""
-    length = np.diff(rows.start)
-    found: AnyArray = length > 0 if sets else np.ones(len(length), bool)
-    if not sets:
-        one = np.flatnonzero(length == 1)
-        found[one] = rows.values[rows.start[one]] != NULL
-    return found
-
 
 # The pool of an arena: the texts and sets of its objects, which kernels compare (``expressions.compile``).
 

@@ -47,7 +47,7 @@ def test_sql_with_a_translation_runs_without_spark(more: str, spark: str) -> Non
             DERIVED.replace('"x + 1"', '{sql: "split(string(id), \',\')", type: "array<string>"}'),
             "only Spark reads its source: column z is array<string>",
         ),
-        ("format: parquet", "format: json", "only Spark reads its source: the format is json"),
+        ("format: parquet", "format: delta", "only Spark reads its source: the format is delta"),
     ],
 )  # fmt: skip
 def test_what_only_spark_can_run_is_named(old: str, new: str, why: str) -> None:

@@ -132,7 +132,7 @@ def test_mistakes_of_the_file_have_their_line(directory: Path, text: str, code: 
         ("spark.databricks.delta.schema.autoMerge.enabled", "commits"),
         ("spark.master", "--master"),
         ("spark.submit.deployMode", "own process"),
-        ("spark.speculation", "one state"),
+        ("spark.speculation", "the same buckets"),
     ],
 )
 def test_what_results_depend_on_is_nobodys_to_change(name: str, why: str) -> None:
