@@ -17,7 +17,7 @@ from skyband.framework.base.units import format_instant
 from skyband.framework.console.lines import Warn
 from skyband.framework.plan.model import Filter, Plan, SourceNode
 from skyband.framework.sources.files.backlog import batch_bytes
-from skyband.framework.sources.logs import watermark
+from skyband.framework.sources.logs import next_watermark, watermark
 from skyband.framework.sources.protocol import Backlog
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.several.format import header_of
@@ -103,7 +103,8 @@ class BacklogCaps:
         """
         caps, delay_ms = self.caps, self.plan.intake.delay_ms
         due_ms = self._due_ms()
-        behind = due_ms - delay_ms > watermark(self.layout.checkpoint)
+        # That of the last batch done: the row may have moved it already, and ordering it again would change nothing.
+        behind = due_ms - delay_ms > next_watermark(self.layout.checkpoint)
         if behind:
             self._release(due_ms)
         else:
