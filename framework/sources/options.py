@@ -26,6 +26,8 @@ _MEANS = "says what the text of a cell means"
 _WIDE = "a limit of the parser"
 
 FILES: Final[Options] = {"pathGlobFilter": _LOOK, "recursiveFileLookup": _LOOK}
+LISTING: Final = frozenset(name.lower() for name in FILES)
+"""The names of ``FILES`` in lower case: options of how files are found, not of how they are read."""
 
 _TEXT: Final[Options] = {
     "encoding": _MARK, "charset": _MARK, "lineSep": _MARK, "multiLine": _MARK, "dateFormat": _MEANS, "timestampFormat": _MEANS,

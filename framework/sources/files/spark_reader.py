@@ -30,7 +30,7 @@ from skyband.framework.sources.files.listing import PATTERN, listing, marked, ro
 from skyband.framework.sources.files.numbered_files import numbered
 from skyband.framework.sources.json import spark_reader as json_reader
 from skyband.framework.sources.nested import path_of, paths_of, tree
-from skyband.framework.sources.options import FILES
+from skyband.framework.sources.options import LISTING
 from skyband.framework.sources.position import FileNames
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.structs import struct
@@ -171,9 +171,8 @@ def _without(frame: DataFrame, urls: Sequence[str]) -> DataFrame:
 
 
 def _places(source: SourceNode) -> dict[str, str]:
-    """Those of the source's options that say which files are read."""
-    named = {name.lower() for name in FILES}
-    return {name: value for name, value in source.options if name.lower() in named}
+    """Return those of the source's options that say which files are read."""
+    return {name: value for name, value in source.options if name.lower() in LISTING}
 
 
 def listed(spark: SparkSession, source: SourceNode) -> list[str]:

@@ -11,15 +11,13 @@ from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.duckdb_sql import NEUTRAL, columns_of, list_of, text
 from skyband.framework.sources.first_rows import FirstRows, Unparsed
 from skyband.framework.sources.nested import paths_of
-from skyband.framework.sources.options import FILES, JSON, Options
+from skyband.framework.sources.options import JSON, LISTING, Options
 from skyband.framework.sources.protocol import ArrowReader, ArrowRules
 from skyband.framework.sources.text.format import TextFileFormat
 
-_LISTING: Final = frozenset(name.lower() for name in FILES)
-
 
 def _arrow_option(name: str, value: str) -> bool:
-    return name in _LISTING or (name in ("encoding", "charset") and value.lower() in ("utf-8", "utf8"))
+    return name in LISTING or (name in ("encoding", "charset") and value.lower() in ("utf-8", "utf8"))
 
 
 _ARROW: Final = ArrowRules(option=_arrow_option, decimals=False, compiled=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.nested import path_of
-from skyband.framework.sources.options import FILES
+from skyband.framework.sources.options import LISTING
 from skyband.framework.sources.text.options import folded
 from skyband.operators.jit import HAVE_NUMBA
 
@@ -24,7 +24,7 @@ _KINDS: Final = {"timestamp": 1, "date": 2, "double": 3, "float": 3}
 def may_be_plain(source: SourceNode) -> bool:
     """Return True if Spark's own reader may read files of ``source``, provided that they are plain."""
     path = str(source.path).removeprefix("file://")
-    bare = not set(folded(source.options)) - {name.lower() for name in FILES}
+    bare = not set(folded(source.options)) - LISTING
     names = [str(f.source_name) for f in source.fields]
     ascii_names = all(n.isascii() and not set(n) & set('"\\') for n in names)
     decimals = any(f.type.startswith("decimal") for f in source.fields)

@@ -20,7 +20,7 @@ from skyband.framework.sources.csv.spark_reader import NAME, URL, Load, named_di
 from skyband.framework.sources.files.listing import partition_columns
 from skyband.framework.sources.json.syntax import pieces
 from skyband.framework.sources.nested import path_of, tree
-from skyband.framework.sources.options import FILES, JSON
+from skyband.framework.sources.options import JSON, LISTING
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.structs import struct
 from skyband.framework.sources.text import values
@@ -48,7 +48,7 @@ def read(load: Load, source: SourceNode) -> DataFrame:
     types = {n: _read_as(f, options) for n, f in named.items()}
     members = tree((path, types[n]) for n in named if (path := path_of(source, n)) is not None)
     inner = ", ".join(f"{_quoted(n)}: {_ddl(t)}" for n, t in {**types, **members, _MARK: "int"}.items())
-    known = {name.lower() for name in JSON} - {name.lower() for name in FILES} - {"encoding", "charset", "linesep", "multiline"}
+    known = {name.lower() for name in JSON} - LISTING - {"encoding", "charset", "linesep", "multiline"}
     given = {n: v for n, v in options.items() if n in known} | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
     def parsed(type_: str) -> Column:

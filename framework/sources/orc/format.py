@@ -12,15 +12,14 @@ from skyband.framework.sources.columnar.file_columns import orc_columns
 from skyband.framework.sources.duckdb_sql import NEUTRAL
 from skyband.framework.sources.files.format import FileFormat
 from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.sources.options import FILES, ORC, Options
+from skyband.framework.sources.options import LISTING, ORC, Options
 from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
 _HIVE: Final = re.compile(r"_col\d+")
-_LISTING: Final = frozenset(name.lower() for name in FILES)
-_ARROW: Final = ArrowRules(option=lambda name, value: name in _LISTING)
+_ARROW: Final = ArrowRules(option=lambda name, value: name in LISTING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,10 @@ from skyband.framework.sources.columnar.file_columns import parquet_columns
 from skyband.framework.sources.duckdb_sql import NEUTRAL, list_of
 from skyband.framework.sources.files.format import FileFormat
 from skyband.framework.sources.first_rows import FirstRows
-from skyband.framework.sources.options import FILES, PARQUET, Options
+from skyband.framework.sources.options import LISTING, PARQUET, Options
 from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns
 
-_LISTING: Final = frozenset(name.lower() for name in FILES)
-_ARROW: Final = ArrowRules(option=lambda name, value: name in _LISTING)
+_ARROW: Final = ArrowRules(option=lambda name, value: name in LISTING)
 
 
 @dataclass(frozen=True, slots=True)
