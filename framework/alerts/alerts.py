@@ -37,12 +37,12 @@ _MINUTE: Final = 60.0
 _WINDOW: Final = 10_001
 """How many messages are kept in memory: one more than any rate allows."""
 _BETWEEN_LOOKS: Final = 1.0
-"""The least seconds between two looks at the tables."""
+"""Seconds that pass at least between two looks at the tables."""
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
-"""The first and the longest wait in seconds before a request is repeated; it doubles in between."""
+"""Seconds before a request is repeated: at first, and at most. They double in between."""
 _AFTER_REFUSAL: Final = 3600.0
-"""The seconds before a request is repeated that the receiver has refused for good: the operator may have fixed the receiver."""
+"""Seconds before a request that the receiver has refused for good is sent again: the operator may have fixed the receiver."""
 
 
 class Sender:
@@ -66,13 +66,13 @@ class Sender:
         self._deliver, self._seconds, self._at_most = deliver, seconds, at_most
         self._pending: deque[Message] = deque()
         self._stream: Iterator[Message] = iter(())
-        """The messages after ``_pending``, up to ``_upto``."""
+        """Yields the messages that follow those of ``_pending``, up to batch ``_upto``."""
         self._more = False
-        """Whether ``_stream`` may have any."""
+        """Is True if ``_stream`` may still yield messages."""
         self._summary: Message | None = None
-        """The message that stands for those of the request that is being sent, which have been taken out of ``_pending``."""
+        """Stands for the messages of the request that is being sent, which are no longer in ``_pending``."""
         self._upto = position.batch
-        """The batch up to which ``_pending`` has messages."""
+        """Numbers the batch up to which ``_pending`` has messages."""
         self._sent: deque[tuple[float, int]] = deque()
         self._frontier = position.frontier
         self._begun: float | None = None

@@ -48,7 +48,7 @@ _MICROS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happens to ``item`` at ``at`` (microseconds).
+    """Describes what happens to ``item`` at the instant ``at``, in microseconds.
 
     With a ``sign`` it enters (+) or leaves (-) the result, else its value is ``value`` from now on, and grows by ``slope`` per second.
     """

@@ -1,4 +1,4 @@
-"""A drop is a unit: what lies there when a run starts is as one file, whatever the order of its files and the bound of a batch."""
+"""A backlog counts as one file: neither the order of its files nor the bound of a batch changes what becomes of its rows."""
 
 from __future__ import annotations
 

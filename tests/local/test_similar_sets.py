@@ -28,7 +28,7 @@ QUERIES = """\
   sides: {type: matches, tokens: words, similarity: dice, k: 2, window: {count: 20}, between: {column: side, a: a, b: b}}
 """
 LASTING = ("twins", "angles", "hourly", "alike", "longer")
-"""The others' items are told once."""
+"""Queries whose items enter and leave: those of the others are reported once."""
 
 
 def rows_of(n: int) -> list[list[object]]:
