@@ -214,3 +214,39 @@ def test_no_machine_path_and_no_registry_host_in_the_tree() -> None:
         lines = enumerate(text.splitlines(), 1)
         found += [f"{path.relative_to(ROOT)}:{number} names {m[0]}" for number, line in lines if (m := bad.search(line))]
     assert found == []
+
+
+def bound(path: Path) -> set[str]:
+    """The names that a module assigns, defines or imports, and its sub-modules if it is a package, which need not have a file."""
+    inside = path.parent.iterdir() if path.name == "__init__.py" and path.parent.exists() else ()
+    names = {p.stem for p in inside if p.is_dir() or p.suffix == ".py"}
+    todo: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8") if path.exists() else "", str(path))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.alias):
+            names.add(node.asname or node.name.split(".")[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        todo += ast.iter_child_nodes(node)
+    return names
+
+
+@pytest.mark.parametrize("directory", ["tests", "bench", "scripts"])
+def test_what_tests_and_benchmarks_import_exists(directory: str) -> None:
+    """mypy sees to it for the product. Found too late otherwise: pytest runs everything else before it says that a module has no tests."""
+    known: dict[Path, set[str]] = {}
+    missing = []
+    for path in sorted((ROOT / directory).rglob("*.py")):
+        for module, name in imported(path, types=True):
+            if module.split(".")[0] not in ("skyband", "tests", "bench", "scripts"):
+                continue
+            place = ROOT / module.replace(".", "/")
+            file = place.with_suffix(".py") if place.with_suffix(".py").exists() else place / "__init__.py"
+            if file not in known:
+                known[file] = bound(file)
+            if not (file.exists() or known[file]) or name not in (known[file] | {None}):
+                missing.append(f"{path.relative_to(ROOT)}: {module}.{name}")
+    assert not missing

@@ -19,7 +19,7 @@ from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.json.arrow_reader import JsonArrowReader
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.rows.arrow_intake import judged
+from skyband.framework.streaming.rows.arrow_intake import ArrowIntake
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.run import query
 from skyband.framework.streaming.run import stream as stream_of_spark
@@ -113,7 +113,7 @@ def compared(spark: SparkSession, tmp_path: Path, plan: Plan, files: dict[str, b
     read = set()
     for path in paths:
         try:
-            made = [judged(plan.intake, t, path.name) for t in mine.tables(path.as_uri())]
+            made = [ArrowIntake(plan.intake).judged(t, path.name) for t in mine.tables(path.as_uri())]
         except UnsupportedFile as e:
             assert e.lasting
             continue

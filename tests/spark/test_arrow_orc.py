@@ -20,7 +20,7 @@ from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.orc import arrow_reader
 from skyband.framework.sources.orc.arrow_reader import OrcArrowReader, OrcType, column_types
 from skyband.framework.sources.protocol import ORIGIN
-from skyband.framework.streaming.rows.arrow_intake import judged
+from skyband.framework.streaming.rows.arrow_intake import ArrowIntake
 from skyband.framework.streaming.rows.intake import intake
 from skyband.jobs.spec import load_plan
 from tests.spark.test_arrow import STAMP, WIDE, bits, rows
@@ -115,7 +115,7 @@ def test_files_are_read_as_spark_reads_them(spark: SparkSession, tmp_path: Path,
     theirs = intake(spark_reader.files(spark, plan.source, None, False, [str(p) for p in paths]), plan.intake).toArrow()
     reasons = set()
     for path in paths:
-        made = [judged(plan.intake, t, path.name) for t in mine.tables(path.as_uri())]
+        made = [ArrowIntake(plan.intake).judged(t, path.name) for t in mine.tables(path.as_uri())]
         expected = theirs.filter(pc.equal(theirs[ORIGIN], path.name))
         assert sum(t.num_rows for t in made) == expected.num_rows, path.name
         if made:

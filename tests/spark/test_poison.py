@@ -14,9 +14,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.run import commit
 from skyband.jobs import cli
-from tests.local.jobs import LOCAL, write_spec
+from tests.local.jobs import LOCAL
 from tests.spark.cuts import stream, verified
-from tests.spark.jobs import sorted_rows, table, write_file
+from tests.spark.jobs import sorted_rows, table, write_file, write_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
