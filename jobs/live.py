@@ -48,7 +48,7 @@ class LiveJob:
 
     def __init__(self, text: SpecText, command: str) -> None:
         """Raises SpecErrors; SkybandError SKY-E591 if the job has not run yet, SKY-E632 on object storage, SKY-E205 for another job."""
-        from skyband.framework.storage.locations import require_local
+        from skyband.framework.storage.location import require_local
         from skyband.framework.storage.sinks import require_readable
         from skyband.framework.streaming.job.layout import Layout
         from skyband.framework.streaming.job.live_requests import peek

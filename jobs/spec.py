@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models.job import Job
     from skyband.framework.spec.parsing.settings import Setting
-    from skyband.framework.storage.job_file_header import JobFileHeader
+    from skyband.framework.storage.records import JobFileHeader
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.tables.writing.sink import Sink
 
@@ -136,7 +136,7 @@ class SpecText:
 
 
 def _session(plan: Plan) -> SparkSession:
-    from skyband.framework.storage.locations import location
+    from skyband.framework.storage.location import location
     from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.session import get_session
 
@@ -145,8 +145,8 @@ def _session(plan: Plan) -> SparkSession:
 
 def _job_file_header(sink: str) -> JobFileHeader | None:
     """Return the header of the job file in ``sink``; None if it cannot be read: the command that needs it reports what is wrong."""
-    from skyband.framework.storage.job_file_header import read_job_file_header
-    from skyband.framework.storage.locations import location
+    from skyband.framework.storage.location import location
+    from skyband.framework.storage.records import read_job_file_header
 
     try:
         return read_job_file_header(location(sink) / "_skyband")

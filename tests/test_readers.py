@@ -24,7 +24,7 @@ CALLERS: Final = frozenset({
 })  # fmt: skip
 """Readers of files and tables of others that raise the library's errors: each of their callers names them."""
 OWN: Final = frozenset({
-    "framework/base/messages.py add", "framework/base/messages.py parse_file_message", "framework/catalogs/hive.py create",
+    "framework/base/messages.py add", "framework/base/messages.py parse_file_message", "framework/catalogs/registrar.py create",
     "framework/environment/archive.py of", "framework/quality/checks.py stored_arguments", "framework/quality/checks.py pieces",
     "framework/serve/inference.py types", "framework/spec/expressions/sql.py functions",
     "framework/streaming/rebuild/add_queries.py put_in", "framework/streaming/rows/blocks.py bytes_table",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FORMAT: Final = 1
-"""The format of the data, that of ``skyband.framework.plan.describe``."""
+"""The format of the data, that of ``skyband.framework.plan.facts``."""
 SECONDS: Final = 20.0
 """Seconds for all specs that are not cached; Airflow gives a file 30. The next parse asks for the rest."""
 SHARE: Final = 25

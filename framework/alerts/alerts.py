@@ -12,8 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from skyband.framework.alerts.bodies import MOST_MESSAGES, bodies
-from skyband.framework.alerts.channels import Channel
+from skyband.framework.alerts.channels import MOST_MESSAGES, Channel, bodies
 from skyband.framework.alerts.messages import AlertMessages, Identity, Message, envelope, latest, record, shape_of
 from skyband.framework.alerts.positions import Position, Positions, Request
 from skyband.framework.base.counts import counted

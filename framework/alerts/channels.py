@@ -2,25 +2,161 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from skyband.framework.alerts.bodies import FORMATS, MAIL, NAMES, SEVERITIES
-from skyband.framework.alerts.channel_file import CHANNELS, CODE, REFERENCE, path_of, text_of
-from skyband.framework.alerts.template import mistakes
+from skyband.framework.alerts.messages import Message, envelope
+from skyband.framework.alerts.template import cut, fill, mistakes
 from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
 from skyband.framework.base.redaction import conceal
 from skyband.framework.console.receivers import is_url
 from skyband.framework.plan.nodes import AlertNode
-from skyband.framework.settings.toml_file import line_of, parse
+from skyband.framework.settings.toml_file import line_of, parse, read_text
 from skyband.framework.sources.kafka.client import MECHANISMS, TEXTS, TOPIC, lacking
+
+# Write requests to webhooks in the form that receivers take: Slack, Teams, PagerDuty, services that send mail, or the operator's own.
+#
+# Texts have values of rows in them, which anybody may have written: they are escaped for the receiver, and put into finished JSON values,
+# so that none of them mentions a channel, becomes a link or ends a text.
+
+FORMATS: Final = ("slack", "teams", "pagerduty", "mail")
+MOST_MESSAGES: Final = {"slack": 15, "teams": 10, "pagerduty": 20}
+"""The most messages of a request, by format: Slack takes 40,000 characters, Teams 28 KB; PagerDuty gets a request for each."""
+SEVERITIES: Final = ("critical", "error", "warning", "info")
+NAMES: Final = ("text", "subject", "job", "alert", "count", "id", "messages")
+"""Names that the operator's body of a message may insert."""
+MESSAGES: Final = "{messages}"
+"""A text of a body that becomes the list of messages."""
+MAIL: Final = {"subject": "{subject}", "text": "{text}"}
+_SUMMARY: Final = 1024
+_SUBJECT: Final = 150
+_CARD_BYTES: Final = 2000
+_SLACK: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def bodies(form: str, settings: Mapping[str, Any], job: str, alert: AlertNode, messages: Sequence[Message]) -> list[bytes]:
+    """Return the bodies of the requests for ``messages`` of an alert, in order.
+
+    ``form``: one of ``FORMATS``, or "" for Skyband's own. ``settings``: ``body`` (the operator's, instead of a format), ``routing_key`` and
+    ``severity`` of PagerDuty.
+    """
+    body = settings.get("body")
+    if body is not None:
+        values = {
+            "text": "\n".join(m["text"] for m in messages), "subject": _subject(job, messages), "job": job, "alert": alert.name,
+            "count": str(len(messages)), "id": messages[0]["id"],
+        }  # fmt: skip
+        return [_json(_filled(body, values, list(messages)))]
+    if form == "slack":
+        return [_json({"text": "\n".join(m["text"].translate(_SLACK) for m in messages)})]
+    if form == "teams":
+        return [_json(_card([m["text"] for m in messages]))]
+    if form == "pagerduty":
+        return [_json(_event(settings, job, alert, message)) for message in messages]
+    return [envelope(job, alert.name, messages)]
+
+
+def _subject(job: str, messages: Sequence[Message]) -> str:
+    more = f" (and {len(messages) - 1:,} more)" if len(messages) > 1 else ""
+    return cut(f"{job}: {messages[0]['text']}", _SUBJECT - len(more)) + more
+
+
+def _card(texts: Sequence[str]) -> dict[str, Any]:
+    """Return a message with an adaptive card. Text runs are no Markdown, other than text blocks."""
+    lines = [{"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": _cut_bytes(text, _CARD_BYTES)}]} for text in texts]
+    schema = "http://adaptivecards.io/schemas/adaptive-card.json"
+    content = {"$schema": schema, "type": "AdaptiveCard", "version": "1.4", "body": lines}
+    return {"type": "message", "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive", "content": content}]}
+
+
+def _event(settings: Mapping[str, Any], job: str, alert: AlertNode, message: Message) -> dict[str, Any]:
+    """Return an event of PagerDuty. An item that leaves resolves the incident that its entry has opened."""
+    about = [job, alert.name, message.get("query"), message.get("key"), message.get("item")]
+    stays = message["on"] in ("enter", "leave") and "enter" in alert.when
+    key = hashlib.sha256(_json(about)).hexdigest() if stays else message["id"]
+    found = {"routing_key": settings["routing_key"], "dedup_key": key}
+    if stays and message["on"] == "leave":
+        return {**found, "event_action": "resolve"}
+    payload = {
+        "summary": cut(message["text"], _SUMMARY), "source": job, "severity": settings.get("severity") or "error", "component": alert.name,
+        "timestamp": message.get("time") or message.get("to"), "custom_details": message,
+    }  # fmt: skip
+    return {**found, "event_action": "trigger", "payload": payload}
+
+
+def _filled(body: Any, values: Mapping[str, str], messages: list[Message]) -> Any:
+    """Return the operator's body with values in its texts."""
+    if isinstance(body, str):
+        return messages if body == MESSAGES else fill(body, {**values, "messages": str(len(messages))})
+    if isinstance(body, dict):
+        return {name: _filled(value, values, messages) for name, value in body.items()}
+    if isinstance(body, list):
+        return [_filled(value, values, messages) for value in body]
+    return body
+
+
+def _cut_bytes(text: str, most: int) -> str:
+    data = text.encode()
+    return text if len(data) <= most else data[: most - 3].decode(errors="ignore") + "..."
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+# Find and read the operator's file of channels, which ``SKYBAND_CHANNELS`` names. Standard library only: the reader of specs uses it.
+#
+# The file is never found by default, and no spec can name it. Other users must not be able to write it: it names commands.
+
+CHANNELS: Final = "SKYBAND_CHANNELS"
+"""The environment variable that names the file; unset or empty: there are no channels."""
+CODE: Final = "SKY-E660"
+REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A value of the environment in a text of the file."""
+
+
+def path_of(env: Mapping[str, str]) -> Path | None:
+    """Return the file that the environment names, None if it names none."""
+    return Path(env[CHANNELS]).absolute() if env.get(CHANNELS) else None
+
+
+def text_of(path: Path) -> str:
+    """Return the file's text. Raises SkybandError SKY-E660 if it cannot be read, or if other users may have written it."""
+    hint = f"{CHANNELS} names the file of the channels of alerts"
+    return read_text(path, CODE, hint, f"it can start programs: chown it to this user, and chmod o-w {path}")
+
+
+def reserved(env: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the environment variables that the file uses, which no spec may use. Raises SkybandError SKY-E660."""
+    path = path_of(env)
+    if path is None:
+        return frozenset()
+    text = text_of(path)
+    found = set(REFERENCE.findall(text))
+    # A text may spell a reference with escapes. A file that cannot be parsed is reported where channels are needed.
+    with suppress(SkybandError):
+        found |= {name for value in _texts(parse(path, text, CODE)) for name in REFERENCE.findall(value)}
+    return frozenset(found)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value of the file."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
 
 SECONDS: Final = 10
 """How long a receiver may take, unless its channel says otherwise."""

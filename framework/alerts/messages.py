@@ -31,7 +31,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.plan.nodes import AlertNode
 from skyband.framework.storage.location import Location
 from skyband.framework.tables.delta import delta_read
-from skyband.framework.tables.key_numbers import key_numbers, last_of_each
+from skyband.framework.tables.render import key_numbers, last_of_each
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
 
 # Find the instants at which values of items pass a bound, from the points of their trajectories.

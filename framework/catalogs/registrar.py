@@ -6,12 +6,17 @@ delays a run by at most ``PATIENCE`` seconds a call, and loses nothing: the next
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
+from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -19,16 +24,26 @@ from pydantic.dataclasses import dataclass
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.redaction import redact_values
+from skyband.framework.base.plain_json import mapping
+from skyband.framework.base.redaction import conceal, redact_values
 from skyband.framework.base.table_names import JOB_RUNS
-from skyband.framework.catalogs.hive import Hive
-from skyband.framework.catalogs.model import JOB, Catalog, ColumnDefinition, Definition, InvalidName, Schema, Unavailable, schema_of
-from skyband.framework.catalogs.unity import TOKEN, URL, Unity
+from skyband.framework.catalogs.model import (
+    JOB,
+    KIND,
+    Catalog,
+    ColumnDefinition,
+    Definition,
+    Entry,
+    InvalidName,
+    Schema,
+    Unavailable,
+    schema_of,
+)
+from skyband.framework.console.web import NoRedirects
 from skyband.framework.plan.model import Plan
 from skyband.framework.settings.spark import IMPLEMENTATION, spark_settings
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import Location, location
 from skyband.framework.storage.records import STRICT, InvalidRecord, read_record
 from skyband.framework.tables.delta.ownership import Owner
 from skyband.framework.tables.schemas import (
@@ -44,6 +59,216 @@ from skyband.framework.tables.schemas import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+# The Hive metastore as a catalog, through Spark's session catalog.
+
+
+class Hive:
+    """See ``Catalog``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def get(self, schema: Schema, table: str) -> Entry | None:
+        """See ``Catalog``."""
+        from skyband.framework.spark_adapter.session_catalog import kept_table
+
+        found = _answered(lambda: kept_table(self._spark, schema.schema, table.lower()))
+        if found is None:
+            return None
+        return Entry(found.location, found.type == "EXTERNAL", (found.provider or "").upper(), found.properties)
+
+    def create_schema(self, schema: Schema) -> None:
+        """See ``Catalog``."""
+        from skyband.framework.spark_adapter.session_catalog import create_schema
+
+        _answered(lambda: create_schema(self._spark, schema.schema))
+
+    def create(self, schema: Schema, table: Definition) -> None:
+        """See ``Catalog``."""
+        from skyband.framework.spark_adapter.session_catalog import keep_table
+
+        location = table.location if "://" in table.location else "file://" + _quoted(table.location)
+        fields: list[Mapping[str, Any]] = [
+            {"name": c.name, "type": json.loads(c.type_json), "nullable": True, "metadata": {"comment": c.comment} if c.comment else {}}
+            for c in table.columns
+        ]
+        name, properties = table.name.lower(), dict(table.properties)
+        _answered(lambda: keep_table(self._spark, schema.schema, name, location, table.comment, fields, properties))
+
+    def replace(self, schema: Schema, table: Definition) -> None:
+        """See ``Catalog``."""
+        self.drop(schema, table.name)
+        self.create(schema, table)
+
+    def drop(self, schema: Schema, table: str) -> None:
+        """See ``Catalog``."""
+        from skyband.framework.spark_adapter.session_catalog import forget_table
+
+        _answered(lambda: forget_table(self._spark, schema.schema, table.lower()))
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)
+
+
+def _answered(call: Callable[[], T]) -> T:
+    """Return what ``call`` returns. Raises Unavailable for whatever Spark raises."""
+    try:
+        return call()
+    except Exception as e:  # errors of the JVM have no common class without Spark
+        raise Unavailable(f"the Hive metastore: {_first_line(e)}") from e
+
+
+def _first_line(e: Exception) -> str:
+    java = getattr(e, "java_exception", None)
+    text = str(java.getMessage() if java is not None else e).strip()
+    return redact_values(text.partition("\n")[0][:300]) or type(e).__name__
+
+
+# A client of Unity Catalog's open REST interface: schemas and external Delta tables. Standard library only.
+#
+# The address and the token come from the environment of the person who runs the job. The token is sent to that address only: redirects are
+# not followed.
+
+URL: Final = "SKYBAND_UNITY_URL"
+TOKEN: Final = "SKYBAND_UNITY_TOKEN"
+SECONDS: Final = 5.0
+"""How long the server may be silent."""
+_ROOT: Final = "/api/2.1/unity-catalog"
+_MOST: Final = 8 << 20
+
+
+class Unity:
+    """See ``Catalog``. ``url``: of the server, with or without the path of the interface. Raises SkybandError SKY-E681 if it is none."""
+
+    def __init__(self, url: str, token: str | None, seconds: float = SECONDS) -> None:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.query and not parts.fragment
+        except ValueError:
+            usable = False
+        if not usable or parts.username is not None or parts.password is not None:
+            hint = f"set it to the address of a Unity Catalog server, such as https://catalog.example.com; a token belongs into {TOKEN}"
+            raise SkybandError("SKY-E681", f"{URL} is not a URL of http or https with a host, and without user and query", hint)
+        if token is not None and (not token.isascii() or not token.isprintable() or " " in token):
+            raise SkybandError("SKY-E681", f"{TOKEN} is not a token: it has spaces, or characters other than visible ASCII")
+        path = parts.path.rstrip("/")
+        self._base = f"{parts.scheme}://{parts.netloc}{path if path.endswith(_ROOT) else path + _ROOT}"
+        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        self._headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        self._seconds = seconds
+        self._opener = urllib.request.build_opener(NoRedirects)
+
+    @classmethod
+    def of(cls, env: Mapping[str, str]) -> Unity | None:
+        """Return the client that the environment configures, None if it does not. The token is concealed from now on."""
+        url, token = env.get(URL) or None, (env.get(TOKEN) or "").strip() or None
+        if token is not None:
+            conceal(TOKEN, token)
+        return None if url is None else cls(url, token)
+
+    def table(self, schema: Schema, table: str) -> Mapping[str, Any] | None:
+        """Return what the server says of a table, None if there is none. Raises Unavailable."""
+        return self._request("GET", f"/tables/{_segment(schema.table(table))}")
+
+    def get(self, schema: Schema, table: str) -> Entry | None:
+        """See ``Catalog``."""
+        found = self.table(schema, table)
+        if found is None:
+            return None
+        location, properties = found.get("storage_location"), found.get("properties")
+        return Entry(
+            location if isinstance(location, str) else None, found.get("table_type") == "EXTERNAL",
+            str(found.get("data_source_format", "")).upper(), properties if isinstance(properties, dict) else {},
+        )  # fmt: skip
+
+    def create_schema(self, schema: Schema) -> None:
+        """See ``Catalog``."""
+        if self._request("GET", f"/schemas/{_segment(str(schema))}") is None:
+            body = {"name": schema.schema, "catalog_name": schema.catalog}
+            if self._request("POST", "/schemas", body) is None:
+                raise Unavailable(f"Unity Catalog has no catalog {schema.catalog!r}, and Skyband creates none")
+
+    def create(self, schema: Schema, table: Definition) -> None:
+        """See ``Catalog``."""
+        body = {
+            "name": table.name, "catalog_name": schema.catalog, "schema_name": schema.schema, "table_type": "EXTERNAL",
+            "data_source_format": KIND, "storage_location": _location(table.location), "comment": table.comment,
+            "properties": dict(table.properties),
+            "columns": [
+                {
+                    "name": c.name, "type_text": c.type_text, "type_json": c.type_json, "type_name": c.type_name, "position": i,
+                    "type_precision": c.precision, "type_scale": c.scale, "nullable": True, "comment": c.comment,
+                }
+                for i, c in enumerate(table.columns)
+            ],
+        }  # fmt: skip
+        if self._request("POST", "/tables", body) is None:
+            raise Unavailable(f"Unity Catalog has no schema {str(schema)!r}")
+
+    def replace(self, schema: Schema, table: Definition) -> None:
+        """See ``Catalog``. The open interface cannot change a table's columns, comments and properties."""
+        self.drop(schema, table.name)
+        self.create(schema, table)
+
+    def drop(self, schema: Schema, table: str) -> None:
+        """See ``Catalog``."""
+        self._request("DELETE", f"/tables/{_segment(schema.table(table))}")
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+        """Return the answer, None if the server says that something is not there. Raises Unavailable."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._base + path, data, self._headers, method=method)
+        try:
+            with self._opener.open(request, timeout=self._seconds) as answer:
+                return _object(answer.read(_MOST))
+        except urllib.error.HTTPError as e:
+            with e:
+                said = _said(e)
+            if e.code == 404 and said is not None:
+                return None
+            about = "refuses the token" if e.code == 401 else f"answers {e.code}"
+            refused = e.code in (400, 403, 404, 409)
+            raise Unavailable(f"Unity Catalog {about} to {method} {path}{f': {said}' if said else ''}", refused) from None
+        except (OSError, http.client.HTTPException, ValueError) as e:
+            why = str(getattr(e, "reason", None) or e) or type(e).__name__
+            raise Unavailable(f"Unity Catalog does not answer: {redact_values(why)[:200].lower()}") from None
+
+
+def _segment(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _location(path: str) -> str:
+    """Return the URL of a table's directory."""
+    if "://" not in path:
+        return PurePosixPath(path).as_uri()
+    scheme, _, rest = path.partition("://")
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}://{rest}"
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    """Return a JSON object. An answer without content is an empty one. Raises ValueError."""
+    try:
+        return mapping(text) if text.strip() else {}
+    except ValueError as e:
+        raise ValueError("its answer is not a JSON object") from e
+
+
+def _said(e: urllib.error.HTTPError) -> str | None:
+    """Return the message of the server's own error, None if the answer is not one, such as another server's page."""
+    try:
+        found = _object(e.read(1 << 16))
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    text = found.get("message") or found.get("error_code")
+    return redact_values(str(text).partition("\n")[0][:200]) if text else None
+
 
 # What a job has registered, and where: ``<sink>/_skyband/catalog.json``.
 #
@@ -180,7 +405,6 @@ def _type(kind: pa.DataType) -> tuple[str, str, str]:
 
 PATIENCE: Final = 20.0
 """The most seconds that a check, or a registration, may take."""
-T = TypeVar("T")
 
 
 class Registrar:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.catalogs.hive import Hive
 from skyband.framework.catalogs.model import KIND, Entry, Schema, Unavailable, table_of
-from skyband.framework.catalogs.registrar import PATIENCE
-from skyband.framework.catalogs.unity import TOKEN, URL, Unity
+from skyband.framework.catalogs.registrar import PATIENCE, TOKEN, URL, Hive, Unity
 from skyband.framework.settings.spark import IMPLEMENTATION, spark_settings
 from skyband.framework.storage.overlap import is_root, unusable_characters
 from skyband.framework.storage.settings import SCHEMES

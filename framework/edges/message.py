@@ -11,7 +11,7 @@ from skyband.edge import EdgeError
 from skyband.edge.message import Border, Message, Query, parse_message
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Filter, Plan, QueryNode
-from skyband.framework.queries.loyalty_rows.model import LOYALTY
+from skyband.framework.queries.loyalty_rows.loyalty_type import LOYALTY
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

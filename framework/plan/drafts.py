@@ -9,8 +9,7 @@ from typing import Any, Literal
 from skyband.framework.plan.model import Field, LogicalQuery, ReportNode
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.spec.models.job import Job
-from skyband.framework.spec.models.scoring import Scoring
-from skyband.framework.spec.models.window import WindowSpec
+from skyband.framework.spec.models.scoring import Scoring, WindowSpec
 from skyband.operators.base import Calendar, Kind, Operator, Window
 from skyband.operators.expressions.vectors import AttributeKind, Vector
 

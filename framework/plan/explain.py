@@ -18,10 +18,10 @@ from skyband.framework.plan.explain_parts import (
     window_rows,
 )
 from skyband.framework.plan.graph import tables_of_query
+from skyband.framework.plan.growth import shard_lines
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, OperatorNode, Plan, QueryNode, StreamNode, only_retained
 from skyband.framework.plan.nodes import AlertNode
 from skyband.framework.plan.reader import why_not_by_arrow, why_spark_reads
-from skyband.framework.plan.sharding import shard_lines
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format

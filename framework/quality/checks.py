@@ -24,10 +24,24 @@ from skyband.framework.base.extras import extra
 from skyband.framework.base.table_names import append_only
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.nodes import Check
-from skyband.framework.quality.expectations import COLUMN, COLUMNS, EXPECTATIONS, ROW_CONDITION, SHAPE, WHOLE, Wrong, arguments, takes
+from skyband.framework.quality.expectations import (
+    COLUMN,
+    COLUMNS,
+    EXPECTATIONS,
+    OWN,
+    ROW_CONDITION,
+    SHAPE,
+    WHOLE,
+    OwnExpectation,
+    Wrong,
+    arguments,
+    takes,
+)
 from skyband.framework.quality.outcome import EXAMPLES, Outcome
-from skyband.framework.quality.own_expectations import OWN, OwnExpectation
-from skyband.framework.tables.delta.delta_read import dataset
+from skyband.framework.storage.location import Location
+from skyband.framework.tables.delta.delta_read import dataset, open_table, read
+from skyband.framework.tables.delta.expected_columns import need_columns
+from skyband.framework.tables.schemas import fixed_schema
 from skyband.framework.verify.brute_force.expressions import holds
 from skyband.framework.verify.brute_force.objects import values_of
 from skyband.operators.base import Kind
@@ -36,6 +50,7 @@ from skyband.operators.expressions.parser import parse
 
 if TYPE_CHECKING:
     from skyband.framework.tables.writing.writer import Writer
+
 
 # Read the columns and rows of a table that a check needs, in pieces of at most ``MOST`` values; ``row_condition`` selects rows.
 
@@ -287,3 +302,18 @@ def _quiet() -> Iterator[None]:
     """Hide the progress bars and warnings of libraries from the user."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
         yield
+
+
+# Read the outcomes of the last gate: the rows of table ``checks`` for the last complete batch.
+
+
+def newest_checks(root: Location) -> list[dict[str, Any]]:
+    """Return what the last gate wrote for the last batch; none if it has not run. SKY-E400 if a table is unreadable."""
+    runs, checks = open_table(root, "runs"), open_table(root, "checks")
+    need_columns(runs, "runs", fixed_schema("runs"), ["batch_id"])
+    need_columns(checks, "checks", fixed_schema("checks"), ["batch_id", "run_id", "checked_at"])
+    last = pc.max(read(runs, ["batch_id"])["batch_id"]).as_py()
+    if last is None:
+        return []
+    rows = read(checks, where=pc.field("batch_id") == last).sort_by("checked_at").to_pylist()
+    return [r for r in rows if r["run_id"] == rows[-1]["run_id"]]

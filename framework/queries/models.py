@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from skyband.framework.base.units import WHOLE, Name, PositiveDuration, Text
 
@@ -60,3 +60,14 @@ class QueryModel(BaseModel):
     def shown(self) -> tuple[str, ...]:
         """Columns that the tables contain even without ``carry``."""
         return ()
+
+
+def _one_or_several(value: Any) -> str:
+    return "<several>" if isinstance(value, (list, tuple)) else "<one>"
+
+
+# Tags of unions stand in pydantic's error locations; the angle brackets keep them apart from field names.
+Columns = Annotated[
+    Annotated[Name, Tag("<one>")] | Annotated[tuple[Name, ...], Field(min_length=1), Tag("<several>")], Discriminator(_one_or_several)
+]
+"""A column or several."""

@@ -17,16 +17,225 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skyband.framework.base.counts import agree, counted
-from skyband.framework.base.errors import printable
+from skyband.framework.base.errors import printable, redacted
 from skyband.framework.base.extras import extra
 from skyband.framework.base.items import ItemColumn
+from skyband.framework.base.reasons import REASONS
 from skyband.framework.base.types import readable_as_text
+from skyband.framework.base.units import format_duration
+from skyband.framework.plan.explain import explain
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.report import charts, job_figures
-from skyband.framework.report.figures import Figure, Section, cells, few_of, millis, text
+from skyband.framework.report.figures import Chart, Figure, Section, cells, few_of, millis, text
 from skyband.framework.tables.schemas import changes_name, now_name, stream_columns
 from skyband.framework.tables.sql.statements import Statements
 from skyband.framework.tables.sql.views import views
+
+# Build charts as Vega-Lite specifications. Times are UTC. The page sets the colours, for light and dark mode.
+
+Values = list[dict[str, Any]]
+
+_DAY: Final = 86_400_000
+_CURRENT: Final = {"field": "now", "type": "nominal", "scale": {"domain": ["in the result", "left"], "range": ["accent", "faint"]}}
+"""The page replaces the names in ``range`` by its own colours."""
+
+
+def _chart(values: Values, height: int | dict[str, int], **parts: Any) -> Chart:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": "container",
+        "height": height,
+        "data": {"values": values},
+        **parts,
+    }
+
+
+def _time(values: Values) -> dict[str, Any]:
+    """Return the axis of times in UTC, with as much of a date as its ticks need."""
+    known = [v[c] for v in values for c in ("from", "to") if v.get(c) is not None]
+    days = (max(known) - min(known)) / _DAY if known else 0
+    form = "%Y-%m" if days > 700 else "%Y-%m-%d" if days > 8 else "%m-%d %H:%M" if days > 0.1 else "%H:%M:%S"
+    axis = {"format": form, "tickCount": 8, "labelOverlap": "greedy", "labelSeparation": 10}
+    return {"field": "from", "type": "temporal", "scale": {"type": "utc"}, "title": None, "axis": axis}
+
+
+def _shown(*fields: str) -> list[dict[str, str]]:
+    return [{"field": f, "type": "nominal", "title": f} for f in fields]
+
+
+def bump(values: Values, best: int) -> Chart:
+    """Return ranks over time: ``from``, ``rank``, ``line`` (number of a stay), ``item``, ``now``; a line ends where its item left."""
+    y = {"field": "rank", "type": "quantitative", "scale": {"domain": [best + 0.5, 0.5], "nice": False, "zero": False}, "title": "rank"}
+    y["axis"] = {"values": list(range(1, best + 1)) if best <= 20 else None, "grid": True, "format": "d"}
+    encoding = {"x": _time(values), "y": y, "detail": {"field": "line"}, "color": {"field": "item", "type": "nominal", "legend": None}}
+    encoding["opacity"] = {"condition": {"test": {"field": "now", "equal": "in the result"}, "value": 1}, "value": 0.45}
+    line = {"mark": {"type": "line", "interpolate": "monotone", "strokeWidth": 3}, "encoding": encoding}
+    dots = {
+        "transform": [{"filter": {"field": "end", "equal": False}}],
+        "mark": {"type": "point", "filled": True, "size": 40},
+        "encoding": {**encoding, "tooltip": _shown("item", "rank", "score", "since")},
+    }
+    return _chart(values, max(160, min(420, 26 * best)), layer=[line, dots])
+
+
+def stays(values: Values, count: int) -> Chart:
+    """Return a chart of intervals as bars, ``count`` items one below the other: ``item``, ``from``, ``to``, ``now``."""
+    axis = {"labelLimit": 280, "labelFontSize": 9, "labelOverlap": False, "ticks": False}
+    y = {"field": "item", "type": "nominal", "sort": None, "title": None, "axis": axis}
+    encoding = {
+        "x": _time(values), "x2": {"field": "to"}, "y": y,
+        "color": {**_CURRENT, "legend": {"title": None, "orient": "top"}}, "tooltip": _shown("item", "score", "since", "until"),
+    }  # fmt: skip
+    return _chart(values, max(120, 13 * count), mark={"type": "bar", "minBandSize": 3, "cornerRadius": 2}, encoding=encoding)
+
+
+def steps(values: Values, title: str) -> Chart:
+    """Return a chart of one number over time, constant between its changes: ``from``, ``value``."""
+    y = {"field": "value", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    encoding = {"x": _time(values), "y": y}
+    return _chart(values, 200, mark={"type": "line", "interpolate": "step-after", "strokeWidth": 2, "point": False}, encoding=encoding)
+
+
+def bars(values: Values, title: str, by: str | None = None) -> Chart:
+    """Return a chart of a number per batch: ``batch``, ``value``; stacked by column ``by``."""
+    encoding: dict[str, Any] = {
+        "x": {"field": "batch", "type": "ordinal", "title": "batch", "axis": {"labelOverlap": True, "labelAngle": 0}},
+        "y": {"field": "value", "type": "quantitative", "title": title},
+        "tooltip": _shown("batch", "value", *([by] if by else [])),
+    }
+    if by:
+        encoding["color"] = {"field": by, "type": "nominal", "legend": {"title": None, "orient": "top"}}
+    return _chart(values, 200, mark={"type": "bar"}, encoding=encoding)
+
+
+def graph(nodes: Values, edges: Values, stages: list[str], rows: int) -> Chart:
+    """Return a graph with nodes in columns. Nodes: ``stage``, ``row``, ``name``; edges: ``stage``, ``row``, ``stage2``, ``row2``."""
+    x = {"field": "stage", "type": "ordinal", "sort": stages, "scale": {"domain": stages, "type": "point", "padding": 0.6}}
+    x |= {"axis": {"orient": "top", "labelAngle": 0, "title": None, "domain": False, "ticks": False}}
+    y = {"field": "row", "type": "quantitative", "axis": None, "scale": {"domain": [rows - 0.4, -0.6], "nice": False, "zero": False}}
+    lines = {
+        "data": {"values": edges},
+        "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5},
+        "encoding": {"x": x, "x2": {"field": "stage2"}, "y": y, "y2": {"field": "row2"}},
+    }
+    dots = {
+        "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
+        "encoding": {"x": x, "y": y, "tooltip": _shown("name", "said")},
+    }
+    names = {
+        "mark": {"type": "text", "dy": -11, "fontSize": 11, "limit": 150},
+        "encoding": {"x": x, "y": y, "text": {"field": "name"}},
+    }
+    return _chart(nodes, max(140, 40 * rows), layer=[lines, dots, names])
+
+
+# Figures about the job: its batches, rejected rows, outcomes of checks, and the plan as a graph.
+
+BATCHES: Final = 120
+"""The number of newest batches that are shown."""
+CHECKS: Final = 200
+"""The number of newest outcomes of checks that are shown."""
+EXAMPLES: Final = 30
+"""The number of reasons that are shown, the most frequent."""
+
+
+def runs(statements: Statements) -> Section:
+    """Return figures about throughput and rejected rows."""
+    found = statements.ask(f"select *, count(*) over () as of_all from runs order by batch_id desc limit {BATCHES}").to_pylist()[::-1]
+    total = found[0]["of_all"] if found else 0
+    left = few_of(len(found), total, "batches, the newest")
+    speed = [{"batch": r["batch_id"], "value": round(1000 * r["rows_in"] / r["batch_ms"]) if r["batch_ms"] else 0} for r in found]
+    columns = ("batch_id", "batch_time", "rows_in", "filtered", "rejected", "accepted", "pending", "changes", "batch_ms", "frontier")
+    table = tuple(tuple(text(r[c]) for c in columns) for r in found[::-1])
+    chart = bars(speed, "rows a second") if found else None
+    throughput = Figure("Throughput", "Rows read per second in each batch.", columns, table, chart, left)
+    said = f"{counted(total, 'batch', 'batches')} {agree(total, 'was', 'were')} run."
+    return Section("Runs", said, [throughput, _rejected_by_batch(found, left), _reasons(statements)])
+
+
+def _rejected_by_batch(found: list[dict[str, object]], left: str) -> Figure:
+    names = [(c.name, f"rejected_{c.name}") for c in REASONS]
+    values = [{"batch": r["batch_id"], "value": r[column], "reason": name} for r in found for name, column in names if r[column]]
+    rows = tuple((text(v["batch"]), str(v["reason"]), text(v["value"])) for v in values[::-1])
+    said = "Rows that were late, or rejected for another reason." if values else "No row of these batches was rejected."
+    return Figure(
+        "Rejected and late rows", said, ("batch", "reason", "rows"), rows, bars(values, "rows", "reason") if values else None, left
+    )
+
+
+def _reasons(statements: Statements) -> Figure:
+    found = statements.ask('select reason, count(*) as "rows" from rejected group by reason order by 2 desc, 1')
+    shown = found.slice(0, EXAMPLES)
+    left = few_of(shown.num_rows, found.num_rows, "reasons, the most frequent")
+    return Figure("Reasons", "Why rows were rejected, since the first run.", ("reason", "rows"), cells(shown), left_out=left)
+
+
+def quality(statements: Statements) -> Section:
+    """Return the outcomes of the checks of ``quality.tables``."""
+    found = statements.ask(
+        "select checked_at, table_name, expectation, severity, success, unexpected, rows_checked, error, count(*) over () as of_all "
+        f"from checks order by checked_at desc, success, table_name, expectation limit {CHECKS}"
+    )
+    total = found["of_all"][0].as_py() if found.num_rows else 0
+    shown = found.drop_columns(["of_all"])
+    failed = sum(not ok for ok in shown["success"].to_pylist())
+    said = f"{failed:,} of the {counted(shown.num_rows, 'outcome')} shown failed."
+    said = said if total else "The spec has no checks, or none has run."
+    left = few_of(shown.num_rows, total, "outcomes, the newest")
+    return Section(
+        "Quality", "Outcomes of the checks of the tables.", [Figure("Checks", said, tuple(shown.column_names), cells(shown), left_out=left)]
+    )
+
+
+def plan_section(plan: Plan) -> Section:
+    """Return the plan as a graph, and as the output of ``skyband explain``."""
+    stages = ["source", "intake", "window", "state", "queries"]
+    bounds = [f"{counted(plan.window.count, 'row')}" if plan.window.count is not None else ""]
+    bounds += [format_duration(plan.window.micros) if plan.window.micros is not None else ""]
+    steps = [f"{counted(len(plan.intake.transforms), 'transform')}", f"{counted(len(plan.intake.rules), 'rule')}"]
+    nodes: Values = [
+        {"stage": "source", "name": plan.source.shown, "said": f"{counted(len(plan.source.fields), 'column')}"},
+        {"stage": "intake", "name": "parse, check, order", "said": ", ".join(steps)},
+        {
+            "stage": "window",
+            "name": " and ".join(b for b in bounds if b),
+            "said": "of each key" if plan.intake.partition_by else "of the stream",
+        },
+    ]
+    nodes = [n | {"row": 0.0} for n in nodes]
+    edges: Values = [{"stage": a, "row": 0.0, "stage2": b, "row2": 0.0} for a, b in (("source", "intake"), ("intake", "window"))]
+    row, places = 0, dict[str, float]()
+    for part, taken in [(plan, ""), *((one.plan, one.of) for one in plan.streams)]:
+        # A query over a result is a stage to the right of the query that it takes.
+        state, result = _stages(plan, taken)
+        stages += [stage for stage in (state, result) if stage not in stages]
+        begin = ("window", 0.0) if not taken else (_stages(plan, taken, -1)[1], places[taken])
+        for operator in part.operators:
+            mine = [q for q in part.queries if part.operators[q.operator].name == operator.name]
+            middle = row + (len(mine) - 1) / 2
+            nodes.append({"stage": state, "name": operator.name, "said": type(operator.operator).__name__, "row": middle})
+            edges.append({"stage": begin[0], "row": begin[1], "stage2": state, "row2": middle})
+            for q in mine:
+                places[q.name] = float(row)
+                nodes.append({"stage": result, "name": q.name, "said": q.type, "row": float(row)})
+                edges.append({"stage": state, "row": middle, "stage2": result, "row2": float(row)})
+                row += 1
+    table = tuple((str(n["stage"]), text(redacted(str(n["name"]))), text(redacted(str(n["said"])))) for n in nodes)
+    said = "Rows flow from left to right. Each state is kept once and answers the queries to its right."
+    said += " The results of queries flow on to the queries that take them." if plan.streams else ""
+    shown = Figure("Graph", said, ("stage", "name", "what"), table, graph(nodes, edges, stages, max(1, row)))
+    return Section(
+        "Plan", "What the job does.", [shown, Figure("In words", "The output of skyband explain.", text=redacted(explain(plan)))]
+    )
+
+
+def _stages(plan: Plan, taken: str, further: int = 0) -> tuple[str, str]:
+    """Return the stages of the state and of the queries over the result ``taken``, or of its own (``further`` -1)."""
+    depth = further
+    while taken:
+        depth += 1
+        taken = next((s.of for s in plan.streams if any(q.name == taken for q in s.plan.queries)), "")
+    return ("state", "queries") if depth == 0 else (f"state {depth + 1}", f"queries {depth + 1}")
+
 
 # Figures about one query: its current result, ranks and stays over time, and the score needed to be in it.
 
@@ -147,7 +356,7 @@ class QueryFigures:
         best = max((r["rank"] for r in rows), default=1)
         said = f"The rank of each item over time. A line ends where its item leaves the result; items still in it are drawn boldly.{whose}"
         left = few_of(len(rows), total, "spans of constant rank, the newest")
-        return Figure("Ranks over time", said, head, table, charts.bump(values, best) if rows else None, left)
+        return Figure("Ranks over time", said, head, table, bump(values, best) if rows else None, left)
 
     def _stays(self, whose: str) -> Figure:
         rows, total = self._of_one(f"{self.query.name}_history" if f"{self.query.name}_history" in self.made else self.query.name, STAYS)
@@ -166,7 +375,7 @@ class QueryFigures:
         ]
         table = tuple((self._label(r), text(r["valid_from"]), text(r["valid_to"]), self._score(r)) for r in rows[::-1])
         said = f"One bar for every stay in the result.{whose}"
-        chart = charts.stays(values, len({v["item"] for v in values})) if rows else None
+        chart = stays(values, len({v["item"] for v in values})) if rows else None
         return Figure(
             "Stays in the result", said, ("item", "from", "to", "score"), table, chart, few_of(len(rows), total, "stays, the newest")
         )
@@ -182,7 +391,7 @@ class QueryFigures:
             values.append({"from": millis(rows[-1]["valid_to"] or rows[-1]["valid_from"]), "value": rows[-1]["score"]})
         table = tuple((text(r["valid_from"]), text(r["valid_to"]), text(r["score"]), self._label(r)) for r in rows[::-1])
         said = f"The score at rank {k}, which an item needs to be in the result.{whose}"
-        chart = charts.steps(values, f"score at rank {k}") if rows else None
+        chart = steps(values, f"score at rank {k}") if rows else None
         left = few_of(len(rows), total, "spans, the newest")
         return Figure(f"Score of the {k}th" if k > 3 else f"Score at rank {k}", said, ("from", "to", "score", "item"), table, chart, left)
 
@@ -227,7 +436,7 @@ def report(plan: Plan, now: datetime) -> str:
     if len(shown) < len(every):
         left = f"The report has the first {len(shown)} of {counted(len(every), 'query', 'queries')}; the others are left out."
         sections.append(Section("Left out", left))
-    sections += [job_figures.runs(statements), job_figures.quality(statements), job_figures.plan_section(plan)]
+    sections += [runs(statements), quality(statements), plan_section(plan)]
     complete = statements.ask("select max(frontier) as at from runs")["at"][0].as_py()
     said = f"Made {text(now.astimezone(UTC).replace(microsecond=0))} UTC. All instants are event times in UTC"
     said += f"; all events before {text(complete)} have been processed." if complete is not None else "."

@@ -15,7 +15,7 @@ from skyband.framework.base.extras import extra
 from skyband.framework.serve import parameters
 from skyband.framework.serve.parameters import Node
 from skyband.framework.serve.protocol import values as pg
-from skyband.framework.serve.protocol.types import by_name
+from skyband.framework.serve.protocol.values import by_name
 from skyband.framework.serve.protocol.wire import Refused
 
 with extra("sql", "the server of a job's tables"):

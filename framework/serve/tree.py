@@ -17,8 +17,7 @@ from skyband.framework.base.errors import did_you_mean
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.serve.catalog import SYSTEM
-from skyband.framework.serve.functions import ALLOWED, TABLE
-from skyband.framework.serve.macros import TABLE_CALLS
+from skyband.framework.serve.macros import ALLOWED, TABLE, TABLE_CALLS
 from skyband.framework.serve.parameters import Node
 from skyband.framework.serve.protocol.wire import Refused
 from skyband.framework.sources.duckdb_sql import LOCKED

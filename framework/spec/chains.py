@@ -17,10 +17,9 @@ from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.checks.columns import column_types
 from skyband.framework.spec.checks.table_columns import carried
-from skyband.framework.spec.models.job import Job
-from skyband.framework.spec.models.quality import Quality
+from skyband.framework.spec.models.job import Job, Quality
+from skyband.framework.spec.models.scoring import WindowSpec
 from skyband.framework.spec.models.source import Source
-from skyband.framework.spec.models.window import WindowSpec
 
 Takes = Literal["entries", "members"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec.models.examples import SpecTest
+from skyband.framework.spec.models.job import SpecTest
 from skyband.framework.spec.parsing.cells import spelled
 from skyband.framework.spec_tests.tables import Row, Tables, TestedTable, tested_table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rehearsal import Rehearsal
-from skyband.framework.spec.models.examples import SpecTest
+from skyband.framework.spec.models.job import SpecTest
 from skyband.framework.spec_tests.loading import clock_of, input_batches, lookup_tables
 from skyband.framework.spec_tests.tables import Tables
 from skyband.framework.tables.schemas import derived_tables

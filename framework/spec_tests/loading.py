@@ -21,7 +21,7 @@ from skyband.framework.plan.nodes import LookupNode
 from skyband.framework.rehearsal.rows import arrow_table, in_spark
 from skyband.framework.sources.position import position_values
 from skyband.framework.spec.load import Validated, validated_file
-from skyband.framework.spec.models.examples import RESTART, SpecTest
+from skyband.framework.spec.models.job import RESTART, SpecTest
 from skyband.framework.spec.parsing.cells import cell
 
 TEST: Final = "test"

@@ -10,8 +10,7 @@ from pathlib import Path
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import Validated, validate_text
-from skyband.framework.spec.models.examples import SpecTest
-from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.job import Job, SpecTest
 from skyband.framework.spec_tests.comparison import columns_of, compare_tables, row_text
 from skyband.framework.spec_tests.loading import environment
 from skyband.framework.spec_tests.spec_edits import CannotEdit, Edits

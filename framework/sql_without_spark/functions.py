@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from skyband.framework.row_rules.both_regex import for_java
+from skyband.framework.row_rules.row_expectations import for_java
 from skyband.framework.sql_without_spark import rules
 from skyband.framework.sql_without_spark.rules import Unclear, decimal_type, digits_of
 from skyband.framework.sql_without_spark.translation import Typed

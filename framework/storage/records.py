@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from skyband.framework.base.counts import counted
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object
+from skyband.framework.plan.live import NO_LIVE, Live
+from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.sinks import unsupported_entry
 
 STRICT: Final = ConfigDict(strict=True, extra="forbid")
@@ -109,3 +110,39 @@ def _first(e: ValidationError) -> str:
     found: Any = e.errors(include_url=False, include_input=False, include_context=False)[0]
     at = ".".join(str(part) for part in found["loc"])
     return (f"{at}: {found['msg']}" if at else str(found["msg"]))[:200]
+
+
+# The few fields of a job file that are read without the rest, also from files of other versions.
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    tokens: dict[str, Any] = field(default_factory=dict)
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+@dataclass(frozen=True, slots=True)
+class JobFileHeader:
+    """The header of a job file. ``header``: the columns of CSV files in the first run; ``escape``: the escape character for quotes.
+
+    A job file from before RFC 4180 became the default does not state ``escape``: a backslash. ``fingerprint``: of it the sets of tokens.
+    ``live``: the job's live queries.
+    """
+
+    generation: Name
+    header: list[str] | None = None
+    escape: str = "\\"
+    fingerprint: _Shape = field(default_factory=_Shape)
+    live: Live = NO_LIVE
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+_KEPT: Final = TypeAdapter(JobFileHeader)
+
+
+def read_job_file_header(home: Location) -> JobFileHeader | None:
+    """Return the header of the job file in ``home`` (``_skyband``), or None if it is missing or invalid."""
+    try:
+        return read_record(home / "job.json", _KEPT)
+    except InvalidRecord:
+        return None

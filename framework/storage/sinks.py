@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object, location
+from skyband.framework.storage.location import Location, is_object, location
 
 HOME: Final = "_skyband"
 """Directory of a sink for everything but tables."""

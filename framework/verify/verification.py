@@ -22,10 +22,9 @@ from skyband.framework.streaming.job.clocks import batch_clocks, recorded_rows
 from skyband.framework.streaming.job.consistency import Loss, look, losses_text
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
 from skyband.framework.tables.schemas import changes_name, now_name, tables, trajectory_name
-from skyband.framework.verify.brute_force.with_source import compare
-from skyband.framework.verify.budget import Budget, Clock, Sample
+from skyband.framework.verify.brute_force.sample import compare
+from skyband.framework.verify.budget import Budget, Clock, Progress, Sample
 from skyband.framework.verify.differences import Difference, by_kind, format_differences, place
-from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.reconciliation import compare_count, compare_row_counts
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay

@@ -23,12 +23,11 @@ from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
+from skyband.framework.verify.budget import Done, Progress
 from skyband.framework.verify.differences import instant
-from skyband.framework.verify.progress import Done, Progress
 from skyband.framework.verify.stored import Key, Stored, exact, key_of, keys_of, micros
-from skyband.framework.whatif.causes import Because, Causes
 from skyband.framework.whatif.change import Change, check_reasons
-from skyband.framework.whatif.compare import Difference, clipped, compare
+from skyband.framework.whatif.compare import Because, Causes, Difference, clipped, compare
 from skyband.framework.whatif.rows import LATER, Fates, Judged, JudgedRows, Reasons, judge
 from skyband.framework.whatif.sides import Columns, Side, columns_of, streams
 from skyband.framework.whatif.source import SourceRows, SparkRows, read_rows

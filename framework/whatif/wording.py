@@ -11,8 +11,7 @@ from typing import Any, Final
 from skyband.framework.base.counts import agree, counted, number_text
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.verify.differences import instant
-from skyband.framework.whatif.causes import Because, ChangedRow
-from skyband.framework.whatif.compare import Difference, State
+from skyband.framework.whatif.compare import Because, ChangedRow, Difference, State
 from skyband.framework.whatif.rows import ACCEPTED, LEFT_OUT
 from skyband.framework.whatif.sides import Columns, Point
 from skyband.framework.whatif.whatif import OfQuery, Supposed

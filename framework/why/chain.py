@@ -16,8 +16,7 @@ from skyband.framework.plan.model import Plan, QueryNode, StreamNode
 from skyband.framework.tables.render import cell_text
 from skyband.framework.tables.schemas import identity_columns
 from skyband.framework.verify.differences import instant
-from skyband.framework.verify.replay.replay import Stream, stream_of
-from skyband.framework.verify.replay.trajectories import Trajectories
+from skyband.framework.verify.replay.replay import Stream, Trajectories, stream_of
 from skyband.framework.verify.stored import Key, Stored, key_of, keys_of
 
 MOST: Final = 3

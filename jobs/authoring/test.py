@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skyband.framework.plan.model import Plan
     from skyband.framework.spec.load import Validated
-    from skyband.framework.spec.models.examples import SpecTest
+    from skyband.framework.spec.models.job import SpecTest
     from skyband.framework.spec_tests.tables import Tables
 
     Play = Callable[[Plan, SpecTest], Tables]

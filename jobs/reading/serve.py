@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable, redacted
-from skyband.framework.storage.locations import require_local
+from skyband.framework.storage.location import require_local
 from skyband.jobs.answer import Answer, show
 from skyband.jobs.arguments import positive, whole
 from skyband.jobs.parser import help_page

@@ -16,7 +16,7 @@ from skyband.jobs.spec import load_edited
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
-    from skyband.framework.verify.progress import Progress
+    from skyband.framework.verify.budget import Progress
     from skyband.framework.whatif.whatif import Supposed
 
 
@@ -56,7 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """Return the differences, with code 1 if some cannot be known. Raises SkybandError and SpecErrors."""
     choose_spark(args)
-    from skyband.framework.verify.progress import Progress
+    from skyband.framework.verify.budget import Progress
 
     with Progress(args.lines, command="whatif") as progress:
         found = ask(args.spec, args.with_, args.without, args.settings, args.begin, args.end, args.query, progress=progress)

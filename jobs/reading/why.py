@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> Answer:
     if query.members and member not in query.members:
         raise SkybandError("SKY-E201", f"{entry} is a table of queries", hint=f"write {entry}/NAME: {one_of(query.members)}")
     from skyband.framework.streaming.job.edited_spec import tables_of
-    from skyband.framework.verify.progress import Progress
+    from skyband.framework.verify.budget import Progress
     from skyband.framework.why.history import history
     from skyband.framework.why.item import item_of
     from skyband.jobs.spec import last_run

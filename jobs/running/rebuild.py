@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.locations import require_local
+from skyband.framework.storage.location import require_local
 from skyband.jobs.parser import help_page
 from skyband.jobs.running.alerting import check_channels
 from skyband.jobs.running.opening import (
@@ -108,7 +108,7 @@ def _undo_or_drop(args: argparse.Namespace, plan: Plan, layout: Layout) -> int:
 
 
 def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout, record: Recorded, began: float) -> int:
-    from skyband.framework.quality.newest_checks import newest_checks
+    from skyband.framework.quality.checks import newest_checks
     from skyband.framework.streaming.job.clocks import record as record_clocks
     from skyband.framework.streaming.job.generations import OLD, bytes_in, drop, goes_on, staged, swap
     from skyband.framework.streaming.job.idle import waiting
@@ -172,7 +172,7 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     Only for a caller that holds the job's lock. A killed backfill is repeated by the next call; a killed run by the next run. Raises the
     errors of ``addable`` and ``add``.
     """
-    from skyband.framework.quality.newest_checks import newest_checks
+    from skyband.framework.quality.checks import newest_checks
     from skyband.framework.streaming.job.edits import addable
     from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.session import get_session

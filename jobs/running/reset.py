@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable, redacted
 from skyband.framework.base.table_names import JOB_RUNS
-from skyband.framework.storage.locations import require_local
+from skyband.framework.storage.location import require_local
 from skyband.jobs.answer import Answer
 from skyband.jobs.parser import help_page
 from skyband.jobs.running.opening import registrar

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     plan, layout = opening.open_job(args)
     opening.check_libraries(plan)
     alerting.check_channels(plan)
-    from skyband.framework.quality.newest_checks import newest_checks
+    from skyband.framework.quality.checks import newest_checks
     from skyband.framework.streaming.job.idle import at_rest, waiting
     from skyband.framework.streaming.job.layout import fitting_job, reshaped
     from skyband.framework.streaming.job.live_requests import waiting as waiting_requests

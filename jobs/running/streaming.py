@@ -140,7 +140,7 @@ class StreamJob:
 
     def run(self) -> int:
         """Return the exit code."""
-        from skyband.framework.quality.newest_checks import newest_checks
+        from skyband.framework.quality.checks import newest_checks
         from skyband.framework.streaming.run.progress import Progress
 
         args, plan, layout = self.args, self.plan, self.layout

@@ -71,7 +71,7 @@ def run_install(args: argparse.Namespace) -> Answer:
 
 def run_describe(args: argparse.Namespace) -> Answer:
     """Print one line per spec, good or broken, at once: the reader may stop at any line."""
-    from skyband.framework.plan.describe import describe
+    from skyband.framework.plan.facts import describe
 
     found = []
     for path in args.spec:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from skyband.airflow_dags.skyband_airflow import doc, facts
-from skyband.framework.plan import describe
+from skyband.framework.plan import facts as plan_facts
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.models.schedule import Schedule
+from skyband.framework.spec.models.job import Schedule
 from skyband.jobs import cli
 from tests.spark.jobs import write_spec
 
@@ -175,7 +175,7 @@ def test_the_command_as_a_shell_spells_it(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_description_is_of_the_form_that_the_loader_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert describe.FORMAT == facts.FORMAT
+    assert plan_facts.FORMAT == facts.FORMAT
     monkeypatch.setenv("PLACE", str(tmp_path / "s3cr3t-place"))
     spec = write_spec(tmp_path, queries="  far5: {type: topk_pairs, scoring: far, k: 5}\n")
     good = spec.read_text().replace(f"{tmp_path}/out", "${PLACE}/out") + "schedule: {cron: '@daily', timeout: 90 minutes, tags: [a]}\n"

@@ -11,4 +11,4 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("skyband.framework.streaming.spark.session.get_session", started)
-    monkeypatch.setattr("skyband.framework.verify.brute_force.with_source.get_session", started)
+    monkeypatch.setattr("skyband.framework.verify.brute_force.sample.get_session", started)

@@ -20,7 +20,7 @@ import pytest
 from deltalake import DeltaTable
 
 from skyband.framework.storage.epochs import LEASE_VARIABLE
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import location
 from skyband.framework.streaming.rows.outbox import LEAST
 from tests.object_store import environment, object_store
 from tests.spark import ranked

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.verify.brute_force.with_source import _until
+from skyband.framework.verify.brute_force.sample import _until
 from skyband.framework.verify.budget import Budget, OutOfTime
 
 if TYPE_CHECKING:

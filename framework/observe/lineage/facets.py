@@ -12,9 +12,7 @@ import pyarrow as pa
 from skyband.framework.base.counts import counted
 from skyband.framework.base.extras import extra
 from skyband.framework.base.redaction import redact_values
-from skyband.framework.observe.lineage.datasets import FILE, DatasetName, InputTable
-from skyband.framework.observe.lineage.stream_columns import InputColumn, Origin
-from skyband.framework.observe.lineage.table_columns import TableLineage
+from skyband.framework.observe.lineage.table_columns import FILE, DatasetName, InputColumn, InputTable, Origin, TableLineage
 from skyband.framework.observe.observers import StartedRun
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format

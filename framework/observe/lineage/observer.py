@@ -19,15 +19,24 @@ from skyband.framework.base.extras import extra
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.console.receivers import NotDelivered
-from skyband.framework.observe.lineage import facets
 from skyband.framework.observe.lineage.client import reason, receiver_id
-from skyband.framework.observe.lineage.datasets import InputTable, input_tables, output_name
-from skyband.framework.observe.lineage.facets import PRODUCER, Facets
-from skyband.framework.observe.lineage.table_columns import TableLineage, table_lineage
+from skyband.framework.observe.lineage.facets import (
+    PRODUCER,
+    Facets,
+    RejectedRowsRunFacet,
+    assertions_facet,
+    column_lineage,
+    error_facet,
+    input_facets,
+    job_facets,
+    output_schema,
+    place_facets,
+    run_facets,
+)
+from skyband.framework.observe.lineage.table_columns import InputTable, TableLineage, input_tables, output_name, table_lineage
 from skyband.framework.observe.observers import Observer, StartedRun
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import Location, location
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Whole, read_record
 from skyband.framework.storage.sinks import HOME
 from skyband.framework.streaming.job.run_records import spec_hash
@@ -120,9 +129,9 @@ class Counts:
     accepted: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
 
-    def facet(self) -> facets.RejectedRowsRunFacet:
+    def facet(self) -> RejectedRowsRunFacet:
         """Return them as a facet."""
-        return facets.RejectedRowsRunFacet(self.batches, self.rows_in, self.filtered, self.accepted, dict(sorted(self.rejected.items())))
+        return RejectedRowsRunFacet(self.batches, self.rows_in, self.filtered, self.accepted, dict(sorted(self.rejected.items())))
 
 
 class RunEvents:
@@ -133,8 +142,8 @@ class RunEvents:
     ) -> None:
         self._run, self._announced = run, announced
         self._namespace = namespace
-        self._run_facets = facets.run_facets(parent)
-        self._job_facets = facets.job_facets(run, spec_hash(run.spec))
+        self._run_facets = run_facets(parent)
+        self._job_facets = job_facets(run, spec_hash(run.spec))
         self._counted: dict[int, tuple[Mapping[str, int], Mapping[str, int]]] = {}
 
     def start(self) -> RunEvent:
@@ -153,7 +162,7 @@ class RunEvents:
         counts = Counts(outcome["batches"]["count"], rows["in"], rows["filtered"], rows["accepted"], rows["rejected"])
         of_run: Facets = {"skyband_rejectedRows": counts.facet()}
         if state is RunState.FAIL and errors:
-            of_run["errorMessage"] = facets.error_facet(errors[0])
+            of_run["errorMessage"] = error_facet(errors[0])
         at = datetime.fromisoformat(outcome["ended_at"]) if outcome["ended_at"] else datetime.now(UTC)
         spans = outcome["tables"]
         # A rebuild replaces all tables; one that only adds queries leaves the others where they were.
@@ -187,9 +196,7 @@ class RunEvents:
 
     def _read(self, counts: Facets) -> list[InputDataset]:
         return [
-            InputDataset(
-                one.dataset.namespace, one.dataset.name, facets=facets.input_facets(one), inputFacets=dict(counts) if not name else {}
-            )
+            InputDataset(one.dataset.namespace, one.dataset.name, facets=input_facets(one), inputFacets=dict(counts) if not name else {})
             for name, one in self._inputs.items()
         ]
 
@@ -206,11 +213,11 @@ class RunEvents:
 
     def _table_facets(self, table: str) -> Facets:
         """Return what does not change about a table. One of a query that was added during the run has no columns here."""
-        found = facets.place_facets(output_name(self._run.root, table), "delta", "parquet")
+        found = place_facets(output_name(self._run.root, table), "delta", "parquet")
         if table in self._tables:
-            found["schema"] = facets.output_schema(self._tables[table].schema)
+            found["schema"] = output_schema(self._tables[table].schema)
         if table in self._lineage:
-            found["columnLineage"] = facets.column_lineage(self._lineage[table], self._inputs)
+            found["columnLineage"] = column_lineage(self._lineage[table], self._inputs)
         return found
 
     def _before(self, table: str, span: Mapping[str, Any]) -> Version | None:
@@ -264,7 +271,7 @@ class RunEvents:
             found["lifecycleStateChange"] = change.LifecycleStateChangeDatasetFacet(what)
         own = [check for check in checks if check["table_name"] == table]
         if own:
-            found["dataQualityAssertions"] = facets.assertions_facet(own)
+            found["dataQualityAssertions"] = assertions_facet(own)
         statistics = facet.output_statistics_output_dataset
         counts: Facets = {} if added is None else {"outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(added)}
         return OutputDataset(*self._name(table), facets=found, outputFacets=counts)

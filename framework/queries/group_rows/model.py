@@ -11,8 +11,7 @@ from pydantic import Field
 
 from skyband.framework.base.items import SCORE, SCORE_VALUE, ItemColumn, ItemShape, Part, RankTerm, TimeVarying
 from skyband.framework.base.units import Text
-from skyband.framework.queries.loyalty_rows.model import Columns
-from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.models import Columns, QueryModel
 from skyband.operators.base import Kind
 from skyband.operators.expressions.aggregates import Aggregate
 from skyband.operators.expressions.ast import Attr

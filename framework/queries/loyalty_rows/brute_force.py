@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.framework.queries.loyalty_rows.model import LOYALTY
 from skyband.framework.queries.protocol import Question, TimeVaryingValues
 from skyband.framework.verify.brute_force.expressions import holds, meaning
 from skyband.framework.verify.brute_force.objects import Found
@@ -45,7 +44,6 @@ def most_loyal(question: Question, every: bool = False) -> Found:
     members = _members(question, every)
     if question.query.every_micros:
         members = _ranked(question, question.at, (o for *_, o in members))
-    assert question.query.item.values[0].name == LOYALTY
     items = _items(question)
     return [(items[o], -loyalty / 1e6) for loyalty, _, _, o in members]
 

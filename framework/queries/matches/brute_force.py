@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.framework.queries.matches.model import of_sets
 from skyband.framework.queries.pair_rows.brute_force import Compare, pairs_of
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.scored_pairs import brute_force as scored
@@ -13,12 +12,12 @@ from skyband.framework.verify.brute_force.objects import Found
 from skyband.operators.base import NEVER
 
 
-def comparing(question: Question) -> Compare:
+def comparing(question: Question, of_sets: bool) -> Compare:
     """Return what compares pairs of sets, or scores pairs of rows."""
-    return sets.comparing(question) if of_sets(question.plan.operators[question.query.operator]) else scored.comparing(question)
+    return sets.comparing(question) if of_sets else scored.comparing(question)
 
 
-def reported(question: Question) -> Found | None:
+def reported(question: Question, of_sets: bool) -> Found | None:
     """Return the pairs reported at the instant of the question, by arrival, each one's in rank order; none if no row came then.
 
     O(arrivals * window); None if that is too much.
@@ -29,7 +28,7 @@ def reported(question: Question) -> Found | None:
         return []
     alive = 0 if query.window.micros is None else int(np.searchsorted(time, question.at - query.window.micros, side="right"))
     found: Found = []
-    compare = comparing(question)
+    compare = comparing(question, of_sets)
     # The seq of the first object that came after each object's deletion.
     seen_until = np.full(len(question.data.every.time), NEVER)
     for _, before, seq in question.data.every.deletions:

@@ -5,26 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+from pydantic import ConfigDict, Field
 
 from skyband.framework.base.items import ItemShape
+from skyband.framework.base.units import Name, Number
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, QueryNode
-from skyband.framework.queries.matches.model import Matches as MatchesModel
-from skyband.framework.queries.matches.model import of_sets
-from skyband.framework.queries.pair_rows.model import pair_of
+from skyband.framework.queries.models import K, QueryModel
+from skyband.framework.queries.pair_rows.model import Between, pair_of
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.read_columns import node_columns
-from skyband.framework.queries.scored_pairs import compile as scored
+from skyband.framework.queries.scored_pairs import scored_pairs_type as scored
 from skyband.framework.queries.scored_pairs.scored_pairs_type import check_scored_pairs, facts_of_scored_pairs
-from skyband.framework.queries.set_pairs import compile as sets
-from skyband.framework.queries.set_pairs.set_pairs_type import check_set_pairs, facts_of_set_pairs
+from skyband.framework.queries.set_pairs import set_pairs_type as sets
+from skyband.framework.queries.set_pairs.set_pairs_type import FORMULAS, check_set_pairs, facts_of_set_pairs
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Operator
+from skyband.operators.set_index.functions import Similarity
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+# The entry of a spec: for every arriving row the k best older ones, by their sets of tokens or by a score of both rows.
+
+
+class Matches(QueryModel):
+    """For every row, once, at its arrival: the k best rows of the window before it, by a score of both or how similar their sets are."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["scoring"]}, {"required": ["tokens"]}]})
+
+    type: Literal["matches"]
+    scoring: Name | None = Field(default=None, description="Name of a scoring function of two rows.")
+    tokens: Name | None = Field(default=None, description="Instead of scoring: name of the sets under 'tokens:'.")
+    similarity: Similarity = Field(default="jaccard", description=f"With tokens. {FORMULAS}")
+    between: Between | None = Field(default=None, description="Pair only rows of two sides.")
+    k: K = Field(description="How many older rows at most.")
+    min_score: Number | None = Field(default=None, description="Only pairs with at least this score, or at least this similar.")
+    max_score: Number | None = Field(default=None, description="Only pairs with at most this score; of tokens, with hamming only.")
+    every: ClassVar[None] = None  # type: ignore[misc]
+    """No field of this type: what is reported once, at an arrival, has no boundaries."""
+
+
+# The two forms of an entry and of its operator: by the similarity of sets of tokens, or by a score.
+
+
+def of_sets(node: OperatorNode) -> bool:
+    """Return True if the operator matches sets of tokens."""
+    return hasattr(node.operator, "similarity")
+
 
 # Entries to operators: one for all that share a state, which is the window alone, and an index of its sets for entries about sets.
 
@@ -41,8 +73,8 @@ def compile_matches(context: Context, entries: Sequence[QueryEntry]) -> Iterable
         yield _draft(context, pairs)
 
 
-def _query(entry: QueryEntry) -> MatchesModel:
-    return cast(MatchesModel, entry.query)
+def _query(entry: QueryEntry) -> Matches:
+    return cast(Matches, entry.query)
 
 
 def _draft(context: Context, group: sets.Shared | scored.Shared) -> OperatorDraft:
@@ -66,18 +98,18 @@ class MatchesType(QueryType):
     """See ``protocol.QueryType``."""
 
     name = "matches"
-    model = MatchesModel
+    model = Matches
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     sides = PAIR_SIDES
     shows_k = False
     takes_deletions = True
     shares = "scoring and direction (or tokens and similarity), where and between"
 
-    def item(self, query: MatchesModel) -> ItemShape:
+    def item(self, query: Matches) -> ItemShape:
         """A pair, which is not kept after it is reported."""
         return replace(pair_of(query.between), lasting=False)
 
-    def check(self, scope: Scope, path: Path, query: MatchesModel) -> None:
+    def check(self, scope: Scope, path: Path, query: Matches) -> None:
         """Check that the entry has one of the two forms, and what all entries of that form have in common."""
         doc = scope.doc
         if query.scoring is not None and query.tokens is not None:
@@ -112,17 +144,17 @@ class MatchesType(QueryType):
         """See ``brute_force``."""
         from skyband.framework.queries.matches.brute_force import reported
 
-        return reported(question)
+        return reported(question, of_sets(question.plan.operators[question.query.operator]))
 
     def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
         """See ``protocol.QueryType``."""
         from skyband.framework.queries.matches.brute_force import comparing
         from skyband.framework.queries.pair_rows.brute_force import item_scores
 
-        return item_scores(question, items, comparing(question))
+        return item_scores(question, items, comparing(question, of_sets(question.plan.operators[question.query.operator])))
 
 
-def _positive_bounds(s: Scope, path: Path, query: MatchesModel) -> None:
+def _positive_bounds(s: Scope, path: Path, query: Matches) -> None:
     """Check that bounds of a similarity are numbers that a similarity can have."""
     for field, wrong, words in (
         ("min_score", query.min_score is not None and query.min_score <= 0, "more than 0"),

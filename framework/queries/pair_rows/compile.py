@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from skyband.framework.plan.drafts import Context
-from skyband.framework.queries.pair_rows.model import Between as BetweenModel
+from skyband.framework.queries.pair_rows.model import Between as BetweenEntry
 
 if TYPE_CHECKING:
     from skyband.operators.pair_rows.queries import Between
 
 
-def sides_key(between: BetweenModel | None) -> tuple[str, str, str] | None:
+def sides_key(between: BetweenEntry | None) -> tuple[str, str, str] | None:
     """Equal for equal sides."""
     return None if between is None else (between.column, repr(between.a), repr(between.b))
 
 
-def side_texts(between: BetweenModel | None) -> list[str]:
+def side_texts(between: BetweenEntry | None) -> list[str]:
     """The text constants of the sides."""
     return [] if between is None else [v for v in (between.a, between.b) if isinstance(v, str)]
 
 
-def sides(context: Context, spec: BetweenModel | None) -> Between | None:
+def sides(context: Context, spec: BetweenEntry | None) -> Between | None:
     """The sides of a pair for an operator."""
     from skyband.operators.pair_rows.queries import Between
 

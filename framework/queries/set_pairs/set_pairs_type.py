@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, cast
+
+from pydantic import Field
 
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
+from skyband.framework.base.units import NUMBER, Name
+from skyband.framework.plan.drafts import Context, QueryEntry, share
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, QueryNode
-from skyband.framework.queries.pair_rows.model import check_between, check_room, pair_of
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
+from skyband.framework.queries.pair_rows.model import Between, check_between, check_room, pair_of
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
-from skyband.operators.base import TOKENS
-from skyband.operators.set_index.functions import AT_MOST_ONE, DISTANCES
+from skyband.operators.base import TOKENS, Window
+from skyband.operators.expressions.ast import Node
+from skyband.operators.set_index.functions import AT_MOST_ONE, DISTANCES, Similarity
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
@@ -96,3 +104,114 @@ def _check_tokens(s: Scope, at: Path, name: str) -> None:
         return
     hint = did_you_mean(name, known) or (f"sets: {one_of(known)}" if known else f"add it: tokens: {{{name}: {{column: ...}}}}")
     s.doc.add("SKY-E127", f"no sets called '{name}' under 'tokens:'", s.doc.where_value(at), hint)
+
+
+# Entries of equal sets, similarity, ``where`` and ``between`` share a state.
+#
+# A predicate restricts candidates, a bound only cuts a result.
+
+
+class SetQuery(Protocol):
+    """The fields of an entry that its state needs."""
+
+    @property
+    def tokens(self) -> str | None:
+        """Return the name of the sets."""
+        ...
+
+    @property
+    def similarity(self) -> Similarity:
+        """Return the similarity."""
+        ...
+
+    @property
+    def where(self) -> str | None:
+        """Return the condition."""
+        ...
+
+    @property
+    def between(self) -> Between | None:
+        """Return the sides."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What queries must have in common to share a state."""
+
+    tokens: str
+    similarity: str
+    where: str | None
+    between: tuple[str, str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Entries that share a state. ``window``: the union of theirs."""
+
+    entries: tuple[QueryEntry, ...]
+    queries: tuple[SetQuery, ...]
+    where: Node | None
+    window: Window
+
+    @property
+    def direction(self) -> Literal["min", "max"]:
+        """Which scores rank first."""
+        return "min" if self.queries[0].similarity in DISTANCES else "max"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text constants."""
+        from skyband.operators.expressions.canonical import text_constants
+
+        of_where = text_constants(self.where) if self.where is not None else ()
+        return (*of_where, *side_texts(self.queries[0].between))
+
+    def configuration(self, context: Context, texts: tuple[str, ...]) -> dict[str, Any]:
+        """The operator's configuration but for its queries."""
+        first = self.queries[0]
+        return {
+            "tokens": TOKENS + str(first.tokens), "similarity": first.similarity, "where": self.where,
+            "between": sides(context, first.between), "window": self.window, "texts": texts, "deletes": context.deletes,
+        }  # fmt: skip
+
+
+def shared(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Shared]:
+    """The entries by state."""
+    from skyband.operators.expressions.canonical import canonical
+    from skyband.operators.expressions.parser import parse
+
+    wheres: dict[str, Node] = {}
+
+    def key(m: QueryEntry) -> _Key:
+        query = cast(SetQuery, m.query)
+        where = parse(query.where, context.pair_kinds, ("a", "b"), "predicate") if query.where is not None else None
+        if where is not None:
+            wheres.setdefault(canonical(where), where)
+        return _Key(str(query.tokens), query.similarity, canonical(where) if where is not None else None, sides_key(query.between))
+
+    for k, group in share(entries, key):
+        queries = tuple(cast(SetQuery, m.query) for m in group)
+        yield Shared(group, queries, wheres[k.where] if k.where is not None else None, Window.union(m.window for m in group))
+
+
+# What entries about pairs of sets have in common.
+
+FORMULAS: Final = (
+    "Of sets of a and b tokens, o in common: jaccard o/(a+b-o), cosine sqrt(o*o/(a*b)), dice 2o/(a+b), overlap o; "
+    "hamming, a distance: a+b-2o."
+)
+"""What the similarities are."""
+
+
+class SetPairs(QueryModel):
+    """Pairs of sets by how similar they are."""
+
+    tokens: Name = Field(description="Name of the sets under 'tokens:'.")
+    similarity: Similarity = Field(
+        default="jaccard",
+        description=FORMULAS,
+    )
+    between: Between | None = Field(default=None, description="Pair only rows of two sides.")
+    min_score: Annotated[float, Field(gt=0), NUMBER] | None = Field(default=None, description="Only pairs at least this similar.")
+    max_score: Annotated[float, Field(ge=0), NUMBER] | None = Field(default=None, description="hamming: only pairs at most this far apart.")

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import cast
+from typing import Literal, cast
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.queries.set_pairs.compile import Shared, shared
-from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
-from skyband.framework.queries.similar_sets.model import SimilarSets as SimilarSetsModel
+from skyband.framework.queries.set_pairs.set_pairs_type import SetPairs, SetPairsType, Shared, shared
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Operator
 from skyband.operators.set_index.functions import DISTANCES
+
+# The entry of a spec: all pairs of sets that are similar enough.
+
+
+class SimilarSets(SetPairs):
+    """All pairs of sets that are at least so similar."""
+
+    type: Literal["similar_sets"]
+
 
 # Entries to operators: one for all that share a state; it keeps the pairs themselves, no skyband.
 
@@ -28,7 +35,7 @@ def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Op
 
 
 def _draft(context: Context, group: Shared) -> OperatorDraft:
-    queries = [cast(SimilarSetsModel, m.query) for m in group.entries]
+    queries = [cast(SimilarSets, m.query) for m in group.entries]
 
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.pair_rows.queries import BoundedPairQuery
@@ -46,11 +53,11 @@ class SimilarSetsType(SetPairsType):
     """See ``protocol.QueryType``."""
 
     name = "similar_sets"
-    model = SimilarSetsModel
+    model = SimilarSets
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     shows_k = False
 
-    def check(self, scope: Scope, path: Path, query: SimilarSetsModel) -> None:
+    def check(self, scope: Scope, path: Path, query: SimilarSets) -> None:
         """Check what all pairs of sets have in common, and that there is a bound."""
         super().check(scope, path, query)
         if query.min_score is None and query.max_score is None and not scope.doc.bad_below(path):

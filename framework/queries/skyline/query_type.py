@@ -2,27 +2,202 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
-from skyband.framework.base.counts import counted
+from pydantic import ConfigDict, Field
+
+from skyband.framework.base.counts import counted, number_text
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, Value, by_score, newest_first
+from skyband.framework.base.units import WHOLE, Name, Number
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
+from skyband.framework.plan.explain_parts import assumed_rows, assuming, canonical_text, format_bytes, per_key, window_rows
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.checks import uses_scoring
+from skyband.framework.queries.models import Columns, K, QueryModel
 from skyband.framework.queries.protocol import Limits, QueryType, Question
 from skyband.framework.queries.read_columns import scoring_columns
-from skyband.framework.queries.skyline import explain
-from skyband.framework.queries.skyline.model import Skyline as SkylineModel
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Column, Operator, Window
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+# The lines of ``explain`` about a state: the compared columns, and how many rows it keeps.
+
+
+def _facts(node: OperatorNode) -> list[tuple[str, str]]:
+    """Return the condition, the dimensions, their levels, the score, and the sizes with the weights."""
+    op: Any = node.operator
+    found = [("where", canonical_text(op.where))] if op.where is not None else []
+    found.append(("compares", _dimension_texts(op)))
+    if op.levels is not None:
+        found.append(("prefers", _levels_text(op)))
+    scoring = getattr(op, "scoring", None)
+    if scoring is not None:
+        found.append(("ranks", f"the rows of the result by {_score_text(scoring)} ({node.direction} first)"))
+    if hasattr(op, "sizes"):
+        sizes = "; ".join(f"{q.name}: at most {counted(q.size, 'row')}" for q in op.queries)
+        found.append(("sizes", f"{sizes}; those that stay among the best for weights closest to {_weights_text(op)}"))
+    return found
+
+
+def _weights_text(op: Any) -> str:
+    return ", ".join(f"{d.column.name} {number_text(w)}" for w, d in zip(op.weights, op.dimensions, strict=True))
+
+
+def _levels_text(op: Any) -> str:
+    names, levels = [d.column.name for d in op.dimensions], []
+    for size in op.levels:
+        levels.append(", ".join(names[:size]))
+        names = names[size:]
+    return f"{'; then '.join(levels)}: the first of these in which two rows differ decides"
+
+
+def _score_text(scoring: Any) -> str:
+    weights = getattr(scoring, "weights", None)
+    return canonical_text(scoring) if weights is None else " + ".join(f"{number_text(w)} * {c}" for c, w in weights)
+
+
+def _dimension_texts(op: Any) -> str:
+    ordered = [f"{d.column.name} {d.direction}" for d in op.dimensions if d.direction != "equal"]
+    equal = [d.column.name for d in op.dimensions if d.direction == "equal"]
+    text = ", ".join(ordered) + (f"; only within equal {', '.join(equal)}" if equal else "")
+    beaten = "no row of the window beats it" if op.band == 1 else f"fewer than {counted(op.band, 'row')} of the window beat it"
+    return f"{text}; in the result if {beaten}" + ("; a newer equal row beats an older" if op.distinct else "")
+
+
+def skyline_size(k: int, n: float, d: int) -> float:
+    """Return the expected rows of a K-skyband with ``d`` ordered dimensions over N rows, if dimensions and age are independent.
+
+    Those with fewer than K newer dominators: the K-skyband in d + 1 dimensions, at most N. For K = 1 its mean is the complete homogeneous
+    symmetric polynomial h_d of 1, 1/2, ..., 1/N, leading term ln(N)^d / d! (docs/algorithms D4; measured 1.2 to 1.6 times that
+    term, which h_d is); for larger K about K times that of N / K.
+    """
+    if n <= k:
+        return n
+    # Power sums of the harmonic terms: H_N for i = 1, zeta(i) above; Newton's identity i h_i = sum of p_j h_(i-j).
+    powers = [math.log(n / k) + 0.5772156649] + [1.0 + 2.0**-i + sum(j**-i for j in range(3, 50)) for i in map(float, range(2, d + 1))]
+    h = [1.0]
+    for i in range(1, d + 1):
+        h.append(sum(powers[j - 1] * h[i - j] for j in range(1, i + 1)) / i)
+    return min(n, k * h[d])
+
+
+def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+    """Return the lines about the kept rows; rows in groups of equal values keep as much per group, of fewer rows each."""
+    op: Any = node.operator
+    if op.keeps == "window":
+        return _with_deletions(plan, node, rate)
+    d = op.ordered if op.levels is None else op.levels[0]
+    known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
+    kept = skyline_size(node.k, n, d)
+    bytes_ = kept * 8 * (4 + node.k + len(op.dimensions) + _columns_of_scores(op))
+    power = "ln(N)" if node.k == 1 else "ln(N / K)"
+    factorial = f"^{d} / {d}!" if d > 1 else ""
+    formula = f"rows, leading term {'' if node.k == 1 else 'K '}{power}{factorial}"
+    at = (
+        f"depends on the rate; at N = {counted(round(n), 'row')} about {kept:,.0f} {formula}"
+        if known is None
+        else f"about {kept:,.0f} {formula}, N = {counted(round(n), 'row')}{per_key(plan)}{assuming(node.window, rate)}"
+    )
+    groups = " and of one group of equal values" if any(x.direction == "equal" for x in op.dimensions) else ""
+    return [
+        f"    skyband   {at}; {format_bytes(bytes_)}",
+        f"              (if dimensions are independent{groups}; fewer if they agree, more if they conflict)",
+    ]
+
+
+def _columns_of_scores(op: Any) -> int:
+    """Return how many numbers a row takes besides: seq and score, or its values, and the same again as a member."""
+    if hasattr(op, "sizes"):
+        return 2 + 2 * len(op.dimensions)
+    return 4 if hasattr(op, "scoring") else 0
+
+
+def _with_deletions(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+    """Return the lines about the price of deletions: which rows are kept, and which work is done (figures in docs/algorithms D4)."""
+    op: Any = node.operator
+    known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
+    bytes_ = n * 8 * (3 + node.k + len(op.dimensions) + _columns_of_scores(op))
+    rows = f"{counted(round(n), 'row')}{per_key(plan)}{assuming(node.window, rate)}"
+    at = f"depends on the rate; at N = {rows}" if known is None else f"N = {rows}"
+    beating = "a row that beats it" if node.k == 1 else f"up to {counted(node.k, 'row')} that beat it"
+    return [
+        f"    price     of deletions: every row of the window with {beating}, {at}: {format_bytes(bytes_)}",
+        "              a row that goes is replaced wherever it kept others out: some 15 times the operator's time per row",
+    ]
+
+
+# The entry of a spec: rows that no other row beats.
+
+
+class Skyline(QueryModel):
+    """Rows that no other row beats in every dimension."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"dependentRequired": {"top": ["by"], "by": ["top"], "size": ["weights"], "weights": ["size"]}}
+    )
+
+    type: Literal["skyline"]
+    dimensions: dict[Name, Literal["min", "max", "equal"]] = Field(min_length=1, description="Column -> which end is better.")
+    prefer: tuple[Columns, ...] = Field(
+        default=(),
+        description="Dimensions in the order of their priority, alone or in lists of equal priority; the others come last.",
+    )
+    band: Annotated[int, Field(ge=1, le=4096), WHOLE] = Field(
+        default=1, description="Fewer than this many rows beat a row (1: the skyline)."
+    )
+    distinct: bool = Field(default=False, description="A newer equal row counts as beating an older one.")
+    top: K | None = Field(default=None, description="Only so many of these rows, the first by the score 'by'.")
+    by: Name | None = Field(default=None, description="Name of the scoring function of 'top'.")
+
+    size: K | None = Field(default=None, description="Only so many of these rows, those preferred by weights closest to 'weights'.")
+    weights: dict[Name, Annotated[Number, Field(ge=0)]] | None = Field(
+        default=None, min_length=1, description="Dimension -> its weight, of which only the share in their sum matters; with 'size'."
+    )
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """See ``QueryModel.shown``: the compared columns."""
+        return tuple(self.dimensions)
+
+    @property
+    def scoring(self) -> str | None:
+        """The scoring function that the entry uses."""
+        return self.by
+
+    @property
+    def k(self) -> int | None:
+        """How many rows the result has at most."""
+        return self.top
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The weights of the dimensions in their order, divided by their sum."""
+        given = [float((self.weights or {}).get(c, 0.0)) for c in self.dimensions]
+        largest = max(given)
+        scaled = [w / largest for w in given]
+        return tuple(w / sum(scaled) for w in scaled)
+
+    @property
+    def preferred(self) -> tuple[tuple[str, ...], ...]:
+        """The levels that ``prefer`` lists."""
+        return tuple((level,) if isinstance(level, str) else tuple(level) for level in self.prefer)
+
+    @property
+    def levels(self) -> tuple[tuple[str, ...], ...]:
+        """The dimensions with an order, by levels of priority."""
+        named = {c for level in self.preferred for c in level}
+        rest = tuple(c for c, d in self.dimensions.items() if d != "equal" and c not in named)
+        return (*self.preferred, rest) if rest else self.preferred
+
 
 # Compile entries to operators: one for all queries of equal dimensions, levels, ``band``, ``distinct``, ``where``, score and weights.
 
@@ -36,20 +211,20 @@ def compile_skyline(context: Context, entries: Sequence[QueryEntry]) -> Iterable
     """Return drafts of ``Skyline`` operators; K is the band."""
 
     def key(m: QueryEntry) -> Any:
-        q = cast(SkylineModel, m.query)
+        q = cast(Skyline, m.query)
         ranked = None if q.by is None else (score_key(context, q.by), context.scoring(q.by).direction)
         shares = None if q.size is None else q.shares
         return (tuple(q.dimensions.items()), q.levels, q.band, q.distinct, predicate_key(context, q.where), ranked, shares)
 
     for _, group in share(entries, key):
-        first = cast(SkylineModel, group[0].query)
+        first = cast(Skyline, group[0].query)
         if first.size is not None:
             yield _sized(context, group, first)
         else:
             yield _skyline(context, group, first) if first.by is None else _ranked(context, group, first, first.by)
 
 
-def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel) -> OperatorDraft:
+def _skyline(context: Context, group: tuple[QueryEntry, ...], first: Skyline) -> OperatorDraft:
     where = predicate(context, first.where)
     window = Window.union(m.window for m in group)
 
@@ -64,10 +239,10 @@ def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineMode
     return OperatorDraft(group, first.band, window, "min", texts_of(where), build, why, skyband=not context.deletes)
 
 
-def _ranked(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel, by: str) -> OperatorDraft:
+def _ranked(context: Context, group: tuple[QueryEntry, ...], first: Skyline, by: str) -> OperatorDraft:
     where, function, direction = predicate(context, first.where), score(context, by), context.scoring(by).direction
     window = Window.union(m.window for m in group)
-    most = [cast(SkylineModel, m.query).top or 1 for m in group]
+    most = [cast(Skyline, m.query).top or 1 for m in group]
 
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.skyline.ranked import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
@@ -85,10 +260,10 @@ def _ranked(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel
     return OperatorDraft(group, first.band, window, direction, texts, build, why, skyband=not context.deletes, asked=asked)
 
 
-def _sized(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel) -> OperatorDraft:
+def _sized(context: Context, group: tuple[QueryEntry, ...], first: Skyline) -> OperatorDraft:
     where = predicate(context, first.where)
     window = Window.union(m.window for m in group)
-    sizes = [cast(SkylineModel, m.query).size or 1 for m in group]
+    sizes = [cast(Skyline, m.query).size or 1 for m in group]
 
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.skyline.sized import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
@@ -102,7 +277,7 @@ def _sized(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel)
     return OperatorDraft(group, first.band, window, "min", texts_of(where), build, why, skyband=False)
 
 
-def _dimensions(context: Context, query: SkylineModel) -> tuple[Any, ...]:
+def _dimensions(context: Context, query: Skyline) -> tuple[Any, ...]:
     """Return the dimensions as operators take them: in the order of the spec, with levels in that of the levels."""
     from skyband.operators.skyline.operator import Dimension
 
@@ -112,7 +287,7 @@ def _dimensions(context: Context, query: SkylineModel) -> tuple[Any, ...]:
     return tuple(Dimension(Column(c, context.kinds[c]), query.dimensions[c]) for c in names)
 
 
-def _levels(query: SkylineModel) -> tuple[int, ...] | None:
+def _levels(query: Skyline) -> tuple[int, ...] | None:
     """Return how many dimensions each level has; None for one level."""
     return tuple(len(level) for level in query.levels) if len(query.levels) > 1 else None
 
@@ -123,7 +298,7 @@ MOST: Final = 6
 """The most dimensions of a skyline with ``size``, as ``operators/skyline/kernels/sizing.py`` has it (tested)."""
 
 
-def check_size(scope: Scope, path: Path, query: SkylineModel) -> None:
+def check_size(scope: Scope, path: Path, query: Skyline) -> None:
     """Check that ``size`` stands without fields that it does not go with, and that ``weights`` names all dimensions and not only with 0."""
     if query.size is None and query.weights is None:
         return
@@ -171,13 +346,13 @@ class SkylineType(QueryType):
     """See ``protocol.QueryType``."""
 
     name = "skyline"
-    model = SkylineModel
+    model = Skyline
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     takes_deletions = True
     own_k = "band"
     shares = "dimensions, prefer, band, distinct, where, by and weights"
 
-    def item(self, query: SkylineModel) -> ItemShape:
+    def item(self, query: Skyline) -> ItemShape:
         """Return one row, with a score if the query ranks it; the state says which older row decides whether it shows."""
         beats = "no row" if query.band == 1 else f"fewer than {counted(query.band, 'row')}"
         rule = f"{beats} of a window beat the object, itself in the window, exactly if pred is null or no longer in the window"
@@ -192,7 +367,7 @@ class SkylineType(QueryType):
             return ItemShape(ROW, newest_first(ROW))
         return ItemShape(ROW, newest_first(ROW), extra=extra, hidden_by="pred")
 
-    def check(self, scope: Scope, path: Path, query: SkylineModel) -> None:
+    def check(self, scope: Scope, path: Path, query: Skyline) -> None:
         """Check the dimensions, their priorities and the score."""
         at: Path = (*path, "dimensions")
         if not scope.doc.bad_below(at) and all(d == "equal" for d in query.dimensions.values()):
@@ -219,7 +394,7 @@ class SkylineType(QueryType):
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``explain``."""
-        return explain.facts(node)
+        return _facts(node)
 
     def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
         """Return ``top`` or ``size``."""
@@ -228,7 +403,7 @@ class SkylineType(QueryType):
 
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
         """See ``explain``."""
-        return explain.size(plan, node, rate)
+        return _size(plan, node, rate)
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""
@@ -261,7 +436,7 @@ class SkylineType(QueryType):
         return None if found is not None and len(found) < op.band else found
 
 
-def _check_prefer(scope: Scope, path: Path, query: SkylineModel) -> None:
+def _check_prefer(scope: Scope, path: Path, query: Skyline) -> None:
     """Check that ``prefer`` lists dimensions that have an order, each once."""
     seen: set[str] = set()
     ordered = [c for c, d in query.dimensions.items() if d != "equal"]

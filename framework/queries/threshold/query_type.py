@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+from pydantic import ConfigDict, Field
 
 from skyband.framework.base.counts import number_text
 from skyband.framework.base.items import SCORE
+from skyband.framework.base.units import Number
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.checks import uses_scoring
 from skyband.framework.queries.protocol import Limits, Question
 from skyband.framework.queries.single_rows.compile import QueryList, cheapest, logical_query, side_by_side, spelled_out
-from skyband.framework.queries.single_rows.list_check import needed_fields
+from skyband.framework.queries.single_rows.list_check import SingleRowsType, needed_fields
 from skyband.framework.queries.single_rows.list_rows import QueryRow
-from skyband.framework.queries.single_rows.single_rows_type import SingleRowsType
-from skyband.framework.queries.threshold.model import BOUNDS, nothing_passes, two_on_one_side
-from skyband.framework.queries.threshold.model import Threshold as ThresholdModel
+from skyband.framework.queries.single_rows.model import ScoredRows
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Operator, Window
@@ -27,6 +28,49 @@ from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+# The entry of a spec: all rows whose score passes a bound, or a list of such queries.
+
+BOUNDS = ("above", "at_least", "below", "at_most")
+
+
+class Threshold(ScoredRows):
+    """All rows whose score passes a bound, or two bounds on different sides."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["scoring"]}, {"required": ["queries_from"]}]})
+
+    bounds: ClassVar[tuple[str, ...]] = BOUNDS
+    ranked: ClassVar[bool] = False
+
+    type: Literal["threshold"]
+    at_least: Number | None = Field(default=None, description="score >= this")
+    above: Number | None = Field(default=None, description="score > this")
+    at_most: Number | None = Field(default=None, description="score <= this")
+    below: Number | None = Field(default=None, description="score < this")
+
+    @classmethod
+    def bad_bounds(cls, bounds: Mapping[str, float | None]) -> str | None:
+        """See ``ScoredRows``."""
+        given = [b for b, v in bounds.items() if v is not None]
+        if not given:
+            return "has no bound: one of at_least, above, at_most, below"
+        if two_on_one_side(given):
+            return f"has two bounds on one side ({', '.join(given)})"
+        return "has bounds that nothing can pass" if nothing_passes(*(bounds[b] for b in BOUNDS)) else None
+
+
+def two_on_one_side(given: list[str]) -> bool:
+    """Whether two of the bounds named bound the same side."""
+    return {"at_least", "above"} <= set(given) or {"at_most", "below"} <= set(given)
+
+
+def nothing_passes(above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> bool:
+    """Whether no score is above and at least, below and at most these bounds."""
+    lows = [(b, strict) for b, strict in ((above, True), (at_least, False)) if b is not None]
+    highs = [(b, strict) for b, strict in ((below, True), (at_most, False)) if b is not None]
+    return any(low > high or (low == high and (s or t)) for low, s in lows for high, t in highs)
+
 
 # Entries to operators: bounds only cut the candidates, so any number of spelled-out ones share a state if scoring, direction and ``where``
 #
@@ -39,18 +83,18 @@ def compile_threshold(context: Context, entries: Sequence[QueryEntry]) -> Iterab
     """Drafts of ``Threshold`` operators, and of those of lists of queries; they keep no skyband, K is 1."""
 
     def key(m: QueryEntry) -> Any:
-        q = cast(ThresholdModel, m.query)
+        q = cast(Threshold, m.query)
         name = str(q.scoring)
         return (score_key(context, name), context.scoring(name).direction, predicate_key(context, q.where))
 
     for _, group in share([m for m in entries if spelled_out(m)], key):
-        yield _spelled(context, group, [cast(ThresholdModel, m.query) for m in group])
+        yield _spelled(context, group, [cast(Threshold, m.query) for m in group])
     for m in entries:
         if not spelled_out(m):
             yield _list(context, m)
 
 
-def _spelled(context: Context, group: tuple[QueryEntry, ...], queries: list[ThresholdModel]) -> OperatorDraft:
+def _spelled(context: Context, group: tuple[QueryEntry, ...], queries: list[Threshold]) -> OperatorDraft:
     name = str(queries[0].scoring)
     direction = context.scoring(name).direction
     function, where = score(context, name), predicate(context, queries[0].where)
@@ -108,11 +152,11 @@ class ThresholdType(SingleRowsType):
 
     name = "threshold"
     states_deletions = True
-    model = ThresholdModel
+    model = Threshold
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     shows_k = False
 
-    def check(self, scope: Scope, path: Path, query: ThresholdModel) -> None:
+    def check(self, scope: Scope, path: Path, query: Threshold) -> None:
         """Check the scoring function, and bounds that are missing or leave nothing."""
         doc = scope.doc
         needed_fields(scope, path, query)

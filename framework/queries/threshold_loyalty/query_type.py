@@ -10,9 +10,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from skyband.framework.base.units import Percent, PositiveDuration, format_duration
-from skyband.framework.queries.loyalty_rows.check import time_of
-from skyband.framework.queries.loyalty_rows.loyalty_type import LoyaltyType
-from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
+from skyband.framework.queries.loyalty_rows.loyalty_type import LoyaltyRows, LoyaltyType, time_of
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 

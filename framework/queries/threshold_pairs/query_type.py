@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from skyband.framework.base.counts import counted
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.explain_parts import assumed_rows, per_key
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.scored_pairs.compile import Shared, shared
-from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairsType
-from skyband.framework.queries.threshold_pairs.model import ThresholdPairs as ThresholdPairsModel
+from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairs, ScoredPairsType, Shared, shared
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Operator
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+# The entry of a spec: all pairs of rows with a score within bounds.
+
+
+class ThresholdPairs(ScoredPairs):
+    """All pairs of rows whose score is at least ``min_score``, at most ``max_score``, or both."""
+
+    type: Literal["threshold_pairs"]
+
 
 # Entries to operators: one for all that share a state; it keeps the pairs themselves, no skyband.
 
@@ -35,7 +43,7 @@ def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[O
 
 
 def _draft(context: Context, group: Shared) -> OperatorDraft:
-    queries = [cast(ThresholdPairsModel, m.query) for m in group.entries]
+    queries = [cast(ThresholdPairs, m.query) for m in group.entries]
 
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.pair_rows.queries import BoundedPairQuery
@@ -53,12 +61,12 @@ class ThresholdPairsType(ScoredPairsType):
     """See ``protocol.QueryType``."""
 
     name = "threshold_pairs"
-    model = ThresholdPairsModel
+    model = ThresholdPairs
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     shows_k = False
     takes_deletions = True
 
-    def check(self, scope: Scope, path: Path, query: ThresholdPairsModel) -> None:
+    def check(self, scope: Scope, path: Path, query: ThresholdPairs) -> None:
         """Check what all pairs with a score have in common, and that there is a bound."""
         super().check(scope, path, query)
         if query.min_score is None and query.max_score is None and not scope.doc.bad_below(path):

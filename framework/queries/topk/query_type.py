@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
+from skyband.framework.base.units import Number
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.explain_parts import assumed_rows, state_size
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.checks import bounds_in_order, uses_scoring
+from skyband.framework.queries.models import K
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.single_rows.compile import QueryList, cheapest, logical_query, side_by_side, spelled_out, whole_numbers
-from skyband.framework.queries.single_rows.list_check import needed_fields
+from skyband.framework.queries.single_rows.list_check import SingleRowsType, needed_fields
 from skyband.framework.queries.single_rows.list_rows import QueryRow
-from skyband.framework.queries.single_rows.single_rows_type import SingleRowsType
-from skyband.framework.queries.topk.model import TopK as TopKModel
+from skyband.framework.queries.single_rows.model import ScoredRows
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Operator, Window
@@ -27,6 +29,32 @@ from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+# The entry of a spec: the k best rows, or a list of such queries.
+
+
+class TopK(ScoredRows):
+    """The k best rows."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["scoring", "k"]}, {"required": ["queries_from"]}]})
+
+    bounds: ClassVar[tuple[str, ...]] = ("min_score", "max_score")
+    ranked: ClassVar[bool] = True
+
+    type: Literal["topk"]
+    min_score: Number | None = Field(default=None, description="Only with at least this score.")
+    max_score: Number | None = Field(default=None, description="Only with at most this score.")
+    k: K | None = Field(default=None, description="How many; with queries_from, for rows that do not say.")
+
+    @classmethod
+    def bad_bounds(cls, bounds: Mapping[str, float | None]) -> str | None:
+        """See ``ScoredRows``."""
+        least, most = bounds["min_score"], bounds["max_score"]
+        if least is not None and most is not None and least > most:
+            return "has a min_score larger than its max_score: nothing can pass"
+        return None
+
 
 # Entries to operators: spelled-out ones share a state if scoring, direction, ``where`` and the bound on the better side are equal (that
 # bound decides who may dominate); a list of queries gets an operator of its own.
@@ -39,13 +67,13 @@ def compile_topk(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Op
     """Drafts of ``TopK`` operators, and of those of lists of queries."""
 
     def key(m: QueryEntry) -> Any:
-        q = cast(TopKModel, m.query)
+        q = cast(TopK, m.query)
         name = str(q.scoring)
         direction = context.scoring(name).direction
         return (score_key(context, name), direction, predicate_key(context, q.where), q.max_score if direction == "max" else q.min_score)
 
     for _, group in share([m for m in entries if spelled_out(m)], key):
-        queries = [cast(TopKModel, m.query) for m in group]
+        queries = [cast(TopK, m.query) for m in group]
         keeps = [s.keep.k for s in (context.scoring(str(q.scoring)) for q in queries) if s.keep is not None]
         yield _spelled(context, group, queries, max([q.k or 1 for q in queries] + keeps))
     for m in entries:
@@ -53,7 +81,7 @@ def compile_topk(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Op
             yield _list(context, m)
 
 
-def _spelled(context: Context, group: tuple[QueryEntry, ...], queries: list[TopKModel], k: int) -> OperatorDraft:
+def _spelled(context: Context, group: tuple[QueryEntry, ...], queries: list[TopK], k: int) -> OperatorDraft:
     name = str(queries[0].scoring)
     direction = context.scoring(name).direction
     function, where = score(context, name), predicate(context, queries[0].where)
@@ -118,10 +146,10 @@ class TopKType(SingleRowsType):
     """See ``protocol.QueryType``."""
 
     name = "topk"
-    model = TopKModel
+    model = TopK
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
 
-    def check(self, scope: Scope, path: Path, query: TopKModel) -> None:
+    def check(self, scope: Scope, path: Path, query: TopK) -> None:
         """Check the scoring function, missing fields and bounds."""
         needed_fields(scope, path, query)
         uses_scoring(scope, path, query, query.scoring, ROW_SIDES)

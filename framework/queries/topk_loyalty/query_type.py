@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from skyband.framework.queries.loyalty_rows.loyalty_type import LoyaltyType
-from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
+from skyband.framework.queries.loyalty_rows.loyalty_type import LoyaltyRows, LoyaltyType
 from skyband.framework.queries.models import K
 
 # The entry of a spec: the k most loyal objects.

@@ -7,16 +7,15 @@ from collections import Counter
 from skyband.framework.queries.pair_rows import brute_force as pairs
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.scored_pairs.brute_force import comparing
-from skyband.framework.queries.topk_pairs.explain import cap_of
 from skyband.framework.verify.brute_force.objects import Found
 
 
-def best_pairs(question: Question) -> Found | None:
+def best_pairs(question: Question, cap: int | None) -> Found | None:
     """The k best pairs as (items in the order of the query's roles, score), in rank order. None if that is too much.
 
-    With a cap per object those that a walk through the ranking takes; more and more of it is looked at until the walk ends.
+    With a ``cap`` per object those that a walk through the ranking takes; more and more of it is looked at until the walk ends.
     """
-    k, cap = question.query.k, cap_of(question.plan.operators[question.query.operator].operator)
+    k = question.query.k
     assert k is not None
     if cap is None:
         return first_pairs(question, k)

@@ -2,22 +2,95 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from pydantic import Field
+
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.explain_parts import assumed_rows, format_bytes, per_key, state_size
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
+from skyband.framework.queries.models import K
 from skyband.framework.queries.protocol import ALL, Limits, Question
-from skyband.framework.queries.scored_pairs.compile import Shared, shared
-from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairsType
-from skyband.framework.queries.topk_pairs import explain
-from skyband.framework.queries.topk_pairs.model import TopKPairs as TopKPairsModel
+from skyband.framework.queries.scored_pairs.scored_pairs_type import ScoredPairs, ScoredPairsType, Shared, facts_of_scored_pairs, shared
 from skyband.operators.base import Operator
+from skyband.operators.pair_rows.capped.limits import limits_of
+from skyband.operators.topk_pairs.configuration import MOST, SPARE
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+# What ``explain`` says about a state of pairs.
+
+
+def _facts(node: OperatorNode) -> list[tuple[str, str]]:
+    """What all pairs with a score have, and the cap."""
+    cap = cap_of(node.operator)
+    at_most = [("at most", f"{counted(cap, 'pair')} of a result with the same row")] if cap is not None else []
+    return facts_of_scored_pairs(node) + at_most
+
+
+def cap_of(op: Any) -> int | None:
+    """The pairs of a result that one row may be in, of an operator of this type; None: any number."""
+    cap: int | None = getattr(op, "max_per_object", None)
+    return cap
+
+
+def skyband_size(k: int, n: float) -> float:
+    """Expected pairs of a K-skyband over N rows when scores do not depend on age.
+
+    K + 2K ln(N / sqrt(2K)) (docs/algorithms D2), at most all pairs.
+    """
+    every = n * (n - 1) / 2
+    return min(every, k + 2 * k * max(0.0, math.log(n / math.sqrt(2 * k)))) if n >= 2 else 0.0
+
+
+def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+    """The expected size of the state."""
+    rows = assumed_rows(node.window, rate)
+    cap, op = cap_of(node.operator), cast(Any, node.operator)
+    if op.deletes:
+        return _size_with_deletions(plan, node, rows)
+    if cap is not None:
+        most = limits_of(cap, node.k).chosen
+        said = f"pairs = 3 (M + 2M ln(N / sqrt(2M))), M = {most:,}; more where few rows make the best pairs"
+        return state_size(plan, node, rate, 3 * skyband_size(most, rows), 40, said)
+    return state_size(plan, node, rate, skyband_size(node.k, rows), 40, "pairs = K + 2K ln(N / sqrt(2K))")
+
+
+def _size_with_deletions(plan: Plan, node: OperatorNode, rows: float) -> list[str]:
+    """The size of the state where rows can be deleted, and what a row costs."""
+    op: Any = node.operator
+    windows, least = len({q.window.within(op.window) for q in op.queries}), (1 + SPARE[0]) * node.k + SPARE[1]
+    most = MOST * least
+    size = windows * (24 * min(most, rows * (rows - 1) / 2) + 16 * rows) + 16 * rows
+    said = f"the best alive pairs ({least:,} to {most:,}) of {counted(windows, 'window')}, and a bound for every row"
+    return [
+        f"    pairs     {said}; {format_bytes(size)} at N = {counted(round(rows), 'row')}{per_key(plan)}",
+        "    price     a row costs 3 to 5 times as much as without deletes (with a cap, up to twice); a deletion costs little",
+    ]
+
+
+# The entry of a spec: the k best pairs of rows.
+
+
+class TopKPairs(ScoredPairs):
+    """The k best pairs of rows."""
+
+    type: Literal["topk_pairs"]
+    k: K = Field(description="How many pairs.")
+    max_per_object: K | None = Field(default=None, description="How many pairs of the result one row may be in.")
+
+    @property
+    def cap(self) -> int | None:
+        """``max_per_object`` where it can matter: no row is in more than k of k pairs."""
+        return self.max_per_object if self.max_per_object is not None and self.max_per_object < self.k else None
+
 
 # Entries to operators: one operator for all queries of equal scoring, direction, ``where``, ``between`` and ``max_per_object``.
 #
@@ -36,7 +109,7 @@ def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[O
 
 
 def _draft(context: Context, group: Shared) -> OperatorDraft:
-    queries = [cast(TopKPairsModel, m.query) for m in group.entries]
+    queries = [cast(TopKPairs, m.query) for m in group.entries]
     keeps = [s.keep.k for s in (context.scoring(q.scoring) for q in queries) if s.keep is not None]
     largest = max([q.k for q in queries] + keeps)
     cap: int | None = group.more
@@ -59,7 +132,7 @@ class TopKPairsType(ScoredPairsType):
     """See ``protocol.QueryType``."""
 
     name = "topk_pairs"
-    model = TopKPairsModel
+    model = TopKPairs
     takes_deletions = True
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
 
@@ -69,11 +142,11 @@ class TopKPairsType(ScoredPairsType):
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``explain``."""
-        return explain.facts(node)
+        return _facts(node)
 
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
         """See ``explain``."""
-        return explain.size(plan, node, rate)
+        return _size(plan, node, rate)
 
     def limits(self, plan: Plan, query: QueryNode, asked: LogicalQuery | None) -> Limits:
         """Also those of a cap per object."""
@@ -83,7 +156,7 @@ class TopKPairsType(ScoredPairsType):
         """See ``brute_force``."""
         from skyband.framework.queries.topk_pairs.brute_force import best_pairs
 
-        return best_pairs(question)
+        return best_pairs(question, _cap(question.plan, question.query))
 
     def ranked(self, question: Question) -> Found | None:
         """Whatever the cap."""
@@ -99,7 +172,7 @@ class TopKPairsType(ScoredPairsType):
 
 
 def _cap(plan: Plan, query: QueryNode) -> int | None:
-    return explain.cap_of(plan.operators[query.operator].operator)
+    return cap_of(plan.operators[query.operator].operator)
 
 
 QUERY_TYPE = TopKPairsType()

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import cast
+from typing import Literal, cast
+
+from pydantic import Field
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.queries.set_pairs.compile import Shared, shared
-from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
-from skyband.framework.queries.topk_similar_sets.model import TopKSimilarSets as TopKSimilarSetsModel
+from skyband.framework.queries.models import K
+from skyband.framework.queries.set_pairs.set_pairs_type import SetPairs, SetPairsType, Shared, shared
 from skyband.operators.base import Operator
+
+# The entry of a spec: the k most similar pairs of sets.
+
+
+class TopKSimilarSets(SetPairs):
+    """The k most similar pairs of sets."""
+
+    type: Literal["topk_similar_sets"]
+    k: K = Field(description="How many pairs.")
+
 
 # Entries to operators: one for all that share a state, with the largest k.
 
@@ -24,10 +35,10 @@ _WHY_DELETES = (
 def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
     """Drafts of ``TopKSimilarSets`` operators, one per set of queries that can share a skyband."""
     for group in shared(context, entries):
-        yield _draft(context, group, [cast(TopKSimilarSetsModel, q) for q in group.queries])
+        yield _draft(context, group, [cast(TopKSimilarSets, q) for q in group.queries])
 
 
-def _draft(context: Context, group: Shared, queries: list[TopKSimilarSetsModel]) -> OperatorDraft:
+def _draft(context: Context, group: Shared, queries: list[TopKSimilarSets]) -> OperatorDraft:
     largest = max(q.k for q in queries)
 
     def build(texts: tuple[str, ...]) -> Operator:
@@ -46,7 +57,7 @@ class TopKSimilarSetsType(SetPairsType):
     """See ``protocol.QueryType``."""
 
     name = "topk_similar_sets"
-    model = TopKSimilarSetsModel
+    model = TopKSimilarSets
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:

@@ -9,7 +9,7 @@ from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.checks.table_columns import table_columns
-from skyband.framework.spec.models.alerts import Alert
+from skyband.framework.spec.models.job import Alert
 from skyband.framework.spec.parsing.document import Path
 
 _BATCH = "batch_id"

@@ -8,9 +8,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.sql import check_sql
 from skyband.framework.spec.models.job import Job
-from skyband.framework.spec.models.lookups import Lookup
-from skyband.framework.spec.models.source import SourceColumn
-from skyband.framework.spec.models.transform import DerivedColumn, DeriveStep
+from skyband.framework.spec.models.source import DerivedColumn, DeriveStep, Lookup, SourceColumn
 
 UNKNOWN_TYPE = "the type of the derived column"
 

@@ -10,7 +10,7 @@ from skyband.framework.sources.protocol import Mistake, Section
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.checks.columns import lookup_columns
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.lookups import Lookup, Validity
+from skyband.framework.spec.models.source import Lookup, Validity
 from skyband.framework.spec.parsing.document import Path
 
 KEYS: Final = ("string", "int", "bigint", "boolean", "date", "timestamp")

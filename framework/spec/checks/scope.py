@@ -11,9 +11,8 @@ from skyband.framework.base.table_names import JOB_TABLES, query_tables
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.scoring import check_expression, used_names
 from skyband.framework.spec.models.column_types import kind_of
-from skyband.framework.spec.models.job import Job
-from skyband.framework.spec.models.stats import column_of, written_as
-from skyband.framework.spec.models.tokens import token_kinds
+from skyband.framework.spec.models.job import Job, column_of, written_as
+from skyband.framework.spec.models.source import token_kinds
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import CHARACTERS_OF_A_TOKEN
 from skyband.operators.base import Kind

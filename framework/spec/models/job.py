@@ -6,27 +6,338 @@ the reference pages are generated from these models, so every field has a descri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import ConfigDict, Discriminator, Field, PrivateAttr, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
 
-from skyband.framework.base.units import WHOLE, JobName, Name, PositiveDuration, Size, Text
+from skyband.framework.base.units import WHOLE, Batches, Duration, ExactNumber, JobName, Name, Percent, PositiveDuration, Size, Text
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.spec.models.alerts import MOST_ALERTS, Alert
-from skyband.framework.spec.models.base import Model
-from skyband.framework.spec.models.examples import SpecTest
-from skyband.framework.spec.models.lookups import Lookup
-from skyband.framework.spec.models.quality import Quality
-from skyband.framework.spec.models.schedule import Schedule
-from skyband.framework.spec.models.scoring import Scoring
-from skyband.framework.spec.models.sink import Sink
-from skyband.framework.spec.models.source import OneOfSources, Source
-from skyband.framework.spec.models.stats import Statistics
-from skyband.framework.spec.models.tokens import Tokens
-from skyband.framework.spec.models.transform import Step
-from skyband.framework.spec.models.vectors import Dimension
-from skyband.framework.spec.models.window import WindowSpec
+from skyband.framework.spec.models.base import Model, short_or_long
+from skyband.framework.spec.models.scoring import Scoring, WindowSpec
+from skyband.framework.spec.models.source import Dimension, Lookup, OneOfSources, Source, Step, Tokens
+
+# The statistics of a spec.
+
+Function = Literal["mean", "stddev", "min", "max", "sum", "count"]
+FUNCTIONS: Final[tuple[Function, ...]] = get_args(Function)
+"""Functions of statistics, in the order of their columns."""
+
+StatisticsWindow = Annotated[
+    Annotated[PositiveDuration, Tag("<short>")] | Annotated[WindowSpec, Tag("<long>")],
+    Discriminator(short_or_long),
+]
+
+
+class Statistics(Model):
+    """Statistics that each row gets of the rows before it. Use at least one of the functions, each of a column."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": [f]} for f in FUNCTIONS]})
+
+    mean: Name | None = Field(default=None, description="The mean of a column.")
+    stddev: Name | None = Field(default=None, description="The standard deviation of a column, of a sample: null for one value.")
+    min: Name | None = Field(default=None, description="The least value of a column.")
+    max: Name | None = Field(default=None, description="The greatest value of a column.")
+    sum: Name | None = Field(default=None, description="The sum of a column.")
+    count: Name | None = Field(default=None, description="The number of rows in which a column, of any type, is not null.")
+    by: tuple[Name, ...] = Field(
+        default=(), description="Only rows with the same values in these columns count. Default: all rows of the key."
+    )
+    window: StatisticsWindow = Field(
+        default=WindowSpec(),
+        description="Only these rows count: a time such as 30 days, or count, time or both. Default: the job's window.",
+    )
+    at_least: Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE] = Field(
+        default=1, description="Values that are not null without which a statistic is null. Counts are never null."
+    )
+
+    @property
+    def functions(self) -> tuple[tuple[Function, str], ...]:
+        """Return the functions with their columns."""
+        return tuple((f, column) for f in FUNCTIONS if (column := getattr(self, f)) is not None)
+
+    @property
+    def bounds(self) -> WindowSpec:
+        """Return the window; what it does not bound is bounded by the job's."""
+        return WindowSpec.model_construct(time=self.window) if isinstance(self.window, int) else self.window
+
+
+def column_of(name: str, function: str) -> str:
+    """Return the column of a statistic in rows and tables."""
+    return f"{name}_{function}"
+
+
+def written_as(name: str, function: str) -> str:
+    """Return a statistic as expressions write it."""
+    return f"{name}.{function}"
+
+
+# The section ``tests`` of a spec: input rows and expected tables, for ``skyband test``.
+
+DROP: Final = "drop"
+RESTART: Final = "restart"
+
+
+def _row_or_mark(value: Any) -> str:
+    return "<row>" if isinstance(value, dict) else "<mark>"
+
+
+Row = dict[str, Any]
+RowOrMark = Annotated[
+    Annotated[Row, Tag("<row>")] | Annotated[Literal["drop", "restart"], Tag("<mark>")],
+    Discriminator(_row_or_mark),
+]
+
+
+class SpecTest(Model):
+    """A test of the spec: rows of the source, and the tables of the job after they were processed."""
+
+    name: Text = Field(description="Name of the test.")
+    rows: tuple[RowOrMark, ...] = Field(
+        min_length=1,
+        description="Rows of the source: column to value; a column that is left out is null. drop: process the rows before it, and pass "
+        "the watermark over them, before the rows after it arrive; restart: like drop, and also restart the job.",
+    )
+    lookups: dict[Name, tuple[Row, ...]] = Field(
+        default_factory=dict,
+        description="Look-up to the rows of its table: column of its schema to value. A look-up that is left out has an empty table.",
+    )
+    clock: Text | None = Field(
+        default=None, description="The clock of event_time.max_ahead, e.g. 2024-01-02 10:00. Default: no row is too far ahead."
+    )
+    finish: bool = Field(default=True, description="Declare the input complete after the last row, like run --finish.")
+    expect: dict[Name, tuple[Row, ...]] = Field(
+        default_factory=dict,
+        description="Table of the job to all its rows: <query>_changes, <query>, <query>_now, <query>_trajectory, <query>_final, "
+        "rejected. Only the columns that are given are compared. `skyband test --record` writes this field.",
+    )
+
+
+# The section ``quality`` of a spec: rules on rows, expectations on tables, rules over runs.
+
+RuleSeverity = Annotated[
+    Literal["warn", "reject", "fail"],
+    Field(
+        description="For a row that breaks the rule: warn counts and processes it, reject moves it to table rejected, fail stops the run."
+    ),
+]
+ExpectationName = Annotated[str, Field(pattern=r"^expect_[a-z0-9_]+$")]
+
+
+class RowCondition(Model):
+    """A condition that every row must meet (null passes)."""
+
+    name: Name = Field(description="Name of the rule, as it appears in table rejected.")
+    expect: Text = Field(description="A Spark SQL condition.")
+    severity: RuleSeverity = "reject"
+
+
+class RowExpectation(BaseModel):
+    """A Great Expectations expectation that every single row must meet; other fields are its arguments."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+
+    expectation: ExpectationName = Field(description="Name of an expectation about single rows.")
+    name: Name | None = Field(default=None, description="Name of the rule. Default: made from its columns and the expectation.")
+    severity: RuleSeverity = "reject"
+
+
+def rule_kind(value: Any) -> str:
+    """Return the tag of the row rule that a value is meant to be."""
+    return "<expectation>" if isinstance(value, RowExpectation) or (isinstance(value, dict) and "expectation" in value) else "<expect>"
+
+
+Rule = Annotated[Annotated[RowCondition, Tag("<expect>")] | Annotated[RowExpectation, Tag("<expectation>")], Discriminator(rule_kind)]
+
+
+class TableCheck(BaseModel):
+    """A Great Expectations expectation on a table of the job; other fields are its arguments."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+
+    table: Name = Field(description="A table of the job: a query's name, <query>_changes, <query>_now, rejected, runs, ...")
+    expectation: ExpectationName = Field(description="Name of the expectation.")
+    severity: Literal["critical", "warning", "info"] = Field(default="critical", description="Severity of a failure.")
+    scope: Literal["new", "whole"] | None = Field(
+        default=None,
+        description="Rows to check: new (added since the last check; the default for append-only tables) or whole.",
+    )
+
+
+class RunRule(Model):
+    """A rule over the batches of a run: max_delay, or min_rows and per."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["max_delay"]}, {"required": ["min_rows", "per"]}]})
+
+    max_delay: PositiveDuration | None = Field(
+        default=None, description="Maximum delay between the newest event time and the commit of a batch that read rows."
+    )
+    min_rows: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(
+        default=None, description="Minimum number of rows to read per ..."
+    )
+    per: PositiveDuration | None = Field(default=None, description="... this time (with min_rows), counted back from now.")
+    severity: Literal["critical", "warning"] = Field(default="critical", description="Severity of a failure.")
+
+
+class Quality(Model):
+    """Data quality: rules on every row, expectations on tables."""
+
+    rows: tuple[Rule, ...] = Field(default=(), description="Rules that every row is checked against before it is processed.")
+    tables: tuple[TableCheck, ...] = Field(default=(), description="Great Expectations on the job's tables, by their original names.")
+    runs: tuple[RunRule, ...] = Field(default=(), description="Rules over the batches of a run.")
+    check_every: Batches | None = Field(
+        default=None, description="In continuous runs, also check tables and runs at this interval, e.g. 100 batches."
+    )
+    max_rejected: Percent = Field(
+        default=1.0, description="Maximum share of rejected rows of a run; above it the exit code is 4. 100% allows any.",
+        json_schema_extra={"default": "1%"},
+    )  # fmt: skip
+    max_unusable: Percent | None = Field(
+        default=None, description="Maximum share of a run's rows that a query selects but cannot use, because the score is null or the set "
+        "short; above it the exit code is 4. Default: any share below 100%. 100% allows any.",
+    )  # fmt: skip
+
+
+# The section ``alerts`` of a spec: changes of results that become messages to a channel, which the operator has configured by name.
+
+MOST_ALERTS: Final = 50
+"""The largest number of alerts of a job: each has a thread."""
+EVERY: Final = 10_000_000
+"""The default of ``every`` in microseconds."""
+When = Literal["enter", "leave", "value"]
+
+
+class Alert(Model):
+    """Messages about changes of results, at least once, to a channel of the operator. May change at any time, without a rebuild."""
+
+    channel: Name = Field(description="Name of a channel in the file that SKYBAND_CHANNELS names.")
+    queries: tuple[Name, ...] = Field(default=(), description="Queries whose results are watched. Default: all.")
+    when: tuple[When, ...] = Field(
+        default=("enter", "leave"),
+        min_length=1,
+        description="When to send a message: an item enters a result, leaves it, or its value passes `above` or `below`.",
+    )
+    above: ExactNumber | None = Field(default=None, description="For value: an item's value becomes greater than this.")
+    below: ExactNumber | None = Field(default=None, description="For value: an item's value becomes smaller than this.")
+    message: Text | None = Field(
+        default=None,
+        max_length=500,
+        description="Text of a message; {name} inserts a value. Default: what happened, to which item, and when.",
+    )
+    history: bool = Field(
+        default=False,
+        description="Whether the job's first run also sends changes from before its start: those of the history that the source holds.",
+    )
+    batch: Annotated[int, Field(ge=1, le=1000), WHOLE] = Field(default=100, description="Maximum number of messages in one request.")
+    every: Duration | None = Field(default=None, description="Minimum time between two requests. Default: 10 seconds.")
+    at_most: Annotated[int, Field(ge=1, le=10_000), WHOLE] = Field(
+        default=100, description="Maximum number of messages per minute. Further ones become one message with their number."
+    )
+
+
+# The section ``schedule`` of a spec: when and how Airflow runs the job.
+
+
+class Retries(Model):
+    """How Airflow retries a run after a temporary failure: every wait is twice the previous one."""
+
+    count: Annotated[int, Field(ge=0, le=100), WHOLE] = Field(default=2, description="Maximum number of retries.")
+    wait: PositiveDuration = Field(
+        default=60_000_000, description="Wait before the first retry; it doubles with every further one.",
+        json_schema_extra={"default": "1 minute"},
+    )  # fmt: skip
+    longest: PositiveDuration = Field(
+        default=3_600_000_000, description="Maximum wait.", json_schema_extra={"default": "1 hour"}
+    )  # fmt: skip
+
+
+class Schedule(Model):
+    """When and how Airflow runs the job, in a DAG of its own. Use exactly one of ``cron`` and ``assets``."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["cron"]}, {"required": ["assets"]}]})
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)] | None = Field(
+        default=None, description="Id of the DAG. Default: the job's name."
+    )
+    description: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, description="One-line description of the DAG."
+    )
+    owner: Annotated[str, Field(pattern=r"^[^,]+$", max_length=200)] = Field(default="skyband", description="Owner of the DAG.")
+    tags: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(default=(), description="Tags of the DAG in Airflow.")
+    cron: Text | None = Field(default=None, description="Five cron fields, UTC, or @hourly, @daily, @weekly, @monthly, @yearly.")
+    assets: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Run when all of these assets were updated: <job>.<table> of another spec, or an asset's name or URI of any other DAG.",
+    )
+    retries: Retries = Field(default=Retries(), description="Retries after a temporary failure.")
+    timeout: PositiveDuration | None = Field(default=None, description="Stop and retry a run that takes longer.")
+    maintain: PositiveDuration = Field(
+        default=86_400_000_000, description="How often to run skyband maintain on the tables, after a run.",
+        json_schema_extra={"default": "1 day"},
+    )  # fmt: skip
+    connection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)] | None = Field(
+        default=None, description="Airflow connection (of type spark) to the cluster for the runs. Default: the local machine."
+    )
+    paused: bool = Field(default=False, description="Pause the DAG when Airflow first loads it.")
+
+
+# The section ``sink`` of a spec: the directory of the job's tables, and the Kafka sink.
+
+TOPIC: Final = "{job}.{query}.changes"
+"""The default name of a topic."""
+
+
+class KafkaSink(Model):
+    """The Kafka sink: topics that receive every committed change at least once."""
+
+    servers: Text = Field(description="HOST:PORT of the brokers, comma-separated.")
+    topic: Text = Field(
+        default=TOPIC,
+        description="Name of the topics, in which {job} and {query} insert names. Without {query} all queries share one topic.",
+    )
+    queries: tuple[Name, ...] = Field(default=(), description="Queries whose changes are sent. Default: all.")
+    user: Text | None = Field(default=None, description="User name of the login.")
+    password: Text | None = Field(default=None, repr=False, description="Password of the login, from the environment: ${NAME}.")
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="Mechanism of the login. Default: SCRAM-SHA-512 if a login is given."
+    )
+    tls: bool = Field(default=False, description="Connect to the brokers over TLS.")
+
+
+def _feed(value: Any) -> Any:
+    return "<queries>" if isinstance(value, (list, tuple)) else "<all>"
+
+
+Feed = Annotated[Annotated[bool, Tag("<all>")] | Annotated[tuple[Name, ...], Tag("<queries>")], Discriminator(_feed)]
+
+
+class Sink(Model):
+    """Where the job writes its tables."""
+
+    path: Text = Field(description="Directory of the job's Delta tables and its checkpoint, relative to the spec's directory.")
+    catalog: Text | None = Field(
+        default=None, description="Schema of a catalog in which all tables are registered: CATALOG.SCHEMA of Unity Catalog, or SCHEMA of "
+        "the Hive metastore. Who runs the job configures where the catalog is.",
+    )  # fmt: skip
+    kafka: KafkaSink | None = Field(default=None, description="Also send the changes to Kafka topics.")
+    iceberg: bool = Field(
+        default=False, description="Also write Iceberg metadata over the same Parquet files whenever results are published, below _iceberg."
+    )
+    change_data_feed: Feed = Field(
+        default=False, description="Keep Delta's change data feed for the tables of results: of all queries, or of the listed ones."
+    )
+
+
+def with_feed(sink: Sink, queries: Iterable[str]) -> tuple[str, ...]:
+    """Return the queries whose tables of results have a change data feed; ``queries`` are those of the spec."""
+    if isinstance(sink.change_data_feed, tuple):
+        return sink.change_data_feed
+    return tuple(queries) if sink.change_data_feed else ()
+
+
+def topics(kafka: KafkaSink, job: str, queries: Iterable[str]) -> list[tuple[str, str]]:
+    """Return (query, topic) of the queries whose changes are sent; ``queries`` are those of the spec."""
+    return [(q, kafka.topic.replace("{job}", job).replace("{query}", q)) for q in kafka.queries or queries]
 
 
 def _trigger(value: Any) -> Any:

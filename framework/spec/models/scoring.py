@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
-from skyband.framework.base.units import WHOLE, Name, Number, Text
+from skyband.framework.base.units import WHOLE, Name, Number, PositiveDuration, Text
 from skyband.framework.spec.models.base import Model
 
 
@@ -94,3 +94,15 @@ Scoring = Annotated[
     | Annotated[FunctionScoring, Tag("<function>")],
     Discriminator(scoring_kind),
 ]
+
+
+# The window of a spec.
+
+
+class WindowSpec(Model):
+    """A sliding window: the most recent ``count`` rows, ``time``, or both (whichever ends first)."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["count"]}, {"required": ["time"]}]})
+
+    count: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(default=None, description="The most recent N rows of a key.")
+    time: PositiveDuration | None = Field(default=None, description="Rows no older than this.")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from skyband.framework.base.units import AHEAD, Duration, Name, Option, PositiveDuration, Size, Text
+from skyband.framework.base.units import AHEAD, WHOLE, Duration, Name, Option, PositiveDuration, Size, Text
 from skyband.framework.sources.position import PositionColumn
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.spec.models.base import Model, short_or_long
 from skyband.framework.spec.models.column_types import ColumnType
+from skyband.framework.spec.models.words import WORDS
+from skyband.operators.base import TOKENS, Kind
 
 
 class SourceColumn(Model):
@@ -202,3 +204,159 @@ class Source(Model):
     def all_columns(self) -> Mapping[str, ColumnType | SourceColumn]:
         """Return the columns of the schema, then those of the ``position``."""
         return {**self.columns, **{c.name: SourceColumn.model_validate({"type": c.type, "from": c.source_name}) for c in self.position}}
+
+
+# What the section ``vectors`` of a spec may say.
+
+VECTOR_TYPES: Final = ("array<float>", "array<double>")
+"""Column types that vectors are made of."""
+
+Dimension = Annotated[int, Field(ge=1, le=4096), WHOLE]
+
+
+# The sets of tokens of a spec.
+
+MAX_TOKENS: Final = 1_000_000
+
+
+def token_kinds(names: Iterable[str]) -> dict[str, Kind]:
+    """Return the kinds of sets of tokens, by the names that they have beside columns."""
+    return {TOKENS + name: "tokens" for name in names}
+
+
+class Tokens(Model):
+    """The set of tokens of a row: elements of a list, parts of a delimited text, or words of a text (the default)."""
+
+    column: Name = Field(description="A list column (array<string>, array<int>, array<bigint>) or a text column.")
+    separator: Text | None = Field(default=None, description="The text between two tokens.")
+    words: Text | None = Field(default=None, description="A regular expression (RE2) for one token.", json_schema_extra={"default": WORDS})
+    lower: bool | None = Field(
+        default=None, description="Convert text to lower case first, character by character. Default: true for words."
+    )
+    normalize: Literal["nfc", "none"] = Field(
+        default="nfc",
+        description="nfc: convert text to Unicode's composed form first, so that equal letters compare equal; none: leave it unchanged.",
+    )
+    stop_words: tuple[Text, ...] = Field(default=(), description="Tokens to ignore. They are removed before n-grams are built.")
+    ngrams: Annotated[int, Field(ge=1, le=10), WHOLE] = Field(
+        default=1, description="Join every n adjacent tokens into one token. A text with fewer than n tokens has none."
+    )
+    min_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
+        default=1, description="A row with fewer distinct tokens is short."
+    )
+    short: Literal["skip", "reject"] = Field(
+        default="skip", description="For a short row: skip it in set queries, or reject it to table rejected."
+    )
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
+        default=10_000, description="Reject rows with more distinct tokens."
+    )
+
+
+# The steps of ``transform``: derived columns and filters in Spark SQL.
+
+
+class DerivedColumn(Model):
+    """A derived column with an explicit type."""
+
+    sql: Text = Field(description="A deterministic Spark SQL expression.")
+    type: ColumnType = Field(description="Type of the result.")
+
+
+DeriveSpec = Annotated[Annotated[Text, Tag("<short>")] | Annotated[DerivedColumn, Tag("<long>")], Discriminator(short_or_long)]
+
+
+class DeriveStep(Model):
+    """New columns from Spark SQL, in order; later ones may use earlier ones."""
+
+    derive: dict[Name, DeriveSpec] = Field(min_length=1, description="New columns: name -> Spark SQL expression.")
+
+
+class WhereStep(Model):
+    """A filter: rows that fail it are counted as filtered and not processed."""
+
+    where: Text = Field(description="A Spark SQL condition for the rows to keep.")
+
+
+def step_kind(value: Any) -> str:
+    """Return the tag of the transform step that a value is meant to be."""
+    if isinstance(value, DeriveStep) or (isinstance(value, dict) and "derive" in value):
+        return "<derive>"
+    return "<where>"
+
+
+Step = Annotated[Annotated[DeriveStep, Tag("<derive>")] | Annotated[WhereStep, Tag("<where>")], Discriminator(step_kind)]
+
+
+# The section ``lookups`` of a spec: static tables whose columns every row of the source takes.
+
+
+class Validity(Model):
+    """The columns that say when a row of the table is valid: its interval is half open."""
+
+    start: Name = Field(alias="from", description="A timestamp or date column: valid from then on. Null: always before `to`.")
+    end: Name = Field(alias="to", description="A timestamp or date column: no longer valid then. Null: for ever.")
+
+
+AsOf = Annotated[Annotated[Literal["none"], Tag("<short>")] | Annotated[Validity, Tag("<long>")], Discriminator(short_or_long)]
+
+
+def _list_or_mapping(value: Any) -> str:
+    return "<mapping>" if isinstance(value, dict) else "<list>"
+
+
+Take = Annotated[
+    Annotated[tuple[Name, ...], Field(min_length=1), Tag("<list>")] | Annotated[dict[Name, Name], Field(min_length=1), Tag("<mapping>")],
+    Discriminator(_list_or_mapping),
+]
+
+
+Missing = Annotated[
+    Literal["null", "reject"],
+    BeforeValidator(lambda value: "null" if value is None else value),  # YAML reads null as no value
+    WithJsonSchema({"enum": [None, "reject"]}),
+]
+
+
+def _former_name(schema: dict[str, Any]) -> None:
+    """Let editors accept ``on``, the former name of ``match``."""
+    fields = schema["properties"]
+    fields["on"] = {**fields["match"], "title": "On", "deprecated": True, "deprecationMessage": "its name is now match"}
+    schema["required"].remove("match")
+    schema["anyOf"] = [{"required": ["match"]}, {"required": ["on"]}]
+
+
+class Lookup(Model):
+    """A static table, read when a run starts. Each row of the source takes columns of the one row that has its key."""
+
+    model_config = ConfigDict(json_schema_extra=_former_name)
+
+    format: Literal["delta", "parquet", "csv"] = Field(description="Format of the table.")
+    path: Text = Field(
+        description="A directory, a file, a pattern or a Delta table, relative to the spec's directory. ${NAME} inserts an environment "
+        "variable."
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict, repr=False, description="Options of the format, as for a source. A Delta table takes none."
+    )
+    columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns of the table to read, with their types.")
+    match: dict[Name, Name] = Field(
+        min_length=1,
+        description="Column of the source: column of the table that has to be equal. All of them together are the table's key. Specs may "
+        "still say `on`, which YAML 1.1 reads as true.",
+    )
+    take: Take = Field(description="Columns of the table to add to the row: a list, or new name: column.")
+    as_of: AsOf = Field(
+        default="none",
+        description="none: a key has one row. {from: column, to: column}: a key has a row for each interval of validity, and a row of the "
+        "source takes that of its event time.",
+    )
+    missing: Missing = Field(
+        default="null",
+        description="For a row of the source without a row in the table: null, take nulls; or reject it with reason no_match:<name>.",
+        json_schema_extra={"default": "null"},
+    )
+
+    @property
+    def taken(self) -> dict[str, str]:
+        """Return new name -> column of the table."""
+        return dict(self.take) if isinstance(self.take, dict) else {name: name for name in self.take}

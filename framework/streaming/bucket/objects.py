@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.streaming.rows.words import names
-from skyband.framework.tables.key_numbers import key_numbers
+from skyband.framework.tables.render import key_numbers
 from skyband.operators.base import NULL, Named
 
 I64 = npt.NDArray[np.int64]

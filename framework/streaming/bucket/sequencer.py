@@ -26,7 +26,7 @@ from skyband.framework.streaming.rows.columns import TextCodes, ints, micros
 from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, HostConfig
 from skyband.framework.streaming.rows.outbox import Outbox
 from skyband.framework.streaming.rows.rejects import comparable
-from skyband.framework.tables.key_numbers import order_by
+from skyband.framework.tables.render import order_by
 from skyband.operators.base import NEVER, NULL, Window
 
 I64 = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skyband.framework.sources.logs import last_batch, offset, taken
-from skyband.framework.storage.locations import remove_tree
+from skyband.framework.storage.location import remove_tree
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows.config import Filling

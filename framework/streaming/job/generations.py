@@ -32,8 +32,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import AGAIN, local_path, source_numbers, taken
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object, require_local
+from skyband.framework.storage.location import Location, is_object, require_local
 from skyband.framework.storage.records import STRICT, TOLERANT, InvalidRecord, Name, read_record
 from skyband.framework.storage.sinks import HOME, SWAP_JOURNAL, entries_below, half_swapped, reject_links
 from skyband.framework.streaming.job.checkpoint import CONTROL

@@ -14,17 +14,15 @@ from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint
-from skyband.framework.plan.growth import Growth, growth
+from skyband.framework.plan.growth import Growth, growth, shards_of
 from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.sharding import shards_of
 from skyband.framework.sources.files.ledger import ledger_name
 from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
 from skyband.framework.sources.watermark_caps import DROP
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object, location, remove_tree, require_local
+from skyband.framework.storage.location import Location, is_object, location, remove_tree, require_local
 from skyband.framework.storage.overlap import overlap
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, InvalidRecord, Name, Text, Whole, read_record
 from skyband.framework.streaming.job.accepting_rules import rules_of, stopping_rules

@@ -24,8 +24,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.plan.live import MOST, MOST_TEXT, LiveQuery, Start, need_name, need_size
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object, require_local
+from skyband.framework.storage.location import Location, is_object, require_local
 from skyband.framework.storage.records import STRICT, InvalidRecord, Text, read_record
 from skyband.framework.streaming.job.layout import Layout
 

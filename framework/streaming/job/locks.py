@@ -21,13 +21,12 @@ from skyband.framework.base.failpoints import failpoint
 from skyband.framework.settings.spark import seconds
 from skyband.framework.spark_adapter import jvm
 from skyband.framework.storage.epochs import lease_lost
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.sinks import reject_links
 from skyband.framework.streaming.job.generations import settle
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.spark.jvm import SPARK_JVM
-from skyband.framework.tables.delta.fence import raise_fences
+from skyband.framework.tables.delta.commits import raise_fences
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,8 +29,7 @@ from skyband.framework.sources.logs import AGAIN, last_batch, offset, taken
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.records import STRICT, Count, InvalidRecord, Name, Whole, read_record, read_regular_file
 from skyband.framework.storage.sinks import unsupported_entry
 from skyband.framework.streaming.job.layout import Layout

@@ -30,8 +30,7 @@ from skyband.framework.base.table_names import every_table
 from skyband.framework.plan.growth import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import remove_tree
+from skyband.framework.storage.location import Location, remove_tree
 from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
 from skyband.framework.streaming.bucket.operator_host import FIRST, OperatorHost, objects_value
 from skyband.framework.streaming.bucket.sequence import Keys

@@ -19,15 +19,15 @@ from skyband.framework.console.lines import Warn
 from skyband.framework.plan.growth import Growth
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
-from skyband.framework.storage.locations import remove_tree
+from skyband.framework.storage.location import remove_tree
 from skyband.framework.streaming.bucket.fill_files import read_state, write_state
 from skyband.framework.streaming.job.filling import taken_up
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, grows, token_key
 from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.tables.key_numbers import key_numbers
-from skyband.framework.tables.results.deferred import batches_behind
+from skyband.framework.tables.render import key_numbers
+from skyband.framework.tables.results.parts import batches_behind
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 

@@ -14,11 +14,11 @@ from skyband.framework.base.failpoints import failpoint
 from skyband.framework.console.lines import Warn
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
-from skyband.framework.storage.locations import remove_tree
+from skyband.framework.storage.location import remove_tree
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting
 from skyband.framework.streaming.rebuild.stored_states import stored_states
-from skyband.framework.tables.results.deferred import batches_behind
+from skyband.framework.tables.results.parts import batches_behind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

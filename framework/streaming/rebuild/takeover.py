@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.sources.logs import last_batch
-from skyband.framework.storage.locations import remove_tree
+from skyband.framework.storage.location import remove_tree
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting

@@ -13,8 +13,7 @@ import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 
 from skyband.framework.base.messages import BATCH, FOUND, ROWS, file_message, parse_file_message
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object, location, remove_tree
+from skyband.framework.storage.location import Location, is_object, location, remove_tree
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, as_block, least_in_file
 from skyband.framework.streaming.spark.scratch import scratch_directory

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from pyspark import SparkContext, TaskContext
 
 from skyband.framework.base.messages import BATCH, CLOCK, HEADS, REJECTED, SOURCES_NEWEST, file_message
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import location
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, least_in_file
 from skyband.framework.tables.delta import delta_read

@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
+from skyband.framework.plan.growth import shards_of
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.sharding import shards_of
 from skyband.framework.settings.spark import DEFAULT_TASKS, requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spark_adapter.jvm import delete_objects
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import location
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import JobFile, Layout, fitting_job
 from skyband.framework.streaming.job.locks import jvm_lock

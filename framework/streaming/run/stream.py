@@ -17,8 +17,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import FOUND
 from skyband.framework.sources.logs import last_batch, watermark
 from skyband.framework.spark_adapter.driver import serialize_function
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import Location, location
 from skyband.framework.streaming.bucket.bucket_states import States
 from skyband.framework.streaming.bucket.calls import Call, HeldBuckets, Packed, Watermarks, calls
 from skyband.framework.streaming.bucket.state_files import StateFiles

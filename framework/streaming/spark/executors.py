@@ -26,8 +26,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings.spark import seconds
 from skyband.framework.sources.logs import local_path
 from skyband.framework.spark_adapter.jvm import scala_context
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object, location
+from skyband.framework.storage.location import Location, is_object, location
 from skyband.framework.storage.settings import reached_by_tasks
 
 COMPARED: Final = ("pyarrow", "numpy", "numba")

@@ -21,8 +21,7 @@ from skyband.framework.settings.spark import DEFAULT_TASKS, SparkOptions, metast
 from skyband.framework.sources.logs import local_path
 from skyband.framework.spark_adapter.driver import has_context
 from skyband.framework.spark_adapter.jvm import module_options
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.settings import EXCLUDED_JARS, SPARK_JARS, executors_env, spark_conf, workers_env
 from skyband.framework.streaming.spark import cluster, launch
 from skyband.framework.streaming.spark.jvm import SPARK_JVM

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.location import Location, is_object
 
 ROWS_PER_FILE: Final = 4_000_000
 _LOOKS: Final = 8

@@ -22,8 +22,7 @@ from typing import Any, Final
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.plain_json import loads, mapping, number
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.records import InvalidRecord, read_regular_file
 from skyband.framework.storage.sinks import reject_links_below
 from skyband.framework.tables.delta.ownership import Owner, file_mark

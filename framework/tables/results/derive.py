@@ -23,7 +23,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.quality.outcome import Outcome
 from skyband.framework.tables.delta.data_files import DataFile
 from skyband.framework.tables.delta.delta_read import to_schema
-from skyband.framework.tables.key_numbers import key_numbers, numbered, order_by
+from skyband.framework.tables.render import key_numbers, numbered, order_by
 from skyband.framework.tables.results import invariants
 from skyband.framework.tables.results.parts import Made, Part, Spread, cut, in_process
 from skyband.framework.tables.results.trajectories import latest_known, latest_points, values_at

@@ -26,7 +26,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.quality.outcome import BROKEN, EXAMPLES, Outcome
 from skyband.framework.queries.protocol import Limits
 from skyband.framework.queries.registry import query_type
-from skyband.framework.tables.key_numbers import order_by
+from skyband.framework.tables.render import order_by
 from skyband.framework.tables.schemas import fixed_schema, stream_columns
 from skyband.framework.tables.writing.sink import Sink
 

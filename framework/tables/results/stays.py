@@ -24,8 +24,7 @@ from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.base.types import STAMP
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.tables.key_numbers import key_numbers, order_by
-from skyband.framework.tables.render import instant_text
+from skyband.framework.tables.render import instant_text, key_numbers, order_by
 from skyband.framework.tables.results.reader import Reader, both
 from skyband.framework.tables.schemas import identity_columns, results_schema, stream_columns
 from skyband.framework.tables.sql import stays as sql

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.items import ItemShape
-from skyband.framework.tables.key_numbers import key_numbers, last_of_each
+from skyband.framework.tables.render import key_numbers, last_of_each
 
 I64 = npt.NDArray[np.int64]
 

@@ -27,7 +27,7 @@ from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.nested import path_of
 from skyband.framework.sources.position import FILE, ROW, FileNames, position_values
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.job_file_header import read_job_file_header
+from skyband.framework.storage.records import read_job_file_header
 from skyband.framework.tables.sql.source_rows import found_by, source_schema
 from skyband.framework.tables.sql.view import quoted
 

@@ -20,8 +20,8 @@ from skyband.framework.storage.epochs import lease_lost
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.settings import reached_by_tasks, store_options
 from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.commits import fence, overtaken
 from skyband.framework.tables.delta.data_files import ROWS_PER_FILE, DataFile, missing_files, write
-from skyband.framework.tables.delta.fence import fence, overtaken
 from skyband.framework.tables.delta.ownership import Owner, file_mark
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.table_properties import missing_columns, outdated, partition_text, properties

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.locations import is_object, location
+from skyband.framework.storage.location import is_object, location
 from skyband.framework.tables.writing.writer import Writer
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from deltalake.exceptions import DeltaError
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import missing_files
+from skyband.framework.storage.location import Location, missing_files
 from skyband.framework.storage.settings import store_options
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns

@@ -30,8 +30,7 @@ from deltalake import CommitProperties, DeltaTable
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object
+from skyband.framework.storage.location import Location, is_object
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.commits import MARK, named
 from skyband.framework.tables.delta.ownership import file_mark

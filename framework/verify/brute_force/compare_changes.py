@@ -16,8 +16,7 @@ from skyband.framework.tables.schemas import changes_name, identity_columns, str
 from skyband.framework.verify.brute_force.history import ChangeRow
 from skyband.framework.verify.brute_force.objects import Accepted, Found
 from skyband.framework.verify.differences import Difference, place
-from skyband.framework.verify.replay.replay import Stream
-from skyband.framework.verify.replay.trajectories import Trajectories
+from skyband.framework.verify.replay.replay import Stream, Trajectories
 from skyband.framework.verify.stored import Key, Stored, exact, keys_of, micros, row_of
 
 

@@ -7,26 +7,36 @@ sample is done or the time is over.
 
 from __future__ import annotations
 
+import math
 import random
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.items import SCORE
 from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
-from skyband.framework.plan.model import LogicalQuery
-from skyband.framework.queries.protocol import Question
+from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
+from skyband.framework.queries.protocol import QueryType, Question, TimeVaryingValues
 from skyband.framework.streaming.bucket.operations import OPERATION
+from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows import rejects
-from skyband.framework.tables.schemas import identity_columns
+from skyband.framework.streaming.spark.packages import packages
+from skyband.framework.streaming.spark.session import get_session
+from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
 from skyband.framework.verify.brute_force import instants
-from skyband.framework.verify.brute_force.accepted import accepted, with_operations, without_late
-from skyband.framework.verify.brute_force.calendars import window_around
+from skyband.framework.verify.brute_force.accepted import accepted, source_rows, source_rows_by_arrow, with_operations, without_late
+from skyband.framework.verify.brute_force.calendars import leaves_at, window_around
 from skyband.framework.verify.brute_force.compare_changes import (
     compare_carried,
     compare_head,
@@ -36,25 +46,244 @@ from skyband.framework.verify.brute_force.compare_changes import (
     compare_steps,
     compare_values,
 )
-from skyband.framework.verify.brute_force.compare_history import (
-    compare_history_finals,
-    compare_history_points,
-    compare_history_steps,
-    compare_moving_values,
-)
-from skyband.framework.verify.brute_force.objects import Accepted, Found, Room, Work, objects
+from skyband.framework.verify.brute_force.history import ChangeRow, History, Item, ItemPoint
+from skyband.framework.verify.brute_force.objects import Accepted, Found, Room, Work, objects, window_of
 from skyband.framework.verify.brute_force.query_rows import KeyRows, PartRows, QueryRows, Turn
 from skyband.framework.verify.brute_force.statistics import with_statistics
-from skyband.framework.verify.brute_force.steps import steps_at
 from skyband.framework.verify.brute_force.stream_rows import StreamRows
-from skyband.framework.verify.budget import Budget, OutOfTime, Sample
-from skyband.framework.verify.differences import Difference
-from skyband.framework.verify.progress import Progress
+from skyband.framework.verify.budget import Budget, OutOfTime, Progress, Sample
+from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.reconciliation import compare_counters
 from skyband.framework.verify.replay.clocks import Clocks
-from skyband.framework.verify.replay.replay import compare_causes
+from skyband.framework.verify.replay.replay import FinalResults, Stream, Trajectories, compare_causes
 from skyband.framework.verify.shares import Share
-from skyband.framework.verify.stored import Key, Stored
+from skyband.framework.verify.stored import Key, Stored, row_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# Derive the steps of a change stream at one instant, event by event, from results by definition (docs/semantics 2, 3).
+
+MOST_EVENTS = 12
+"""The most events of one instant that are recomputed one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """The state after an event: number of objects, deleted objects. ``arriving``: the seq of the object that arrived."""
+
+    count: int
+    deleted: frozenset[int]
+    arriving: int | None
+
+
+def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, result: Found) -> list[list[ChangeRow]] | None:
+    """Return the steps at the question's instant, each with ``-`` first, in rank order; None if that is too much work.
+
+    ``shown``: the result before the instant. ``result``: the result after its events.
+    """
+    query, at = question.query, question.at
+    if query.item.moves:
+        step = _time_varying_step(kind, question, shown, result)
+        return None if step is None else [step] if step else []
+    if query.every_micros:
+        if at % query.every_micros:
+            return []
+        events = [_after(mine, at)]
+    else:
+        events = list(_events(question, mine))
+    if len(events) > MOST_EVENTS:
+        return None
+    steps, earlier = [], replace(question, at=at - 1)
+    for n, event in enumerate(events, 1):
+        then = replace(question, data=question.data.as_of(event.count, set(event.deleted)))
+        now = result if n == len(events) else kind.brute_force(then)
+        if now is None:
+            return None
+        step = _step(kind, earlier, then, shown, now, event)
+        steps += [step] if step else []
+        shown, earlier = now, then
+    return steps
+
+
+def _time_varying_step(kind: QueryType, question: Question, shown: Found, now: Found) -> list[ChangeRow] | None:
+    """Return the only step of an instant of a query with time-varying values: an instant is one event (docs/semantics 12)."""
+    every, at = question.query.every_micros, question.at
+    if every and at % every:
+        return []
+    computed = kind.time_varying_values(question)
+    if computed is None:
+        return None
+    before, after = {item for item, _ in shown}, {item for item, _ in now}
+    step = []
+    for change, among, others in (("-", before, after), ("+", after, before)):
+        for item, (value, slope) in computed.values.items():
+            if item in among and item not in others:
+                step.append(ChangeRow(change, _time_varying_cause(change, item, computed, bool(every)), item, value, slope))
+    return step
+
+
+def _time_varying_cause(change: str, item: tuple[Any, ...], computed: TimeVaryingValues, boundary: bool) -> str:
+    value, slope = computed.values[item]
+    if change == "-":
+        return "expiry" if value <= 0 and slope <= 0 else "displaced" if computed.switched or boundary else "crossing"
+    if boundary:
+        return "boundary"
+    return "arrival" if item in computed.reported else "promoted" if computed.switched else "crossing"
+
+
+def _after(mine: Accepted, at: int) -> _Event:
+    """Return the state after all events at ``at`` or before."""
+    return _Event(int(np.searchsorted(mine.time, at, "right")), frozenset(s for t, _, s in mine.deletions if t <= at), None)
+
+
+def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
+    """Yield the states after the expiries of an instant, then after each of its rows."""
+    at = question.at
+    before = _after(mine, at - 1)
+    window = question.logical_query.window if question.logical_query is not None else question.query.window
+    if leaves_at(window, mine.time, at):
+        yield before
+    count, deleted = before.count, set(before.deleted)
+    last = int(np.searchsorted(mine.time, at, "right"))
+    gone = [(position, seq) for t, position, seq in mine.deletions if t == at]
+    while count < last or gone:
+        if gone and gone[0][0] <= count:
+            deleted.add(gone.pop(0)[1])
+            yield _Event(count, frozenset(deleted), None)
+        else:
+            count += 1
+            yield _Event(count, frozenset(deleted), count - 1)
+
+
+def _step(kind: QueryType, earlier: Question, then: Question, shown: Found, now: Found, event: _Event) -> list[ChangeRow]:
+    before, after = {item for item, _ in shown}, {item for item, _ in now}
+    left = [ChangeRow("-", _left(kind, then, item, event), item, score) for item, score in shown if item not in after]
+    entered = [ChangeRow("+", _entered(kind, then, item, event), item, score) for item, score in now if item not in before]
+    if not then.query.item.carried:
+        return left + entered
+    # What leaves has the values with which it was last in the result, as its score.
+    left = [replace(change, carried=kind.carried(earlier, change.item)) for change in left]
+    return left + [replace(change, carried=kind.carried(then, change.item)) for change in entered]
+
+
+def _seqs(then: Question, item: tuple[Any, ...]) -> list[int]:
+    """Return the seqs of the item's rows."""
+    parts = then.query.item.parts
+    return [int(v) for v in item] if all(p.is_row for p in parts) else []
+
+
+def _left(kind: QueryType, then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
+    seqs = _seqs(then, item)
+    if not seqs:
+        return kind.cause(then, "-", item, event.arriving)
+    if any(s in event.deleted for s in seqs):
+        return "delete"
+    window = then.logical_query.window if then.logical_query is not None else then.query.window
+    first, _, _ = window_of(then.query, window, then.data, then.at)
+    return "displaced" if min(seqs) >= first else "expiry"
+
+
+def _entered(kind: QueryType, then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
+    if then.query.every_micros:
+        return "boundary"
+    seqs = _seqs(then, item)
+    if not seqs:
+        return kind.cause(then, "+", item, event.arriving)
+    return "arrival" if event.arriving in seqs else "promoted"
+
+
+# Compare everything that the tables of a query have of one key with its history by definition: changes, points, final results.
+
+
+def compare_history_steps(of: Stream, stream: Key, rows: list[int], history: History) -> Iterator[Difference]:
+    """Compare all changes of a stream (``rows``, in order) with the steps of its history."""
+    found = {at: list(mine) for at, mine in groupby((i for i in rows if of.at[i] <= history.until), key=of.at.__getitem__)}
+    for at in sorted(found.keys() | history.steps.keys()):
+        yield from compare_steps(of, stream, at, history.steps.get(at, []), found.get(at, []))
+
+
+def compare_history_points(plan: Plan, query: QueryNode, lines: Trajectories, stream: Key, history: History) -> Iterator[Difference]:
+    """Compare all points of a stream's trajectories with those of its history."""
+    table, names = trajectory_name(query.name), stream_columns(plan, query)
+    columns, carried = identity_columns(plan, query), [c.name for c in query.item.carried]
+
+    def row(item: Item, point: ItemPoint) -> dict[str, Any]:
+        return dict(zip((*columns, lines.varying.value, *carried), (*item, point.value, *point.carried), strict=True))
+
+    for item in sorted(history.points.keys() | lines.items(stream), key=repr):
+        expected = {p.at: p for p in history.points.get(item, [])}
+        found = {p.at: ItemPoint(p.at, p.value, p.carried) for p in lines.points.get((stream, item), []) if p.at <= history.until}
+        for at in sorted(expected.keys() | found.keys()):
+            one, other = expected.get(at), found.get(at)
+            if one is not None and other is not None and _same(one.value, other.value) and all(map(_same, one.carried, other.carried)):
+                continue
+            said = "a point is missing" if other is None else "a point too many" if one is None else "a point differs from the definition"
+            sides = [[] if p is None else [row(item, p)] for p in (one, other)]
+            yield Difference(place(f"table {table}", names, stream, at), said, sides[0], sides[1], at)
+
+
+def compare_history_finals(plan: Plan, query: QueryNode, finals: FinalResults, stream: Key, history: History) -> Iterator[Difference]:
+    """Compare all final results of a stream with those of its history."""
+    carried = [c.name for c in query.item.carried]
+    names = (*identity_columns(plan, query), *carried, SCORE)
+    ends = {end for key, end in finals.windows if key == stream and end <= history.until}
+    for end in sorted(ends | history.finals.keys()):
+        expected = history.finals.get(end, [])
+        found = list(zip(finals.at(stream, end), finals.carried(stream, end), strict=True))
+        same = len(expected) == len(found) and all(
+            x.item == item and _same(x.score, score) and all(map(_same, x.carried, more))
+            for x, ((item, score), more) in zip(expected, found, strict=True)
+        )
+        if not same:
+            rows = [{"rank": n, **dict(zip(names, (*x.item, *x.carried, x.score), strict=True))} for n, x in enumerate(expected, 1)]
+            yield finals.differs(stream, end, "differs from the definition", rows)
+
+
+def compare_moving_values(
+    question: Question, kind: QueryType, of: Stream, lines: Trajectories, stream: Key, rows: list[int]
+) -> tuple[int, int, list[Difference]]:
+    """Compare the values of all changes of a stream (``rows``), and all points of its trajectories, with the definition.
+
+    The last point of a member is compared at the question's instant, too, for the member's values then. Return how many changes and
+    points have been compared, and what differs.
+    """
+    query, varying, until = question.query, lines.varying, question.at
+    changes = [i for i in rows if of.at[i] <= until]
+    points = [(item, p) for item in lines.items(stream) for p in lines.points[stream, item] if p.at <= until]
+    newest = {of.items[i]: of.change[i] for i in changes}
+    last = [(x, p) for x, change in newest.items() if change == "+" and (p := lines.at(stream, x, until)) is not None]
+    expected = kind.values_at(
+        question, [*((of.items[i], of.at[i]) for i in changes), *((x, p.at) for x, p in points), *((x, until) for x, _ in last)]
+    )
+    if expected is None or varying.slope is None:
+        return 0, 0, []
+    names, columns = stream_columns(question.plan, query), identity_columns(question.plan, query)
+    found = []
+    for i, (value, slope) in zip(changes, expected, strict=False):
+        if of.shown[i][:2] != (value, slope):
+            row = row_of(of.rows, i)
+            where = place(f"table {changes_name(query.name)}", names, stream, of.at[i], of.step[i])
+            shown = {**row, varying.value: value, varying.slope: slope}
+            found.append(Difference(where, "its value differs from the definition", [shown], [row], of.at[i]))
+    traced = [(item, p.at, (p.value / 1e6, p.slope)) for item, p in points] + [
+        (item, until, (p.by(until) / 1e6, p.slope)) for item, p in last
+    ]
+    for (item, at, got), value_and_slope in zip(traced, expected[len(changes) :], strict=True):
+        if got != value_and_slope:
+            where = place(f"table {trajectory_name(query.name)}", names, stream, at)
+            sides = [[dict(zip((*columns, varying.value, varying.slope), (*item, *v), strict=True))] for v in (value_and_slope, got)]
+            found.append(Difference(where, "a point differs from the definition", sides[0], sides[1], at))
+    return len(changes), len(points), found
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return True for equal values; of floats bit for bit, but zeros equal whatever their sign."""
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (math.isnan(a) and math.isnan(b))
+    return bool(a == b)
+
 
 # Explain the rows of ``rejected`` by the source: late rows, duplicates, deletions without a target.
 
@@ -386,3 +615,75 @@ class _Comparison:
             elsewhere = part.rows_elsewhere()
             for q in part.queries:
                 self.found.shares += q.shares(elsewhere, part.of)
+
+
+# Read the source, by Arrow or by Spark, and compare the tables with it.
+
+_AGAIN: Final = 0.5
+"""Seconds until jobs are cancelled again."""
+
+
+def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample, budget: Budget, progress: Progress) -> Compared:
+    """Compare the tables with the source, as far as ``sample`` and ``budget`` allow.
+
+    Raises SkybandError SKY-E301 without a source. If there are queries over results, these are compared nevertheless (``missing``).
+    """
+    budget.sampling()
+    try:
+        rows, reader = _read(stored.plan, layout, job, budget, progress)
+    except SkybandError as e:
+        if e.code != "SKY-E301" or not stored.plan.streams:
+            raise
+        found = compare_rows(stored, clocks, None, sample, budget, progress)
+        found.missing = e.message
+        return found
+    except OutOfTime:
+        return Compared(missing="the time was over before the source was read", out_of_time=True, of_keys=len(stored.until))
+    found = compare_rows(stored, clocks, rows, sample, budget, progress)
+    found.reader = reader
+    return found
+
+
+def _read(plan: Plan, layout: Layout, job: JobFile, budget: Budget, progress: Progress) -> tuple[pa.Table, str]:
+    """Return all rows of the source that the intake passes, and what has read them: Arrow in this process where it reads as Spark does.
+
+    Raises OutOfTime, and SkybandError SKY-E301 if the source cannot be read again.
+    """
+    progress.doing("reading the source by Arrow")
+    rows = source_rows_by_arrow(plan, layout, job, budget)
+    if rows is not None:
+        return rows, "Arrow"
+    progress.doing("starting Spark, which reads the source")
+    spark = get_session(plan.job, packages=packages(plan), home=layout.home)
+    progress.doing("reading the source by Spark")
+    with _until(spark, budget):
+        return source_rows(spark, plan, layout, job), "Spark"
+
+
+@contextmanager
+def _until(spark: SparkSession, budget: Budget) -> Iterator[None]:
+    """Cancel the Spark jobs of this thread when the time is over, and no others: the session may be shared. Raises OutOfTime then."""
+    left = budget.left
+    if left is None:
+        yield
+        return
+    context, tag, over = spark.sparkContext, f"skyband-verify-{uuid4().hex}", threading.Event()
+
+    def cancel() -> None:
+        running = not over.wait(left)
+        while running:  # one after the other: only jobs that have started can be cancelled
+            context.cancelJobsWithTag(tag)
+            running = not over.wait(_AGAIN)
+
+    thread = threading.Thread(target=cancel, daemon=True)
+    context.addJobTag(tag)
+    thread.start()
+    try:
+        yield
+    except Exception:
+        budget.check()  # what Spark raises for jobs that were cancelled
+        raise
+    finally:
+        over.set()
+        thread.join()
+        context.removeJobTag(tag)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
-from typing import Any
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from skyband.framework.base.items import SCORE, rank_key
+from skyband.framework.base.items import SCORE, TimeVarying, rank_key
 from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.tables.schemas import (
     changes_name,
+    final_name,
     identity_columns,
     now_name,
     now_schema,
@@ -24,13 +28,217 @@ from skyband.framework.tables.schemas import (
     stream_columns,
     trajectory_name,
 )
+from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.budget import UNLIMITED, Budget, OutOfTime
 from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.replay.causes import Change, Rules, Step, impossible
 from skyband.framework.verify.replay.clocks import Clocks
-from skyband.framework.verify.replay.final_results import compare_final_results
-from skyband.framework.verify.replay.trajectories import Point, Trajectories, differences, off_line, unmarked, value_and_slope
 from skyband.framework.verify.stored import BEFORE, Item, Key, Stored, exact, key_of, keys_of, micros, row_of, smallest_first, window_for
+
+# Compare the final results of tumbling windows with the calendar, with each other and with the changes.
+
+
+class FinalResults:
+    """The rows of ``<query>_final`` in the batches that results have been derived from, by stream and end of the window."""
+
+    def __init__(self, stored: Stored, query: QueryNode) -> None:
+        self.query, self.names = query, stream_columns(stored.plan, query)
+        rows = stored.table(final_name(query.name))
+        rows = rows.filter(pc.less_equal(rows["batch_id"], stored.derived_upto(query)))
+        self._rows = rows.to_pylist()
+        self._items = keys_of(rows, identity_columns(stored.plan, query))
+        self.start = micros(rows, "window_start")
+        self.windows: dict[tuple[Key, int], list[int]] = {}
+        """The rows of a stream and end, by rank."""
+        for i, (stream, end) in enumerate(zip(keys_of(rows, self.names), micros(rows, "window_end"), strict=True)):
+            self.windows.setdefault((stream, end or 0), []).append(i)
+        for mine in self.windows.values():
+            mine.sort(key=lambda i: self._rows[i]["rank"])
+
+    def at(self, stream: Key, end: int) -> list[tuple[Item, float]]:
+        """Return (item, score) of the window of a stream that ended then, in rank order."""
+        return [(self._items[i], self._rows[i][SCORE]) for i in self.windows.get((stream, end), [])]
+
+    def carried(self, stream: Key, end: int) -> list[tuple[Any, ...]]:
+        """Return what each row of a window carries (``ItemShape.carried``), in rank order."""
+        return [tuple(self._rows[i][c.name] for c in self.query.item.carried) for i in self.windows.get((stream, end), [])]
+
+    def differs(self, stream: Key, end: int, said: str, expected: list[dict[str, Any]] | None = None) -> Difference:
+        """Return a difference in the rows of a window."""
+        shown = [self._rows[i] for i in self.windows.get((stream, end), [])]
+        return Difference(place(f"table {final_name(self.query.name)}", self.names, stream, end), said, expected, shown, end)
+
+    def mistakes(self) -> Iterator[Difference]:
+        """Yield the windows whose bounds are not those of the calendar, or whose rows are not one result in rank order."""
+        calendar = self.query.window.tumbling
+        assert calendar is not None
+        for (stream, end), mine in self.windows.items():
+            rank, rows = rank_key(self.query.item, smallest_first(self.query, stream)), [self._rows[i] for i in mine]
+            keys = [rank(row) for row in rows]
+            if {self.start[i] for i in mine} != {window_around(calendar, end - 1)[0]} or window_around(calendar, end)[0] != end:
+                yield self.differs(stream, end, "its bounds are not those of a window")
+            elif [row["rank"] for row in rows] != list(range(1, len(rows) + 1)) or any(a >= b for a, b in pairwise(keys)):
+                yield self.differs(stream, end, "its rows are not in rank order, or not ranked 1, 2, 3, ...")
+            elif len({row["batch_id"] for row in rows}) > 1:
+                yield self.differs(stream, end, "its rows were written by two batches")
+
+
+def compare_final_results(stored: Stored, query: QueryNode, left: dict[tuple[Key, int], set[tuple[Item, str]]]) -> Iterator[Difference]:
+    """Compare final results with the calendar and, without ``every``, with the changes.
+
+    ``left``: of each stream and instant the items that left in the first step, with the bits of their scores.
+    """
+    finals, calendar = FinalResults(stored, query), query.window.tumbling
+    yield from finals.mistakes()
+    if query.every_micros or calendar is None:
+        return
+    ends = {(stream, at) for stream, at in left if left[stream, at] and window_around(calendar, at)[0] == at}
+    for stream, end in sorted(ends | set(finals.windows), key=repr):
+        found = {(item, score.hex()) for item, score in finals.at(stream, end)}
+        if found != left.get((stream, end), set()):
+            yield finals.differs(stream, end, "the members are not those that left the result as the window ended")
+
+
+# Read trajectories: the value of an item at an instant, and whether its points follow from each other.
+
+
+class Point(NamedTuple):
+    """From ``at`` on, an item has ``value``, which grows by ``slope`` per microsecond. All are in microseconds.
+
+    A value that is constant between points has slope 0 and its own unit. ``carried``: what the point has of ``ItemShape.carried``.
+    """
+
+    at: int
+    value: float
+    slope: int
+    carried: tuple[Any, ...] = ()
+
+    def by(self, at: int) -> float:
+        """Return the value at a later instant."""
+        return self.value + self.slope * (at - self.at)
+
+
+def to_micros(seconds: float) -> int:
+    """Return seconds, as tables have them, in microseconds."""
+    return round(seconds * 1e6)
+
+
+def value_and_slope(rows: pa.Table, varying: TimeVarying) -> tuple[list[float], list[int]]:
+    """Return the value of each row, in the unit of ``Point``, and its slope."""
+    values = rows[varying.value].to_pylist()
+    if varying.slope is None:
+        return values, [0] * rows.num_rows
+    return [to_micros(v) for v in values], rows[varying.slope].to_pylist()
+
+
+class Trajectories:
+    """The points of ``<query>_trajectory`` in the batches that results have been derived from, by stream and item."""
+
+    def __init__(self, stored: Stored, query: QueryNode) -> None:
+        varying = query.item.time_varying
+        assert varying is not None
+        self.varying = varying
+        rows = stored.table(trajectory_name(query.name))
+        rows = rows.filter(pc.less_equal(rows["batch_id"], stored.derived_upto(query)))
+        streams, items = keys_of(rows, stream_columns(stored.plan, query)), keys_of(rows, identity_columns(stored.plan, query))
+        self._carried = [c.name for c in query.item.carried]
+        more = [rows[name].to_pylist() for name in self._carried]
+        carried = list(zip(*more, strict=True)) if more else [()] * rows.num_rows
+        columns = micros(rows, "valid_from"), *value_and_slope(rows, varying)
+        self.points: dict[tuple[Key, Item], list[Point]] = {}
+        for name, at, value, slope, further in zip(zip(streams, items, strict=True), *columns, carried, strict=True):
+            self.points.setdefault(name, []).append(Point(at or 0, value, slope, further))
+        self._items: dict[Key, set[Item]] = {}
+        for stream, item in self.points:
+            self._items.setdefault(stream, set()).add(item)
+        for line in self.points.values():
+            line.sort(key=lambda p: p[:3])  # what points carry may be null
+
+    def values(self, stream: Key, item: Item, at: int) -> dict[str, Any]:
+        """Return the time-varying values of an item at ``at``, and what it carries, by column.
+
+        Before its first point, the values are NaN, which equals nothing.
+        """
+        point = at_instant(self.points.get((stream, item), []), at)
+        if point is None:
+            return {self.varying.value: math.nan, **({} if self.varying.slope is None else {self.varying.slope: 0})}
+        if self.varying.slope is None:
+            return {self.varying.value: point.value, **dict(zip(self._carried, point.carried, strict=True))}
+        return {self.varying.value: point.by(at) / 1e6, self.varying.slope: point.slope}
+
+    def items(self, stream: Key) -> set[Item]:
+        """Return the items of a stream that have points."""
+        return self._items.get(stream, set())
+
+    def at(self, stream: Key, item: Item, at: int) -> Point | None:
+        """Return an item's last point by ``at``; None before its first point."""
+        return at_instant(self.points.get((stream, item), []), at)
+
+    @property
+    def count(self) -> int:
+        """The number of all points."""
+        return sum(map(len, self.points.values()))
+
+    def count_until(self, stream: Key, at: int) -> int:
+        """Return the number of a stream's points up to an instant."""
+        return sum(bisect_right(self.points[stream, item], at, key=lambda p: p.at) for item in self.items(stream))
+
+    def carried(self, stream: Key, item: Item, at: int) -> tuple[Any, ...] | None:
+        """Return what an item's last point by ``at`` carries; None before its first point."""
+        point = at_instant(self.points.get((stream, item), []), at)
+        return None if point is None else point.carried
+
+
+def at_instant(points: list[Point], at: int) -> Point | None:
+    """Return the last of an item's ``points`` (in order) that is not later than ``at``."""
+    found = bisect_right(points, at, key=lambda p: p.at)
+    return points[found - 1] if found else None
+
+
+def differences(item: Any, start: Point, end: tuple[int, float] | None, points: list[Point], of_all: bool) -> Iterator[str]:
+    """Yield what is wrong with an item's trajectory during one stay in the result.
+
+    The item entered at ``start`` and left at (instant, value) ``end``, None if it is still in. ``points`` are all of the item's, in order.
+    ``of_all``: items have points outside of the result too; otherwise a point must stand where the item enters.
+    """
+    first = at_instant(points, start.at)
+    if first is None or (first.by(start.at), first.slope) != (start.value, start.slope) or (first.at != start.at and not of_all):
+        yield f"{item} entered with {start}, but its trajectory has {first}"
+        return
+    inside = [p for p in points if p.at >= first.at and (end is None or p.at < end[0])]
+    yield from off_line(item, inside)
+    if end is not None and inside[-1].by(end[0]) != end[1]:
+        yield f"{item} left at {end[0]} us with {end[1]} us, but its trajectory gives {inside[-1].by(end[0])}"
+
+
+def unmarked(item: Any, start: int, end: int | None, points: list[Point]) -> Iterator[str]:
+    """Yield what is wrong with the points of a value without slope during one stay in the result, from ``start`` to ``end``.
+
+    The stay has a point where it begins, unless it ends at that instant, and one per instant. Changes may have values from within an
+    instant; points have those of its end.
+    """
+    inside = [p for p in points if p.at >= start and (end is None or p.at < end)]
+    if start != end and (not inside or inside[0].at != start):
+        yield f"{item} entered at {start} us, but its trajectory has {inside[0] if inside else None}"
+    for before, p in pairwise(inside):
+        if p.at <= before.at:
+            yield f"{item} has two points at {p.at} us"
+        elif (p.value, p.carried) == (before.value, before.carried):
+            yield f"{item} has a point at {p.at} us, but the values of the point before"
+
+
+def off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:
+    """Yield the points that do not follow from the point before."""
+    before: Point | None = None
+    for p in points:
+        if p.slope not in (-1, 0, 1):
+            yield f"{item} has slope {p.slope} at {p.at} us"
+        if before is not None and p.at <= before.at:
+            yield f"{item} has two points at {p.at} us"
+        elif before is not None and before.by(p.at) != p.value:
+            yield f"{item} jumps to {p.value} us at {p.at} us, where the point before gives {before.by(p.at)}"
+        before = p
+
 
 # Compare ``<query>`` and ``<query>_now`` with the result of replaying the changes: every column, bit for bit.
 

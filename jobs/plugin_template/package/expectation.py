@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.quality.own_expectations import Found
+from skyband.framework.quality.expectations import Found
 
 
 class NoValueDominates:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.quality.own_expectations import OWN
+from skyband.framework.quality.expectations import OWN
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS

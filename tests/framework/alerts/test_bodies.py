@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from skyband.framework.alerts.bodies import MOST_MESSAGES, bodies
-from skyband.framework.alerts.channels import Channel, configured
+from skyband.framework.alerts.channels import MOST_MESSAGES, Channel, bodies, configured
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values, reveal_all
 from skyband.framework.plan.nodes import AlertNode

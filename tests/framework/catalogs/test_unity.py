@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError, redacted
-from skyband.framework.catalogs.registrar import FILE, definitions
-from skyband.framework.catalogs.unity import Unity
+from skyband.framework.catalogs.registrar import FILE, Unity, definitions
 from skyband.framework.tables.delta.ownership import Owner
 from skyband.framework.tables.schemas import tables
 from tests.framework.catalogs.jobs import TOKEN, plan_at, registrar_of

@@ -5,7 +5,7 @@ import pytest
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.queries.skyline.explain import skyline_size
+from skyband.framework.queries.skyline.query_type import skyline_size
 from skyband.framework.spec.load import validate_text
 from skyband.operators.base import Operator
 from tests.framework.plan.test_compile import plan_of

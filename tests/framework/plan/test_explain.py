@@ -7,7 +7,7 @@ import pytest
 from skyband.framework.plan.explain import explain, tables_of
 from skyband.framework.plan.explain_parts import window_rows
 from skyband.framework.queries.topk import query_type as rows
-from skyband.framework.queries.topk_pairs import explain as pairs
+from skyband.framework.queries.topk_pairs import query_type as pairs
 from skyband.operators.base import Window
 from tests.framework.plan.test_compile import plan_of, with_queries
 from tests.framework.spec.examples import SENSORS

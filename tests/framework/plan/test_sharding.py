@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from skyband.framework.plan.explain import explain
+from skyband.framework.plan.growth import AUTO, search_micros, sharded, shards_of
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.sharding import AUTO, search_micros, sharded, shards_of
 from tests.framework.plan.test_compile import plan_of, with_queries
 from tests.framework.spec.examples import SENSORS
 

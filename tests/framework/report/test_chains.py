@@ -9,8 +9,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.report import page
-from skyband.framework.report.job_figures import plan_section
-from skyband.framework.report.page import QueryFigures
+from skyband.framework.report.page import QueryFigures, plan_section
 from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.sql.statements import Statements
 from skyband.framework.tables.sql.views import views

@@ -17,7 +17,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.report import job_figures, page
+from skyband.framework.report import page
 from skyband.framework.report.figures import CELL, Figure, Section, text
 from skyband.framework.report.page import QueryFigures
 from skyband.framework.tables.sql.statements import Statements
@@ -35,7 +35,7 @@ OWNED = "</script><script>document.title='owned'</script><img src=x onerror=\"do
 @pytest.fixture(autouse=True)
 def in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables' tests have plans whose operators are none, which no one can explain."""
-    monkeypatch.setattr(job_figures, "explain", lambda plan: f"source\n  {plan.job}")
+    monkeypatch.setattr(page, "explain", lambda plan: f"source\n  {plan.job}")
 
 
 def figures(plan: Plan, number: int = 0) -> dict[str, Figure]:

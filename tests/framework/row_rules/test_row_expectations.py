@@ -9,9 +9,8 @@ import pytest
 
 from skyband.framework.plan.model import RowRule
 from skyband.framework.quality.expectations import EXPECTATIONS, Wrong
-from skyband.framework.row_rules.both_regex import for_java
 from skyband.framework.row_rules.row_conditions import BUILDERS, condition
-from skyband.framework.row_rules.row_expectations import OF_ROWS, takes
+from skyband.framework.row_rules.row_expectations import OF_ROWS, for_java, takes
 from skyband.framework.spec.expressions.sql import check_sql
 from skyband.framework.spec.load import validate_text
 from tests.framework.spec.examples import ENV, SENSORS

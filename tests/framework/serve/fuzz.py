@@ -20,8 +20,7 @@ import duckdb
 import psycopg
 from psycopg.pq import ExecStatus
 
-from skyband.framework.serve.functions import ALLOWED
-from skyband.framework.serve.macros import CALLS
+from skyband.framework.serve.macros import ALLOWED, CALLS
 from tests.framework.serve.support import CANARY, TOKEN, Served, served
 from tests.framework.serve.test_attacks import REACHES, WRITES
 

@@ -21,8 +21,8 @@ import sqlalchemy as sa
 from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.serve.database import Database, Limits, answer, job
-from skyband.framework.serve.names import Names
 from skyband.framework.serve.protocol.values import columns_of
+from skyband.framework.serve.session import Names
 from skyband.framework.serve.tree import Parser
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sql.statements import Statements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from skyband.framework.serve.functions import ALLOWED, OPERATORS, TABLE
+from skyband.framework.serve.macros import ALLOWED, OPERATORS, TABLE
 
 REFUSED = {
     "getvariable", "current_setting", "in_search_path", "nextval", "currval", "setval", "setseed", "sleep_ms", "write_log", "stats",

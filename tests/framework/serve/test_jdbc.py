@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from skyband.framework.base.java import find_java_home
-from skyband.framework.serve.protocol.types import FUNCTIONS
+from skyband.framework.serve.protocol.values import FUNCTIONS
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sql.views import views
 from tests.framework.serve.support import TOKEN, Served

@@ -9,7 +9,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.serve.database import Database, Limits, answer, job
-from skyband.framework.serve.names import Names
+from skyband.framework.serve.session import Names
 from skyband.framework.serve.tree import Parser
 from skyband.jobs.spec import load_plan
 from tests.framework.serve.support import job_at

@@ -30,7 +30,7 @@ from skyband.framework.preview.judged import judged, share_of
 from skyband.framework.sources.kafka.avro_schema import columns, rebuilt
 from skyband.framework.sources.kafka.records import taken
 from skyband.framework.sources.text.line_limit import too_large
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import location
 from tests.specs import plan_of_text, spec_text
 
 SCHEMA = "{id: bigint, ts: timestamp, s: string, x: double, day: date, d: 'decimal(10,2)', tags: array<string>}"

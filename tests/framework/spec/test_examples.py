@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.queries.registry import QUERY_TYPES
-from skyband.framework.queries.topk_pairs.model import TopKPairs
+from skyband.framework.queries.topk_pairs.query_type import TopKPairs
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.models.scoring import GlobalScoring
 from skyband.framework.spec.models.source import SourceColumn

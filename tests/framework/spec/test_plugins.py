@@ -17,7 +17,7 @@ from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.nodes import Check
 from skyband.framework.quality import checks
 from skyband.framework.quality.checks import Span, evaluate, uses_library
-from skyband.framework.quality.own_expectations import OWN, Found
+from skyband.framework.quality.expectations import OWN, Found
 from skyband.framework.sources.files import spark_reader
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS, ScoringFunction

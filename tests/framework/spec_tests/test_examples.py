@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.base.errors import SpecErrors
-from skyband.framework.spec.models.examples import SpecTest
+from skyband.framework.spec.models.job import SpecTest
 from skyband.framework.spec_tests import by_spark, in_memory
 from skyband.framework.spec_tests.comparison import compare_tables
 from skyband.framework.spec_tests.loading import load_tests

@@ -9,8 +9,8 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.epochs import EPOCHS
-from skyband.framework.storage.locations import location
-from skyband.framework.tables.delta.fence import FENCE, raise_fences
+from skyband.framework.storage.location import location
+from skyband.framework.tables.delta.commits import FENCE, raise_fences
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings import spark
 from skyband.framework.settings.spark import CONF, MASTER, SparkOptions
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import location
 from skyband.framework.storage.settings import executors_env, reached_by_tasks, store_options, workers_env
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import LEAST

@@ -16,7 +16,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.epochs import LEASE_VARIABLE, epoch_of, lock_holder
 from skyband.framework.storage.lease import Lease
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import location
 
 HOLDER = """
 import sys

@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.locations import location
+from skyband.framework.storage.location import location
 from skyband.framework.storage.settings import store_options
 from skyband.framework.streaming.job.layout import Layout, check_sink_location
 from skyband.framework.tables.delta.ownership import PROPERTY, Owner

@@ -10,8 +10,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.locations import is_object, location, missing_files, remove_tree
+from skyband.framework.storage.location import Location, is_object, location, missing_files, remove_tree
 from skyband.framework.storage.settings import scheme_of, spark_conf, store_options
 
 FILES = {"a.json": b"1", "b.txt": b"22", "sub/c.json": b"333", "sub/deep/d.json": b"4444", "other/e.json": b"5"}

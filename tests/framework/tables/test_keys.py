@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.framework.tables.key_numbers import order_by
+from skyband.framework.tables.render import order_by
 
 ENDS = st.sampled_from([-(2**63), 2**63 - 1, -1, 0, 1, 2**62, -(2**62), 2**31, 2**32])
 NUMBERS = st.one_of(st.integers(0, 2), st.integers(-(2**63), 2**63 - 1), ENDS)

@@ -21,8 +21,7 @@ from skyband.framework.tables.schemas import (
     trajectory_name,
 )
 from skyband.framework.verify.brute_force.calendars import window_around
-from skyband.framework.verify.replay.replay import _complete
-from skyband.framework.verify.replay.trajectories import Trajectories
+from skyband.framework.verify.replay.replay import Trajectories, _complete
 from skyband.framework.verify.stored import Key, Stored, key_of, smallest_first
 from tests.framework.verify import small
 

@@ -15,7 +15,7 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.verify.brute_force.query_rows import Results
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Stored
-from skyband.framework.why.answer import Answers
+from skyband.framework.why.history import Answers
 from tests.framework.verify import small
 from tests.spark.kinds import Kind
 from tests.specs import plan_of_text

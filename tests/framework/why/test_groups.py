@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from skyband.framework.verify.stored import Stored
-from skyband.framework.why.answer import SHOWN, Answers
-from skyband.framework.why.history import of_verdict
+from skyband.framework.why.history import SHOWN, Answers, of_verdict
 from tests.framework.verify import small
 from tests.spark import jobs
 

@@ -10,8 +10,7 @@ import pytest
 from skyband.framework.verify.brute_force.query_rows import Reports, Results
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Stored, key_of
-from skyband.framework.why.answer import SHOWN, Answers
-from skyband.framework.why.history import definition, in_order, of_stay, stays
+from skyband.framework.why.history import SHOWN, Answers, definition, in_order, of_stay, stays
 from skyband.framework.why.item import item_of
 from tests.framework.verify import small
 from tests.spark.kinds import KINDS

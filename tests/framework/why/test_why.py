@@ -11,11 +11,10 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.verify.progress import Done
+from skyband.framework.verify.budget import Done
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Stored
-from skyband.framework.why.answer import Answers
-from skyband.framework.why.history import Moment, definition, in_order, of_rejected, of_stay, stays
+from skyband.framework.why.history import Answers, Moment, definition, in_order, of_rejected, of_stay, stays
 from skyband.framework.why.item import Item, item_of
 from tests.framework.verify import small
 from tests.seeds import seeds

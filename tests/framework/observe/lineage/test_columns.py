@@ -9,9 +9,7 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.lookups.in_memory import read_tables
-from skyband.framework.observe.lineage.datasets import input_tables
-from skyband.framework.observe.lineage.stream_columns import InputColumn
-from skyband.framework.observe.lineage.table_columns import TableLineage, table_lineage
+from skyband.framework.observe.lineage.table_columns import InputColumn, TableLineage, input_tables, table_lineage
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.tables.schemas import batch_tables

@@ -22,9 +22,9 @@ from skyband.framework.observe.chosen import chosen, sends_lineage
 from skyband.framework.observe.lineage import Unavailable, observer_of
 from skyband.framework.observe.lineage import client as client_module
 from skyband.framework.observe.lineage.client import OpenLineageClient, connect
-from skyband.framework.observe.lineage.datasets import path_name
 from skyband.framework.observe.lineage.observer import Lineage
 from skyband.framework.observe.lineage.parent import parent_facet
+from skyband.framework.observe.lineage.table_columns import path_name
 from skyband.framework.observe.observers import Observer, Observers, StartedRun
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.run.batch import Batch

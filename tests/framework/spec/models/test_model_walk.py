@@ -6,8 +6,20 @@ import pytest
 import yaml
 
 from skyband.framework.queries.registry import QUERY_TYPES
-from skyband.framework.spec.models.annotations import Fault, Shape, fields_of, homes
-from skyband.framework.spec.models.errors import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, model_of_query, query_type_names, walk
+from skyband.framework.spec.models.errors import (
+    EMPTY,
+    MISSING,
+    NO_TYPE,
+    UNKNOWN,
+    WRONG_TYPE,
+    Fault,
+    Shape,
+    fields_of,
+    homes,
+    model_of_query,
+    query_type_names,
+    walk,
+)
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.models.scoring import GlobalScoring
 from skyband.framework.spec.models.source import Source

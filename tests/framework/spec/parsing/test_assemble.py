@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.describe import describe
+from skyband.framework.plan.facts import describe
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.spec.load import validate_file, validate_text
 from skyband.framework.spec.models.job import Job

@@ -16,7 +16,7 @@ import pytest
 from skyband.framework.queries.single_rows.cells import MAX_ROWS, read_cells
 from skyband.framework.queries.single_rows.list_rows import interpret
 from skyband.framework.queries.single_rows.model import QueriesFrom
-from skyband.framework.queries.topk.model import TopK
+from skyband.framework.queries.topk.query_type import TopK
 from skyband.framework.spec.load import validate_file
 from skyband.operators.base import Window
 from tests.specs import spec_text

@@ -23,7 +23,7 @@ from skyband.framework.spec.chains import Stream, _entry_types, divided, resolve
 from skyband.framework.spec.checks.columns import column_types
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.models.job import Job
-from skyband.framework.spec.models.window import WindowSpec
+from skyband.framework.spec.models.scoring import WindowSpec
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig

@@ -257,7 +257,7 @@ def bounded(seconds: int) -> Iterator[None]:
 SPARK_STARTS = (
     "skyband.framework.streaming.spark.session.get_session",
     "skyband.framework.why.source.get_session",
-    "skyband.framework.verify.brute_force.with_source.get_session",
+    "skyband.framework.verify.brute_force.sample.get_session",
 )
 
 

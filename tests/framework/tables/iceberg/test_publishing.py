@@ -364,7 +364,7 @@ from skyband.framework.console.lines import Lines
 from skyband.framework.tables.iceberg.publishing import export_published
 from tests.framework.tables.plans import make_plan
 export_published(make_plan({str(tmp_path)!r}), Lines())
-assert "pyiceberg" not in sys.modules and "skyband.framework.tables.iceberg.adapter" not in sys.modules
+assert "pyiceberg" not in sys.modules and "skyband.framework.tables.iceberg.export" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4])
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyiceberg import expressions as ice
 from pyiceberg.table import StaticTable
 
-from skyband.framework.tables.iceberg import adapter
+from skyband.framework.tables.iceberg import export
 from skyband.framework.tables.iceberg.export import TableExport
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.driver_writer import DriverWriter
@@ -180,10 +180,10 @@ def test_an_added_column_keeps_the_ids_of_the_others(tmp_path: Path) -> None:
 
 
 def test_types_that_iceberg_does_not_have_are_named() -> None:
-    assert adapter.unsupported(SCHEMA) is None
-    assert adapter.unsupported(pa.schema([("a", pa.list_(pa.struct([("b", pa.timestamp("us"))])))])) is None
+    assert export.unsupported(SCHEMA) is None
+    assert export.unsupported(pa.schema([("a", pa.list_(pa.struct([("b", pa.timestamp("us"))])))])) is None
     for kind in (pa.uint64(), pa.duration("us"), pa.timestamp("ns"), pa.list_(pa.uint32())):
-        said = adapter.unsupported(pa.schema([("a", pa.int64()), ("odd", kind)]))
+        said = export.unsupported(pa.schema([("a", pa.int64()), ("odd", kind)]))
         assert said is not None and "'odd'" in said
 
 

@@ -33,7 +33,7 @@ from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.verify.brute_force.accepted import Accepted
 from skyband.framework.verify.brute_force.objects import objects
-from skyband.framework.verify.replay.trajectories import Point, differences, off_line
+from skyband.framework.verify.replay.replay import Point, differences, off_line
 from tests.framework.streaming.bucket.test_bucket import MINUTE, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import SPEC
 from tests.seeds import seeds
