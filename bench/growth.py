@@ -96,7 +96,7 @@ def landing(batches: int) -> None:
 
 def row(batches: int, ends: list[float]) -> dict[str, Any]:
     """What is there now."""
-    from skyband.framework.tables.delta import delta_read
+    from skyband.framework.storage import delta_read
 
     out = WORK / "out"
     sizes = {p.name: size(p) for p in sorted(out.iterdir()) if p.name != "_skyband"}

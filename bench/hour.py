@@ -81,7 +81,7 @@ def _until_batch(job: subprocess.Popen[bytes], number: int) -> None:
 
 def _batches() -> list[float]:
     """What each batch so far took, in milliseconds."""
-    from skyband.framework.tables.delta import delta_read
+    from skyband.framework.storage import delta_read
 
     if not delta_read.exists(WORK / "out", "runs"):
         return []

@@ -15,13 +15,13 @@ from skyband import __version__
 from skyband.framework.base.errors import SkybandError, SpecErrors, redacted
 from skyband.framework.base.python_path import leave_working_directory
 from skyband.framework.console.lines import Lines, lines
-from skyband.framework.console.outcome import Outcome
 from skyband.framework.streaming.spark.failures import DEFECT, exit_code, failure
 from skyband.framework.streaming.spark.jvm import SPARK_JVM, Stray
 from skyband.framework.streaming.spark.log import close_log
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
 from skyband.jobs.options import SpecParser, choose_profile
+from skyband.jobs.outcome import Outcome
 from skyband.jobs.parser import EXIT_CODES, GroupedParser, UsageError, asks_json, complete
 
 GROUPS = {

@@ -125,11 +125,11 @@ class Job:
         with a line per batch (without it, warnings go to stderr). Raises SkybandError or SpecErrors where the command ends with code 2
         or 3; failed checks and too many rejected rows are results. Only the command runs continuously.
         """
-        from skyband.framework.console.outcome import Outcome
         from skyband.framework.streaming.spark.failures import exit_code, failure
         from skyband.framework.streaming.spark.jvm import SPARK_JVM
         from skyband.framework.streaming.spark.process import end_with_process
         from skyband.framework.streaming.spark.stop_signal import INTERRUPTED
+        from skyband.jobs.outcome import Outcome
         from skyband.jobs.running import run
 
         rules = [text("demote", rule) for rule in listed("demote", demote)]
@@ -269,8 +269,8 @@ class Job:
         if text("name", name) not in self.tables:
             hint = did_you_mean(name, self.tables) or f"its tables: {one_of(self.tables)}"
             raise SkybandError("SKY-E201", f"the job has no table {name!r}", hint=hint)
+        from skyband.framework.storage import delta_read
         from skyband.framework.storage.sinks import require_readable
-        from skyband.framework.tables.delta import delta_read
 
         require_readable(self._plan.sink)
         # Return its own columns: after an edit, the spec may have others.

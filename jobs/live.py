@@ -178,7 +178,7 @@ class LiveJob:
         return sections(Live(tuple(q for q in self.live.queries if not q.in_spec)))
 
     def _changes(self, query: str) -> int | None:
-        from skyband.framework.tables.delta import delta_read
+        from skyband.framework.storage import delta_read
 
         try:
             return delta_read.open_table(self.layout.root, f"{query}_changes").count()

@@ -19,7 +19,7 @@ GUARDS: Final = frozenset({"library_errors", "suppress", "raising_system_failure
 CALLERS: Final = frozenset({
     "framework/queries/single_rows/cells.py _parquet", "framework/sources/columnar/files.py opened",
     "framework/sources/columnar/files.py _batches", "framework/sources/files/backlog.py _footer", "framework/sources/orc/format.py dataset",
-    "framework/sources/parquet/format.py without_rows", "framework/tables/delta/delta_read.py _dataset",
+    "framework/sources/parquet/format.py without_rows", "framework/storage/delta_read.py _dataset",
     "framework/tables/iceberg/export.py _opened",
 })  # fmt: skip
 """Readers of files and tables of others that raise the library's errors: each of their callers names them."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from skyband.framework.alerts.channels import MOST_MESSAGES, Channel, bodies
 from skyband.framework.alerts.messages import AlertMessages, Identity, Message, envelope, latest, record, shape_of
@@ -22,7 +22,7 @@ from skyband.framework.base.redaction import redact_values
 from skyband.framework.console.receivers import JSON_HEADERS, NotDelivered, post, start, stop_commands
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.nodes import AlertNode
-from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.storage.location import Location
 from skyband.framework.tables.delta.ownership import Owner
 from skyband.framework.tables.writing.sink import FILLED_BATCH
 
@@ -42,6 +42,19 @@ _LONGEST_WAIT: Final = 60.0
 """Seconds before a request is repeated: at first, and at most. They double in between."""
 _AFTER_REFUSAL: Final = 3600.0
 """Seconds before a request that the receiver has refused for good is sent again: the operator may have fixed the receiver."""
+
+
+class SinkPlace(Protocol):
+    """Where a job's tables are (``root``), and its own files (``home``)."""
+
+    root: Location
+    home: Location
+
+
+class JobIdentity(Protocol):
+    """What identifies the run of batches that wrote the tables: a rebuilt job has another ``generation``."""
+
+    generation: str
 
 
 class Sender:
@@ -322,14 +335,14 @@ class Alerts:
     """
 
     def __init__(
-        self, plan: Plan, layout: Layout, job: JobFile, last: int, channels: Mapping[str, Channel], records: Records | None = None
+        self, plan: Plan, sink: SinkPlace, job: JobIdentity, last: int, channels: Mapping[str, Channel], records: Records | None = None
     ) -> None:
-        positions = Positions(layout.home, [a.name for a in plan.alerts])
+        positions = Positions(sink.home, [a.name for a in plan.alerts])
         self._news = []
         if positions.damaged is not None:
-            said = f"{layout.home / 'alerts.json'} cannot be used ({positions.damaged}): alerts begin with the next changes"
+            said = f"{sink.home / 'alerts.json'} cannot be used ({positions.damaged}): alerts begin with the next changes"
             self._news.append(said)
-        identity = Identity(Owner(layout.root).id or "", plan.job, job.generation)
+        identity = Identity(Owner(sink.root).id or "", plan.job, job.generation)
         self._senders: list[Sender] = []
         self._positions, self._plan, self._last = positions, plan, last
         for alert in plan.alerts:
@@ -339,14 +352,14 @@ class Alerts:
                 position = replace(position, history=None, history_upto=None)
             elif known is None and last == FILLED_BATCH:
                 position = replace(position, history=now_micros())
-            messages = AlertMessages(layout.root, plan, alert, identity, position)
+            messages = AlertMessages(sink.root, plan, alert, identity, position)
             if position.batch == last != FILLED_BATCH and position.frontier is None:
                 # What happened before it is neither sent later, nor by a generation that follows.
                 position = replace(position, frontier=latest(None, messages.frontiers(FILLED_BATCH - 1, last)))
             # Durable before the next batch: a run that is killed then does not begin later.
             positions.save(alert.name, position)
             if known is not None and _ahead(known, job.generation, last):
-                said = f"{layout.home / 'alerts.json'} is ahead of the job's last batch"
+                said = f"{sink.home / 'alerts.json'} is ahead of the job's last batch"
                 self._news.append(f"alert {alert.name}: {said}: it begins with the next changes")
             channel = channels[alert.channel]
             at_most = min(alert.at_most, channel.at_most or alert.at_most)
@@ -415,11 +428,11 @@ def _ahead(known: Position, generation: str, last: int) -> bool:
     return known.generation == generation and known.batch > last + 1
 
 
-def caught_up(plan: Plan, layout: Layout, job: JobFile, last: int) -> bool:
+def caught_up(plan: Plan, sink: SinkPlace, job: JobIdentity, last: int) -> bool:
     """Return True if nothing waits to be sent up to batch ``last``."""
     if not plan.alerts:
         return True
-    positions = Positions(layout.home, [a.name for a in plan.alerts])
+    positions = Positions(sink.home, [a.name for a in plan.alerts])
     for alert in plan.alerts:
         known = positions.get(alert.name)
         if known is None or known != begin_at(known, alert, job.generation, last) or known.batch < last or _in_first_run(known):
@@ -427,13 +440,13 @@ def caught_up(plan: Plan, layout: Layout, job: JobFile, last: int) -> bool:
     return True
 
 
-def waiting(plan: Plan, layout: Layout, job: JobFile, last: int) -> dict[str, int]:
+def waiting(plan: Plan, sink: SinkPlace, job: JobIdentity, last: int) -> dict[str, int]:
     """Return how many messages each alert has not sent up to batch ``last``, of those that have any. Reads what waits, and nothing more.
 
     An alert that is new has none: it begins with the next run.
     """
     found = {}
-    positions = Positions(layout.home, [a.name for a in plan.alerts])
+    positions = Positions(sink.home, [a.name for a in plan.alerts])
     identity = Identity("", plan.job, job.generation)
     for alert in plan.alerts:
         known = positions.get(alert.name)
@@ -442,7 +455,7 @@ def waiting(plan: Plan, layout: Layout, job: JobFile, last: int) -> dict[str, in
         position = begin_at(known, alert, job.generation, last)
         if position.batch >= last:
             continue
-        messages = AlertMessages(layout.root, plan, alert, identity, position)
+        messages = AlertMessages(sink.root, plan, alert, identity, position)
         count, after, frontier = -position.messages, position.batch, position.frontier
         # Not at once: much may wait, more than fits in memory.
         while after < last:
@@ -455,9 +468,9 @@ def waiting(plan: Plan, layout: Layout, job: JobFile, last: int) -> dict[str, in
     return found
 
 
-def refused(plan: Plan, layout: Layout) -> dict[str, int]:
+def refused(plan: Plan, sink: SinkPlace) -> dict[str, int]:
     """Return the status with which a receiver has refused the last request of an alert for good, of those alerts that have one."""
-    positions = Positions(layout.home, [a.name for a in plan.alerts])
+    positions = Positions(sink.home, [a.name for a in plan.alerts])
     found = {a.name: positions.get(a.name) for a in plan.alerts}
     return {name: position.refusal for name, position in found.items() if position is not None and position.refusal is not None}
 

@@ -29,8 +29,8 @@ from skyband.framework.base.items import SCORE
 from skyband.framework.base.units import WrittenFloat
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.plan.nodes import AlertNode
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import Location
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.render import key_numbers, last_of_each
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
 

@@ -15,8 +15,8 @@ from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.guess.csv_forms import GROUPS, few
 from skyband.framework.guess.sample import Column
-from skyband.framework.quality.looks import fits_json, fits_text, looks_of, stands_for_null
 from skyband.framework.sources.columnar.column_types import declare
+from skyband.framework.sources.looks import fits_json, fits_text, looks_of, stands_for_null
 from skyband.framework.sources.text.options import number_form
 from skyband.framework.sql_without_spark.rules import Unclear, of_text, reader
 

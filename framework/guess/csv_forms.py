@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from skyband.framework.quality.looks import fits_text, stands_for_null
+from skyband.framework.sources.looks import fits_text, stands_for_null
 from skyband.framework.sources.text.options import number_form
 
 ENCODINGS: Final = ("utf-8-sig", "windows-1252", "iso-8859-1")

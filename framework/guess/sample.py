@@ -17,11 +17,11 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.types import readable
 from skyband.framework.guess import csv_forms
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.quality.looks import fits_text
 from skyband.framework.sources.columnar.column_types import twice
 from skyband.framework.sources.columnar.files import READ_ERRORS, opened
 from skyband.framework.sources.files.listing import RECURSIVE, listing, partition_values
 from skyband.framework.sources.json import syntax
+from skyband.framework.sources.looks import fits_text
 from skyband.framework.sources.options import CSV
 from skyband.framework.sources.text.lines import COMPRESSED, lines_of, open_text, whole_text
 

@@ -13,9 +13,9 @@ from skyband.framework.lookups.table import MOST_ROWS, checked, nodes
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.plan.nodes import LookupNode
 from skyband.framework.plan.reader import is_far
-from skyband.framework.preview.first_rows import first_rows, texts_of
-from skyband.framework.rehearsal.rows import arrow_table
 from skyband.framework.sources.files import preflight
+from skyband.framework.sources.preview import first_rows, texts_of
+from skyband.framework.sources.values import arrow_table
 
 
 def read_tables(plan: Plan) -> Tables:

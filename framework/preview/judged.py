@@ -16,10 +16,10 @@ from skyband.framework.base.reasons import FILTERED, REASON
 from skyband.framework.lookups.in_memory import read_tables
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
-from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.first_rows import FirstRows
+from skyband.framework.sources.preview import first_rows, texts_of
 from skyband.framework.streaming.rows import operations, rejects, reports, tokens, vectors
 from skyband.framework.streaming.rows.instants import ahead
 from skyband.framework.tables.schemas import changes_name, now_name

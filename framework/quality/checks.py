@@ -37,10 +37,10 @@ from skyband.framework.quality.expectations import (
     arguments,
     takes,
 )
-from skyband.framework.quality.outcome import EXAMPLES, Outcome
+from skyband.framework.storage.delta_read import dataset, open_table, read
 from skyband.framework.storage.location import Location
-from skyband.framework.tables.delta.delta_read import dataset, open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
+from skyband.framework.tables.outcome import EXAMPLES, Outcome
 from skyband.framework.tables.schemas import fixed_schema
 from skyband.framework.verify.brute_force.expressions import holds
 from skyband.framework.verify.brute_force.objects import values_of

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from skyband.framework.base.errors import redacted
 from skyband.framework.base.extras import extra
-from skyband.framework.quality.outcome import Outcome, describe
 from skyband.framework.storage import durable
+from skyband.framework.tables.outcome import Outcome, describe
 
 Found = Sequence[tuple[Outcome, Any]]
 

@@ -21,9 +21,9 @@ from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.quality import checks, run_rules
 from skyband.framework.quality.checks import Span
-from skyband.framework.quality.outcome import BROKEN, error_of, failed
-from skyband.framework.tables.delta.delta_read import dataset
+from skyband.framework.storage.delta_read import dataset
 from skyband.framework.tables.iceberg.publishing import export_published
+from skyband.framework.tables.outcome import BROKEN, error_of, failed
 from skyband.framework.tables.results import invariants
 from skyband.framework.tables.schemas import changes_name, fixed_schema
 from skyband.framework.tables.writing.published import PUBLISHED, publish

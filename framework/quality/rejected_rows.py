@@ -23,8 +23,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.files.bad_files import separator_of
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.delta_read import dataset
 from skyband.framework.storage.outputs import new_output
-from skyband.framework.tables.delta.delta_read import dataset
 from skyband.framework.tables.writing.writer import Writer
 
 EXAMPLES: Final = 3

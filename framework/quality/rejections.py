@@ -16,8 +16,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.units import format_duration
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.quality.broken_rules import describe_rule
 from skyband.framework.quality.unusable import Use
-from skyband.framework.row_rules.rules import describe_rule
 from skyband.framework.sources.first_rows import Unparsed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.text.options import encoding_of, folded

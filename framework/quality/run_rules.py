@@ -16,10 +16,10 @@ from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.nodes import RunRule
 from skyband.framework.quality.checks import Span
-from skyband.framework.quality.outcome import Outcome
 from skyband.framework.quality.rejections import RunRows
 from skyband.framework.quality.unusable import too_many
-from skyband.framework.tables.delta.delta_read import dataset
+from skyband.framework.storage.delta_read import dataset
+from skyband.framework.tables.outcome import Outcome
 
 if TYPE_CHECKING:
     from skyband.framework.tables.writing.writer import Writer

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.tables.delta.data_files import DataFile
-from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writing.writer import Writes, write_table
 

@@ -30,9 +30,9 @@ from skyband.framework.base.messages import (
 )
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
+from skyband.framework.quality.broken_rules import stopped_by_rule
 from skyband.framework.rehearsal.memory import MemoryWriter
 from skyband.framework.rehearsal.rows import Rows
-from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.job.jumps import stopped_by_jump
 from skyband.framework.streaming.rows import blocks

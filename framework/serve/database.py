@@ -27,9 +27,9 @@ from skyband.framework.serve.macros import definitions, needed
 from skyband.framework.serve.protocol.wire import Refused
 from skyband.framework.serve.tree import Checked
 from skyband.framework.sources.duckdb_sql import LOCKED
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import location
 from skyband.framework.storage.sinks import half_swapped, reject_links_below, require_readable
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import TableSpec, tables
 from skyband.framework.tables.sql import source_read
 from skyband.framework.tables.sql.dialects import plain

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from skyband.framework.base.reasons import PARSE
 from skyband.framework.plan.model import Field
-from skyband.framework.quality.looks import Looks
+from skyband.framework.sources.looks import Looks
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from skyband.framework.base.cells import cell
 from skyband.framework.base.decimals import decimal_digits, fitted
 from skyband.framework.plan.model import Field
-from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.text.options import encoding_of
-from skyband.framework.spec.parsing.cells import cell
+from skyband.framework.sources.values import in_spark
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 """Instants and dates that have one reading."""

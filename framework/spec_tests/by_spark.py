@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from skyband.framework.lookups.table import nodes
 from skyband.framework.plan.model import Plan, SourceNode
-from skyband.framework.rehearsal.rows import arrow_column
+from skyband.framework.sources.values import arrow_column
 from skyband.framework.spec.models.job import SpecTest
 from skyband.framework.spec_tests.loading import clock_of, input_batches, lookup_rows
 from skyband.framework.spec_tests.tables import REJECTED, Tables, tables_of_query
-from skyband.framework.tables.delta.delta_read import exists, open_table, read
+from skyband.framework.storage.delta_read import exists, open_table, read
 
 
 def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:

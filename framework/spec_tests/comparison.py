@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final
 
+from skyband.framework.base.cells import spelled
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.models.job import SpecTest
-from skyband.framework.spec.parsing.cells import spelled
 from skyband.framework.spec_tests.tables import Row, Tables, TestedTable, tested_table
 
 _AROUND: Final = 2

@@ -12,17 +12,17 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from skyband.framework.base.cells import cell
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.lookups.join import Tables
 from skyband.framework.lookups.table import checked, nodes
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Field, Plan, SourceNode
 from skyband.framework.plan.nodes import LookupNode
-from skyband.framework.rehearsal.rows import arrow_table, in_spark
 from skyband.framework.sources.position import position_values
+from skyband.framework.sources.values import arrow_table, in_spark
 from skyband.framework.spec.load import Validated, validated_file
 from skyband.framework.spec.models.job import RESTART, SpecTest
-from skyband.framework.spec.parsing.cells import cell
 
 TEST: Final = "test"
 """The file in the position of rows of tests."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from skyband.framework.base.cells import cell
 from skyband.framework.base.types import STAMP, arrow_type
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.models.column_types import kind_of
-from skyband.framework.spec.parsing.cells import cell
 from skyband.framework.tables.schemas import changes_name, final_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.schemas import tables as table_specs
 from skyband.operators.base import Kind

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.delta_read import batches, open_table, read
 from skyband.framework.storage.location import Location
-from skyband.framework.tables.delta.delta_read import batches, open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import changes_name, fixed_schema
 from skyband.framework.tables.writing.sink import FILLED_BATCH

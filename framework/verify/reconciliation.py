@@ -16,8 +16,8 @@ from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import last_batch, local_path, taken
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.delta_read import open_table
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.tables.delta.delta_read import open_table
 from skyband.framework.tables.schemas import changes_name
 from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.replay.clocks import Clocks

@@ -15,10 +15,10 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import behind
 from skyband.framework.base.types import unreadable_columns
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.storage import delta_read
+from skyband.framework.storage.delta_read import open_table, read
 from skyband.framework.storage.location import location
 from skyband.framework.storage.records import read_job_file_header
-from skyband.framework.tables.delta import delta_read
-from skyband.framework.tables.delta.delta_read import open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import changes_name, final_name, now_name, stream_columns, tables, trajectory_name
 from skyband.operators.base import Window

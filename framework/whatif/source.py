@@ -10,9 +10,9 @@ import pyarrow as pa
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.first_rows import FirstRows
+from skyband.framework.sources.preview import first_rows
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.taken_rows import taken_rows
 from skyband.framework.streaming.spark.packages import packages

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skyband.framework.base.cells import cell
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.spec.parsing.cells import cell
 from skyband.framework.spec_tests.tables import plain_value
 
 

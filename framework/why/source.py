@@ -12,12 +12,12 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import REASON
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
-from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.preview.judged import of_intake, with_reasons
 from skyband.framework.sources.files.format import by_cuts, files_to_read
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.preview import first_rows
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.lookup_versions import LookupVersions

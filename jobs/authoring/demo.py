@@ -107,9 +107,9 @@ def compile_kernels(plan: Plan) -> None:
     """
     import pyarrow as pa
 
-    from skyband.framework.preview.first_rows import first_rows
     from skyband.framework.preview.judged import of_intake
     from skyband.framework.rehearsal.rehearsal import Rehearsal
+    from skyband.framework.sources.preview import first_rows
     from skyband.framework.streaming.rows.hashes import xxhash64
 
     xxhash64([pa.array(["text"])], 1, 0)
@@ -129,7 +129,7 @@ def statement_now(tables: Path) -> str:
 
 def show(tables: Path) -> None:
     """Prints the current result and the most extreme pairs of all the results there ever were."""
-    from skyband.framework.tables.delta.delta_read import open_table, read
+    from skyband.framework.storage.delta_read import open_table, read
 
     now = read(open_table(tables, "parted_now")).sort_by("rank").to_pylist()
     ever = read(open_table(tables, "parted")).sort_by([("score", "descending"), ("from_step", "ascending")]).to_pylist()

@@ -106,7 +106,7 @@ def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
 
 
 def _rejected(found: Judged) -> Iterator[str]:
-    from skyband.framework.preview.first_rows import texts_of
+    from skyband.framework.sources.preview import texts_of
 
     many = found.looked_at
     rejected = sum(found.rejected.values())

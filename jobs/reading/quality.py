@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> Answer:
     plan = load_plan(args.spec)
     from skyband.framework.quality import checks, run_rules
     from skyband.framework.quality.gate import broken, unchecked
-    from skyband.framework.quality.outcome import describe, failed
     from skyband.framework.storage.outputs import output_directory
+    from skyband.framework.tables.outcome import describe, failed
     from skyband.framework.tables.writing.published import PUBLISHED
     from skyband.jobs.spec import last_run
 

@@ -40,10 +40,10 @@ def run(args: argparse.Namespace) -> Answer:
     plan = load_plan(args.spec)
     from skyband.framework.quality.rejected_rows import export, groups, lines_of
     from skyband.framework.quality.rejections import explained
+    from skyband.framework.storage.delta_read import open_table
     from skyband.framework.storage.outputs import new_file
     from skyband.framework.storage.sinks import require_readable
     from skyband.framework.streaming.job.layout import Layout
-    from skyband.framework.tables.delta.delta_read import open_table
     from skyband.framework.tables.delta.expected_columns import need_columns
     from skyband.framework.tables.schemas import fixed_schema
     from skyband.framework.tables.writing.driver_writer import DriverWriter
@@ -77,8 +77,8 @@ def _put_back(layout: Layout) -> list[dict[str, Any]]:
     """Return the files of fixed rows, each with the number of its rows that were rejected again."""
     import pyarrow.compute as pc
 
+    from skyband.framework.storage.delta_read import dataset, open_table
     from skyband.framework.streaming.job.replay_records import records
-    from skyband.framework.tables.delta.delta_read import dataset, open_table
 
     rejected = dataset(open_table(layout.root, "rejected"))
     found = []

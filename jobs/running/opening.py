@@ -18,9 +18,9 @@ from skyband.jobs.spec import SpecText
 if TYPE_CHECKING:
     from skyband.framework.catalogs.registrar import Registrar
     from skyband.framework.console.lines import Lines
-    from skyband.framework.console.outcome import Outcome
     from skyband.framework.plan.model import Plan, SourceNode
     from skyband.framework.streaming.job.layout import Layout
+    from skyband.jobs.outcome import Outcome
 
 
 def begin(args: argparse.Namespace) -> None:
@@ -39,7 +39,7 @@ def open_job(args: argparse.Namespace, rebuild: bool = False) -> tuple[Plan, Lay
     """
     args.text = getattr(args, "text", None) or SpecText(args.spec)
     plan = getattr(args, "plan", None) or args.text.plan(rebuild)
-    from skyband.framework.row_rules.rules import demoted
+    from skyband.framework.quality.broken_rules import demoted
     from skyband.framework.streaming.job.generations import own_sink
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.spark.log import own_log
@@ -58,7 +58,7 @@ def with_live_queries(args: argparse.Namespace, plan: Plan) -> Plan:
 
     They may be others than before the lock: another run has added queries, or an interrupted swap has been completed.
     """
-    from skyband.framework.row_rules.rules import demoted
+    from skyband.framework.quality.broken_rules import demoted
 
     present: Plan = args.text.current(plan)
     return plan if present is plan else demoted(present, args.demote)
@@ -114,8 +114,8 @@ def waiting_notice(lines: Lines) -> Callable[[str], None]:
 
 def watch_run(args: argparse.Namespace, command: str, plan: Plan, layout: Layout, continuous: bool = False) -> None:
     """Have the outcome name ``plan``'s queries, and the versions of the tables now and at the end of the run; tell observers of it."""
+    from skyband.framework.storage.delta_read import versions
     from skyband.framework.tables.batch_figures import newest_batch
-    from skyband.framework.tables.delta.delta_read import versions
     from skyband.framework.tables.schemas import batch_tables
 
     outcome: Outcome = args.recorded

@@ -28,9 +28,9 @@ from skyband.jobs.running.streaming import StreamJob, is_quick, require_engine
 
 if TYPE_CHECKING:
     from skyband.framework.console.lines import Lines
-    from skyband.framework.console.outcome import Outcome
     from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.job.layout import Layout
+    from skyband.jobs.outcome import Outcome
     from skyband.jobs.running.recorded import Recorded
 
 

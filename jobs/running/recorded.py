@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.console.outcome import Outcome, status_of
 from skyband.framework.streaming.spark.failures import exit_code, failure
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
+from skyband.jobs.outcome import Outcome, status_of
 
 if TYPE_CHECKING:
     from skyband.framework.streaming.job.layout import Layout

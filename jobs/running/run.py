@@ -15,7 +15,7 @@ from skyband.jobs.parser import help_page
 from skyband.jobs.running import alerting, opening, streaming
 
 if TYPE_CHECKING:
-    from skyband.framework.console.outcome import Outcome
+    from skyband.jobs.outcome import Outcome
 
 EXIT_CODES = (
     "0 done, 1 a critical quality check failed (all is written, nothing published), 2 a mistake in the spec or the "

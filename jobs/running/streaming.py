@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from skyband.framework.catalogs.registrar import Registrar
     from skyband.framework.console.lines import Lines
-    from skyband.framework.console.outcome import Outcome
     from skyband.framework.plan.live import Live
     from skyband.framework.plan.model import EngineName, Plan
     from skyband.framework.streaming.job.consistency import Found
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.run.progress import Progress
     from skyband.framework.streaming.run.runner import RunsBatches
     from skyband.framework.tables.writing.sink import Sink
+    from skyband.jobs.outcome import Outcome
 
 QUICK_BYTES: Final = 64 << 20
 """A run with less to read ends before the JVM's second compiler pays off."""
@@ -163,9 +163,9 @@ class StreamJob:
         locks = ExitStack()
         engine = self._local(phase, locks) if engine_of(args, plan) == "local" else self._spark(progress, phase, tables)
         from skyband.framework.quality import unusable
+        from skyband.framework.quality.broken_rules import demoted, report_warned
         from skyband.framework.quality.gate import Gate
         from skyband.framework.quality.rejections import report
-        from skyband.framework.row_rules.rules import demoted, report_warned
         from skyband.framework.sources.files.progress import FileProgress
         from skyband.framework.streaming.run.runner import Runner
 

@@ -15,11 +15,11 @@ import pytest
 
 from skyband import __version__
 from skyband.framework.console.live import LiveLines
-from skyband.framework.console.outcome import Outcome
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.jobs.cli import _Command, main
+from skyband.jobs.outcome import Outcome
 from tests.framework.streaming import checkpoints
 from tests.framework.verify import small
 from tests.spark.cuts import stream

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from skyband.framework.storage import delta_read
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.job.locks import one_run
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import result_tables, tables
 from skyband.framework.tables.writing.driver_writer import DriverWriter

@@ -11,7 +11,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.storage import delta_read
 from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs.cli import main
 from skyband.jobs.reading import sql as command

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.spark_reader import how
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.storage import delta_read
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sql.dialects import plain
 from skyband.framework.tables.sql.source_read import header_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.tables.delta.delta_read import open_table
+from skyband.framework.storage.delta_read import open_table
 from tests.framework.catalogs.unity_server import unity_server
 from tests.framework.observe.lineage.receiver import receiver
 from tests.framework.tables.iceberg.readers import delta_rows, rows

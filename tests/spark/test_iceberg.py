@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.tables.delta.delta_read import open_table
+from skyband.framework.storage.delta_read import open_table
 from tests.framework.tables.iceberg.readers import check_all, opened, published
 from tests.framework.tables.writing.test_change_feed import check, feed
 from tests.spark.rebuilds import job, said_of

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.rehearsal.rows import arrow_column
+from skyband.framework.sources.values import arrow_column
 from skyband.framework.streaming.local.engine import LocalEngine
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.quality.looks import fits_text
 from skyband.framework.sources.csv.unparsed import unparsed
 from skyband.framework.sources.files import preflight
 from skyband.framework.sources.files.bad_files import separator_of
 from skyband.framework.sources.files.listing import values_of
 from skyband.framework.sources.first_rows import FirstRows
+from skyband.framework.sources.looks import fits_text
 from skyband.framework.sources.preview_values import add_row, decoding_errors, undecodable, value_of_text
 from skyband.framework.sources.text.lines import lines_of
 from skyband.framework.sources.text.options import codec_of, plain_digits, skipped, slashed, with_bytes

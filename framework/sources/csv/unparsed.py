@@ -9,9 +9,9 @@ from typing import Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.quality.looks import fits_text, looks_of
 from skyband.framework.sources.files.bad_files import separator_of
 from skyband.framework.sources.first_rows import Unparsed, misfit, shown
+from skyband.framework.sources.looks import fits_text, looks_of
 from skyband.framework.sources.text.options import folded, plain_digits
 
 _WORDS: Final = frozenset({"string", "boolean", "timestamp", "date"})

@@ -144,7 +144,7 @@ class DeltaFormat(SourceFormat):
 
     def dataset(self, source: SourceNode, files: Sequence[str]) -> Dataset:
         """See ``SourceFormat.dataset``: the table as it is now."""
-        from skyband.framework.tables.delta import delta_read
+        from skyband.framework.storage import delta_read
 
         require_inside(str(source.path))
         path = Path(str(source.path).removeprefix("file://"))

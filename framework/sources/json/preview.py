@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.quality.looks import Spelled, fits_json
-from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.sources import nested
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.json import syntax
 from skyband.framework.sources.json.syntax import pieces
 from skyband.framework.sources.json.unparsed import unparsed
+from skyband.framework.sources.looks import Spelled, fits_json
 from skyband.framework.sources.preview_values import Doubtful, add_row, decoding_errors, undecodable, value_of_text
 from skyband.framework.sources.text.lines import lines_of, whole_text
 from skyband.framework.sources.text.options import codec_of, with_bytes
+from skyband.framework.sources.values import in_spark
 
 
 def first_rows(source: SourceNode, path: str, most: int, found: FirstRows) -> None:

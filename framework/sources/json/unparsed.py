@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.quality.looks import fits_json, looks_of
 from skyband.framework.sources import nested
 from skyband.framework.sources.first_rows import Unparsed, misfit, shown
 from skyband.framework.sources.json import syntax
+from skyband.framework.sources.looks import fits_json, looks_of
 
 
 def unparsed(source: SourceNode, text: str) -> Unparsed | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from skyband.framework.base.cells import cell
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.table_names import query_tables
 from skyband.framework.spec.checks.columns import lookup_columns, source_types
@@ -12,7 +13,6 @@ from skyband.framework.spec.checks.queries import further_tables
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.models.column_types import kind_of
-from skyband.framework.spec.parsing.cells import cell
 from skyband.framework.spec.parsing.document import Path
 
 MOST_MISTAKES: Final = 20

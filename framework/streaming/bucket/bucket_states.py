@@ -60,7 +60,7 @@ def last_states(root: Location) -> States:
     Raises SkybandError as ``states_of``, and SKY-E400 if ``runs`` cannot be read.
     """
     # Importing it starts threads, and Python workers are forked from a process that imports this module.
-    from skyband.framework.tables.delta import delta_read
+    from skyband.framework.storage import delta_read
 
     table = delta_read.open_table(root, "runs")
     last = pc.max(delta_read.read(table, ["batch_id"])["batch_id"]).as_py()

@@ -17,12 +17,11 @@ from skyband.framework.base.messages import MAX_AHEAD, PLANNED
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.base.reasons import TOO_FAR_AHEAD
 from skyband.framework.base.system_failures import raising_system_failures
-from skyband.framework.storage import durable
+from skyband.framework.storage import delta_read, durable
 from skyband.framework.storage.location import Location
 from skyband.framework.storage.sinks import HOME
 from skyband.framework.streaming.job.layout import NEXT, Layout
 from skyband.framework.streaming.rows.instants.ahead import RECORDED
-from skyband.framework.tables.delta import delta_read
 
 FILE: Final = "clocks.arrow"
 _TOO_FAR: Final = pc.field("reason") == TOO_FAR_AHEAD

@@ -24,9 +24,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import Location, missing_files, require_local
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import Owner, is_link, not_own
 from skyband.framework.tables.schemas import batch_tables, derived_tables
 from skyband.framework.tables.writing.published import PUBLISHED, broken_versions

@@ -14,13 +14,13 @@ from skyband.framework.plan.growth import Additions, additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.accepting_rules import rules_of
 from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.generations import bytes_in, gone_files
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, grows
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.results.parts import batches_behind
 from skyband.framework.tables.schemas import fixed_schema, skyband_name

@@ -24,12 +24,11 @@ from typing_extensions import TypedDict
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import JOB_RUNS
-from skyband.framework.storage import durable
+from skyband.framework.storage import delta_read, durable
 from skyband.framework.storage.records import InvalidRecord, Text, read_record
 from skyband.framework.storage.sinks import require_readable
 from skyband.framework.streaming.job.layout import RUNNING, Layout
 from skyband.framework.streaming.spark.scratch import alive
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import fixed_schema, job_runs_table
 from skyband.framework.tables.writing.driver_writer import DriverWriter

@@ -21,6 +21,7 @@ from skyband.framework.sources.files.listing import not_read
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.epochs import lock_holder
 from skyband.framework.storage.location import Location, is_object
 from skyband.framework.storage.sinks import require_readable
@@ -30,7 +31,6 @@ from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.consistency import advice, look, losses_text
 from skyband.framework.streaming.job.generations import OLD, bytes_in
 from skyband.framework.streaming.job.layout import NEXT, JobFile, Layout, changed_since, has_rows, torn
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import fixed_schema, tables
 

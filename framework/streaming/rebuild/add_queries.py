@@ -30,6 +30,7 @@ from skyband.framework.base.table_names import every_table
 from skyband.framework.plan.growth import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.storage.location import Location, remove_tree
 from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
 from skyband.framework.streaming.bucket.operator_host import FIRST, OperatorHost, objects_value
@@ -48,7 +49,6 @@ from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import first_cause, log_file
-from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import skyband_name
 from skyband.framework.tables.writing.factory import writer_for

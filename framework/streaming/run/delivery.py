@@ -16,12 +16,12 @@ from deltalake import DeltaTable
 from pyspark import SparkContext, TaskContext
 
 from skyband.framework.base.messages import BATCH, CLOCK, HEADS, REJECTED, SOURCES_NEWEST, file_message
+from skyband.framework.storage import delta_read
+from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.storage.location import location
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, least_in_file
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.data_files import write
-from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.writing.sink import Sink, merged_heads, stamped, table_of
 from skyband.framework.tables.writing.table_properties import partition_text
 

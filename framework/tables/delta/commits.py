@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.epochs import epoch_of, lease_lost
 from skyband.framework.storage.location import Location, is_object
-from skyband.framework.tables.delta import delta_read
 
 MARK: Final = "skyband"
 """The key of ``commitInfo`` for the job's id. It marks commits of Skyband that change rows without the transaction of a batch."""

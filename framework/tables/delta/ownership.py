@@ -23,10 +23,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import JOB_RUNS
-from skyband.framework.storage import durable
+from skyband.framework.storage import delta_read, durable
 from skyband.framework.storage.location import Location, is_object, location
 from skyband.framework.storage.records import InvalidRecord, read_regular_file
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.commits import delta_ids, foreign, has_transaction
 
 PROPERTY: Final = "skyband.job"

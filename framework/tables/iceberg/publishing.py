@@ -9,8 +9,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import Location, location
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import Owner
 from skyband.framework.tables.iceberg.exported import HOME, Exports, exported_tables, remove_exports
 from skyband.framework.tables.schemas import batch_tables

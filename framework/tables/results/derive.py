@@ -20,9 +20,9 @@ from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.quality.outcome import Outcome
+from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.tables.delta.data_files import DataFile
-from skyband.framework.tables.delta.delta_read import to_schema
+from skyband.framework.tables.outcome import Outcome
 from skyband.framework.tables.render import key_numbers, numbered, order_by
 from skyband.framework.tables.results import invariants
 from skyband.framework.tables.results.parts import Made, Part, Spread, cut, in_process

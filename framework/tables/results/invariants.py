@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.quality.outcome import BROKEN, EXAMPLES, Outcome
 from skyband.framework.queries.protocol import Limits
 from skyband.framework.queries.registry import query_type
+from skyband.framework.tables.outcome import BROKEN, EXAMPLES, Outcome
 from skyband.framework.tables.render import order_by
 from skyband.framework.tables.schemas import fixed_schema, stream_columns
 from skyband.framework.tables.writing.sink import Sink

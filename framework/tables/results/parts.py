@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.messages import behind
-from skyband.framework.quality.outcome import Outcome
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import Location
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.data_files import DataFile
 from skyband.framework.tables.delta.expected_columns import need_columns
+from skyband.framework.tables.outcome import Outcome
 from skyband.framework.tables.schemas import fixed_schema
 from skyband.framework.tables.writing.sink import Sink
 

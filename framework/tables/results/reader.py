@@ -19,10 +19,10 @@ from skyband.framework.base.types import STAMP
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.registry import query_type
+from skyband.framework.storage import delta_read
+from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.storage.location import location
 from skyband.framework.storage.records import read_job_file_header
-from skyband.framework.tables.delta import delta_read
-from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.results.derive import intervals, key_as_of, ranked
 from skyband.framework.tables.results.parts import batches_behind

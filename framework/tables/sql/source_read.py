@@ -18,7 +18,6 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan, SourceNode
-from skyband.framework.rehearsal.rows import arrow_table
 from skyband.framework.sources.duckdb_sql import text
 from skyband.framework.sources.files.format import files_to_read
 from skyband.framework.sources.files.ledger import Ledger
@@ -27,6 +26,7 @@ from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.nested import path_of
 from skyband.framework.sources.position import FILE, ROW, FileNames, position_values
 from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.values import arrow_table
 from skyband.framework.storage.records import read_job_file_header
 from skyband.framework.tables.sql.source_rows import found_by, source_schema
 from skyband.framework.tables.sql.view import quoted

@@ -18,8 +18,8 @@ from skyband.framework.base.extras import extra
 from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.duckdb_sql import LOCKED
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.sinks import require_readable
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sql import source_read

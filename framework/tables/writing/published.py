@@ -18,9 +18,9 @@ from deltalake.exceptions import DeltaError
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import Location, missing_files
 from skyband.framework.storage.settings import store_options
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import fixed_schema, result_tables
 from skyband.framework.tables.writing.writer import Writer

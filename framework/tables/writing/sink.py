@@ -23,8 +23,8 @@ from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import HEADS, REJECTED, RUNS, Changes, FinalResults, Skyband, Trajectory, parse_kind
 from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.tables.delta.data_files import DataFile
-from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.render import key_numbers, last_of_each
 from skyband.framework.tables.schemas import TableSpec, changes_name, derived_tables, final_name, skyband_name, tables, trajectory_name
 from skyband.framework.tables.writing.writer import Writer

@@ -30,8 +30,8 @@ from deltalake import CommitProperties, DeltaTable
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import Location, is_object
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.commits import MARK, named
 from skyband.framework.tables.delta.ownership import file_mark
 from skyband.framework.tables.iceberg.exported import exported_versions

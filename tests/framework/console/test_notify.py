@@ -18,11 +18,11 @@ import pytest
 from skyband.framework.base import redaction
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.notify import COMMAND, WEBHOOK, Receivers
-from skyband.framework.console.outcome import STATUSES, Outcome
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.gate import Gate
 from skyband.framework.spec.parsing.document import resolve
 from skyband.jobs import cli
+from skyband.jobs.outcome import STATUSES, Outcome
 from tests.spark.jobs import write_file, write_spec
 
 

@@ -15,7 +15,7 @@ from skyband.edge.message import text_of
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.edges.message import message_of
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.storage import delta_read
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
 from tests.framework.verify import small

@@ -27,7 +27,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.guess.csv_forms import plain_number
 from skyband.framework.guess.draft import draft
 from skyband.framework.preview.judged import judged
-from skyband.framework.quality.looks import fits_text
+from skyband.framework.sources.looks import fits_text
 from skyband.framework.sources.options import CSV
 from skyband.framework.spec.load import validate_file
 from skyband.jobs.cli import main

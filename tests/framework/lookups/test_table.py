@@ -17,7 +17,7 @@ from skyband.framework.lookups.in_memory import of_rows
 from skyband.framework.lookups.join import Join
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.plan.nodes import LookupNode
-from skyband.framework.rehearsal.rows import arrow_column
+from skyband.framework.sources.values import arrow_column
 
 TYPES = {"host": "string", "part": "int", "since": "timestamp", "until": "timestamp", "region": "string"}
 SOURCE = SourceNode("csv", "/nowhere", (), tuple(Field(name, type_, "text", name) for name, type_ in TYPES.items()))

@@ -15,8 +15,8 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import REASON
 from skyband.framework.plan.model import Plan
-from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.preview.judged import judged, results_of
+from skyband.framework.sources.preview import first_rows, texts_of
 from skyband.jobs.cli import main
 from tests.specs import plan_of_text
 

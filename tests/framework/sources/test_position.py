@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan, SourceNode
-from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.preview.judged import judged
 from skyband.framework.sources.csv import arrow_reader as csv_arrow
 from skyband.framework.sources.files.spark_reader import NumberRows
@@ -25,6 +24,7 @@ from skyband.framework.sources.json import arrow_reader as json_arrow
 from skyband.framework.sources.orc import arrow_reader as orc_arrow
 from skyband.framework.sources.parquet import arrow_reader as parquet_arrow
 from skyband.framework.sources.position import FileNames, position_values
+from skyband.framework.sources.preview import first_rows
 from skyband.framework.streaming.job.arrow_files import readable
 from skyband.framework.streaming.job.layout import JobFile
 from tests.specs import plan_of_text, spec_text

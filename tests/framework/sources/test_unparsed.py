@@ -7,7 +7,7 @@ import json
 import pytest
 
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.quality.looks import fits_json, fits_text
+from skyband.framework.sources.looks import fits_json, fits_text
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.models.column_types import kind_of
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.rehearsal.rows import arrow_column
+from skyband.framework.sources.values import arrow_column
 from skyband.framework.spec.expressions.sql import check_sql
 from skyband.framework.sql_without_spark import expression as module
 from skyband.framework.sql_without_spark.expression import Expression

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from skyband.framework.console.lines import Lines
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.location import location
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.iceberg import exported
 from skyband.framework.tables.iceberg.publishing import export_published
 from skyband.framework.tables.results.derive import derive

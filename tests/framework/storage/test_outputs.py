@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.console.outcome import Outcome
 from skyband.framework.storage import durable
 from skyband.framework.storage.outputs import new_file, new_output, output_directory, output_file, replace_output
 from skyband.framework.streaming.spark.log import LOG_VARIABLE, own_log
 from skyband.jobs.cli import main
+from skyband.jobs.outcome import Outcome
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import write_file, write_spec
 

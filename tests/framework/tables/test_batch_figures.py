@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.delta_read import open_table, read
 from skyband.framework.tables.batch_figures import BEGINNING, batch_figures, newest_batch
-from skyband.framework.tables.delta.delta_read import open_table, read
 from skyband.jobs.cli import main
 from tests.framework.verify import small
 from tests.jobs.test_machines import NEAR, known

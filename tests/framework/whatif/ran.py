@@ -10,9 +10,9 @@ from typing import Any
 
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
+from skyband.framework.sources.preview import first_rows
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
+from skyband.framework.sources.preview import first_rows
 from skyband.framework.tables.schemas import changes_name, stream_columns, trajectory_name
 from skyband.framework.verify.stored import keys_of, micros
 from skyband.framework.whatif.change import change_of

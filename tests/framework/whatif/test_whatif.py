@@ -12,7 +12,7 @@ import pytest
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.parsing.settings import setting_of
-from skyband.framework.tables.delta.delta_read import open_table, read
+from skyband.framework.storage.delta_read import open_table, read
 from skyband.framework.whatif.change import change_of
 from skyband.framework.whatif.compare import Difference
 from skyband.framework.whatif.whatif import Supposed, what_if

@@ -16,7 +16,6 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import ACCEPTED, ROWS_IN, Tally
-from skyband.framework.console.outcome import Outcome
 from skyband.framework.console.receivers import NotDelivered
 from skyband.framework.observe.chosen import chosen, sends_lineage
 from skyband.framework.observe.lineage import Unavailable, observer_of
@@ -27,9 +26,10 @@ from skyband.framework.observe.lineage.parent import parent_facet
 from skyband.framework.observe.lineage.table_columns import path_name
 from skyband.framework.observe.observers import Observer, Observers, StartedRun
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage import delta_read
 from skyband.framework.streaming.run.batch import Batch
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import batch_tables
+from skyband.jobs.outcome import Outcome
 from tests.framework.observe.lineage.jobs import examples, texts
 from tests.framework.observe.lineage.receiver import Receiver, check_event, receiver
 from tests.spark.cuts import stream

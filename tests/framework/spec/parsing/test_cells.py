@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.framework.rehearsal.rows import in_spark
+from skyband.framework.base.cells import cell, instant, spelled
+from skyband.framework.sources.values import in_spark
 from skyband.framework.spec.parsing.assemble import read_text
-from skyband.framework.spec.parsing.cells import cell, instant, spelled
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))

@@ -16,9 +16,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage import delta_read
 from skyband.framework.streaming.job.consistency import check, look
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import TABLES
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing import sink as sink_module

@@ -16,15 +16,15 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.console.lines import Lines
-from skyband.framework.console.outcome import Outcome
+from skyband.framework.storage import delta_read
 from skyband.framework.streaming.job import run_records
 from skyband.framework.streaming.job.layout import RUNNING, Layout
 from skyband.framework.streaming.job.locks import one_run
 from skyband.framework.streaming.job.run_records import RunRecord, history, settle
 from skyband.framework.streaming.spark.stop_signal import STOP
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import fixed_schema
 from skyband.jobs import cli
+from skyband.jobs.outcome import Outcome
 from skyband.jobs.running.recorded import recorded
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import make_plan

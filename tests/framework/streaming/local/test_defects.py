@@ -26,6 +26,7 @@ from skyband.framework.settings.spark import TASKS
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.logs import Taken, file_url, last_batch, local_path, taken
 from skyband.framework.sources.watermark_caps import Span
+from skyband.framework.storage import delta_read
 from skyband.framework.streaming.bucket import calls
 from skyband.framework.streaming.bucket.bucket_states import BucketState, last_states, text_of
 from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
@@ -42,7 +43,6 @@ from skyband.framework.streaming.run import spark_backlog
 from skyband.framework.streaming.run.batch import Batch
 from skyband.framework.streaming.run.runner import READING, Runner
 from skyband.framework.streaming.spark.stop_signal import STOP
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs.cli import main
 from skyband.jobs.running import streaming

@@ -13,11 +13,12 @@ from skyband.framework.base.messages import COUNTS, Tally
 from skyband.framework.base.reasons import REASON
 from skyband.framework.base.types import readable
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.rehearsal.rows import Rows, arrow_column
+from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.csv import arrow_reader
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
 from skyband.framework.sources.protocol import CAP, ORIGIN
+from skyband.framework.sources.values import arrow_column
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.rows.arrow_intake import URL, ArrowIntake, ReadAndPack, unsupported_file
 from skyband.framework.streaming.rows.blocks import bytes_table

@@ -13,8 +13,9 @@ import pytest
 
 from skyband.framework.base.reasons import REASON
 from skyband.framework.plan.model import IntakeNode
-from skyband.framework.rehearsal.rows import Rows, arrow_table
+from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.files.arrow import UnsupportedFile
+from skyband.framework.sources.values import arrow_table
 from skyband.framework.streaming.rows.arrow_intake import ArrowIntake
 from skyband.framework.streaming.rows.config import WARNED
 from tests.seeds import seeds

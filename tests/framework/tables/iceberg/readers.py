@@ -8,7 +8,7 @@ from typing import Any
 from pyiceberg.table import StaticTable
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.delta.delta_read import open_table, read
+from skyband.framework.storage.delta_read import open_table, read
 from skyband.framework.tables.iceberg.exported import exported_tables
 
 

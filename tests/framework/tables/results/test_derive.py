@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.storage import delta_read
 from skyband.framework.tables.results import derive as module
 from skyband.framework.tables.results.derive import intervals, ranked
 from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema

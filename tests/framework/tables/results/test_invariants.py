@@ -15,7 +15,7 @@ import pytest
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.quality.gate import Gate
-from skyband.framework.quality.outcome import BROKEN
+from skyband.framework.tables.outcome import BROKEN
 from skyband.framework.tables.render import numbered
 from skyband.framework.tables.results.derive import derive, intervals
 from skyband.framework.tables.results.invariants import AT_MOST, IN_BOUNDS, IN_ORDER, REPLAYS, broken, broken_by_reports

@@ -16,8 +16,8 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage import delta_read
 from skyband.framework.streaming.job.layout import JobFile
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.schemas import skyband_schema, tables

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.storage import delta_read
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing import table_properties, upkeep
 from skyband.framework.tables.writing.driver_writer import DriverWriter

@@ -12,7 +12,7 @@ import pytest
 
 from skyband.framework.base import failpoints
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.storage import delta_read
 
 BATCHES = 5
 SCRIPT = f"""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.storage import delta_read
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.upkeep import CHECKPOINT_INTERVAL

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.tables.delta import delta_read
+from skyband.framework.storage import delta_read
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import result_tables
 from skyband.framework.tables.writing import published, table_properties, upkeep

@@ -18,8 +18,8 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
+from skyband.framework.storage import delta_read
 from skyband.framework.tables import schemas
-from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.ownership import PROPERTY
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.writing import table_properties, upkeep

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from skyband.framework.base.errors import SkybandError, Where
-from skyband.framework.console.outcome import CHECK_FIELDS, STATUSES, Outcome
 from skyband.framework.quality.unusable import Use
 from skyband.jobs import cli
+from skyband.jobs.outcome import CHECK_FIELDS, STATUSES, Outcome
 from tests.spark.jobs import write_spec
 
 ROOT = Path(__file__).resolve().parents[3]
