@@ -17,7 +17,7 @@ from skyband.jobs import cli
 from skyband.jobs.outcome import CHECK_FIELDS, STATUSES, Outcome
 from tests.spark.jobs import write_spec
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def written(path: Path) -> dict[str, Any]:
