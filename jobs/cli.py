@@ -20,9 +20,8 @@ from skyband.framework.streaming.spark.jvm import SPARK_JVM, Stray
 from skyband.framework.streaming.spark.log import close_log
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
-from skyband.jobs.options import SpecParser, choose_profile
 from skyband.jobs.outcome import Outcome
-from skyband.jobs.parser import EXIT_CODES, GroupedParser, UsageError, asks_json, complete
+from skyband.jobs.parser import EXIT_CODES, GroupedParser, SpecParser, UsageError, asks_json, choose_profile, complete
 
 GROUPS = {
     "Write a spec": {

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.console.notify import Receivers
+from skyband.framework.console.receivers import Receivers
 from skyband.framework.observe.observers import Observers
 from skyband.framework.storage import durable
 from skyband.framework.storage.outputs import output_file

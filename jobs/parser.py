@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 from skyband.framework.base.errors import did_you_mean, printable
+from skyband.framework.settings.spark import SparkOptions, set_process_options
 from skyband.jobs.answer import FORMATS
 
 EXIT_CODES: Final = (
@@ -128,3 +130,38 @@ def complete(parser: argparse.ArgumentParser) -> None:
 def asks_json(argv: list[str]) -> bool:
     """Return whether arguments that do not parse request JSON."""
     return "--format=json" in argv or ("--format", "json") in pairwise(argv)
+
+
+# Options that several commands share: ``--master`` and ``--conf`` (where Spark runs) and ``--profile`` (which values a spec takes).
+
+
+def add_spark_options(p: argparse.ArgumentParser) -> None:
+    """Add ``--master`` and ``--conf``."""
+    said = "where Spark runs: local[N], spark://HOST:PORT, ... (default: SKYBAND_MASTER, skyband.toml, or local[*])"
+    p.add_argument("--master", metavar="URL", help=said)
+    said = "Spark setting; may be repeated (put secrets into SKYBAND_CONF or skyband.toml)"
+    p.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help=said)
+
+
+def choose_spark(args: argparse.Namespace) -> None:
+    """Set the Spark settings of the process from the arguments. Raises SkybandError SKY-E610 or SKY-E611."""
+    set_process_options(SparkOptions(args.master, tuple(args.conf), getattr(args, "spark_alone", False)))
+
+
+class SpecParser(Parser):
+    """A parser whose command takes ``--profile`` if it takes a spec."""
+
+    def add_argument(self, *names: Any, **about: Any) -> argparse.Action:
+        """Add an argument, and ``--profile`` before ``spec``."""
+        if names[:1] == ("spec",):
+            said = "profile of the spec to apply (default: SKYBAND_PROFILE, or none)"
+            super().add_argument("--profile", metavar="NAME", help=said)
+        return super().add_argument(*names, **about)
+
+
+def choose_profile(args: argparse.Namespace) -> None:
+    """Apply the requested profile to every spec that the command reads and to every process that it starts."""
+    if getattr(args, "profile", None) is not None:
+        from skyband.framework.spec.parsing.assemble import PROFILE
+
+        os.environ[PROFILE] = args.profile

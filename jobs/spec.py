@@ -18,11 +18,11 @@ from skyband.framework.spec.parsing.positions import LIVE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyband.framework.catalogs.resolve import Locations
+    from skyband.framework.catalogs.registrar import Locations
     from skyband.framework.plan.model import Plan
     from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models.job import Job
-    from skyband.framework.spec.parsing.settings import Setting
+    from skyband.framework.spec.parsing.assemble import Setting
     from skyband.framework.storage.records import JobFileHeader
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.tables.writing.sink import Sink
@@ -129,7 +129,7 @@ class SpecText:
         if not self._locate or all(part.table is None for _, part in plan.source.each):
             return plan
         if self._locations is None:
-            from skyband.framework.catalogs.resolve import Locations
+            from skyband.framework.catalogs.registrar import Locations
 
             self._locations = Locations(_session, os.environ if self.env is None else self.env)
         return self._locations.put_into(plan)

@@ -10,7 +10,7 @@ from typing import Any
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.table_names import append_only
 from skyband.framework.base.units import bytes_of
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, predicate, query_window, texts_of
 from skyband.framework.plan.growth import AUTO
 from skyband.framework.plan.live import NO_LIVE, Live
 from skyband.framework.plan.model import (
@@ -39,7 +39,6 @@ from skyband.framework.plan.nodes import (
     TokenNode,
     statistic_kinds,
 )
-from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
@@ -49,7 +48,6 @@ from skyband.framework.sources.several.format import SOURCE
 from skyband.framework.spec.chains import Division, StreamJob, divided, item_columns
 from skyband.framework.spec.checks.columns import column_types, derived, looked_up, lookup_columns
 from skyband.framework.spec.checks.table_columns import carried, written
-from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.job import EVERY, Job, RowCondition, topics, with_feed
 from skyband.framework.spec.models.source import (
     DerivedColumn,
@@ -60,6 +58,7 @@ from skyband.framework.spec.models.source import (
     SourceColumn,
     Validity,
     WhereStep,
+    kind_of,
     token_kinds,
 )
 from skyband.framework.spec.models.words import WORDS

@@ -30,7 +30,7 @@ from skyband.framework.base.messages import (
 )
 from skyband.framework.lookups.join import Tables
 from skyband.framework.plan.model import Plan
-from skyband.framework.quality.broken_rules import stopped_by_rule
+from skyband.framework.quality.rejections import stopped_by_rule
 from skyband.framework.rehearsal.memory import MemoryWriter
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.streaming.bucket.bucket import Bucket

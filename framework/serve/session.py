@@ -17,8 +17,7 @@ from skyband.framework.base.extras import extra
 from skyband.framework.serve import formats, parameters
 from skyband.framework.serve.catalog import DATABASE, PG, REGPROC, Cursor, Relation, known
 from skyband.framework.serve.commands import REPORTED, Client, Done, Shown
-from skyband.framework.serve.database import Database, answer
-from skyband.framework.serve.failures import refused
+from skyband.framework.serve.database import Database, answer, refused
 from skyband.framework.serve.inference import Open
 from skyband.framework.serve.macros import ALLOWED, CALLS, TABLE_CALLS
 from skyband.framework.serve.parameters import Node, literal

@@ -14,17 +14,16 @@ from skyband.framework.base.redaction import note_path
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.engine import why_not_local
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.queries.single_rows.table_file import ROOTS, outside
+from skyband.framework.queries.single_rows.cells import ROOTS, outside
 from skyband.framework.spec.chains import resolved
 from skyband.framework.spec.checks.job import check
 from skyband.framework.spec.models.errors import read_job
 from skyband.framework.spec.models.job import Job
-from skyband.framework.spec.parsing.assemble import read_text
+from skyband.framework.spec.parsing.assemble import Setting, read_text
 from skyband.framework.spec.parsing.document import Document
 from skyband.framework.spec.parsing.live_parts import NO_PARTS, LiveParts
 from skyband.framework.spec.parsing.positions import SourceText, is_secret
-from skyband.framework.spec.parsing.settings import Setting
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import without_scheme
 from skyband.operators.spelling import bounded
 
 # Check that the engine that a spec names can run its job.

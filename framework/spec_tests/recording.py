@@ -11,10 +11,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import Validated, validate_text
 from skyband.framework.spec.models.job import Job, SpecTest
-from skyband.framework.spec_tests.comparison import columns_of, compare_tables, row_text
 from skyband.framework.spec_tests.loading import environment
 from skyband.framework.spec_tests.spec_edits import CannotEdit, Edits
-from skyband.framework.spec_tests.tables import Tables, recorded_tables, tested_table
+from skyband.framework.spec_tests.tables import Tables, columns_of, compare_tables, recorded_tables, row_text, tested_table
 from skyband.framework.storage import durable
 
 

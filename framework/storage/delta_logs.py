@@ -16,8 +16,7 @@ from urllib.parse import unquote
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.system_failures import one_line
-from skyband.framework.storage.location import Location, location
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import Location, location, without_scheme
 from skyband.framework.storage.settings import scheme_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import IO
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage import durable
-from skyband.framework.storage.overlap import overlap, without_scheme
+from skyband.framework.storage.location import overlap, without_scheme
 
 
 def output_file(

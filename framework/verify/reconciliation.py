@@ -20,7 +20,7 @@ from skyband.framework.storage.delta_read import open_table
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.schemas import changes_name
 from skyband.framework.verify.differences import Difference, place
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.stored import BEFORE, Key, Stored, keys_of, micros, runs_gone
 
 Row = Mapping[str, Any]

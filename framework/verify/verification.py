@@ -26,7 +26,7 @@ from skyband.framework.verify.brute_force.sample import compare
 from skyband.framework.verify.budget import Budget, Clock, Progress, Sample
 from skyband.framework.verify.differences import Difference, by_kind, format_differences, place
 from skyband.framework.verify.reconciliation import compare_count, compare_row_counts
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.shares import Share, number, summary, total_by_kind
 from skyband.framework.verify.stored import Stored, micros, row_of, runs_gone

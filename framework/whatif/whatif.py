@@ -26,11 +26,21 @@ from skyband.framework.tables.schemas import changes_name, identity_columns, str
 from skyband.framework.verify.budget import Done, Progress
 from skyband.framework.verify.differences import instant
 from skyband.framework.verify.stored import Key, Stored, exact, key_of, keys_of, micros
-from skyband.framework.whatif.change import Change, check_reasons
 from skyband.framework.whatif.compare import Because, Causes, Difference, clipped, compare
-from skyband.framework.whatif.rows import LATER, Fates, Judged, JudgedRows, Reasons, judge
+from skyband.framework.whatif.rows import (
+    LATER,
+    Change,
+    Fates,
+    Judged,
+    JudgedRows,
+    Reasons,
+    SourceRows,
+    SparkRows,
+    check_reasons,
+    judge,
+    read_rows,
+)
 from skyband.framework.whatif.sides import Columns, Side, columns_of, streams
-from skyband.framework.whatif.source import SourceRows, SparkRows, read_rows
 
 # Run a job in memory over all of its rows, up to one instant.
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skyband.framework.base.counts import counted
 from skyband.jobs.answer import Answer
 from skyband.jobs.arguments import whole
-from skyband.jobs.options import add_spark_options, choose_spark
-from skyband.jobs.parser import help_page
+from skyband.jobs.parser import add_spark_options, choose_spark, help_page
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:

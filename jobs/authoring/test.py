@@ -117,7 +117,7 @@ def _spec(path: str, args: argparse.Namespace, play: Play) -> list[dict[str, Any
 
 def _failures(plan: Plan, test: SpecTest, play: Play) -> list[str]:
     """Return the lines that describe the differences; none if the test passes."""
-    from skyband.framework.spec_tests.comparison import compare_tables
+    from skyband.framework.spec_tests.tables import compare_tables
 
     if not test.expect:
         return ["it expects nothing: skyband test --record writes what comes out"]

@@ -10,7 +10,7 @@ from skyband.jobs.answer import Answer
 from skyband.jobs.parser import help_page
 
 if TYPE_CHECKING:
-    from skyband.framework.observe.metrics.metric import Metric
+    from skyband.framework.observe.metrics.all_metrics import Metric
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,8 +42,7 @@ def run(args: argparse.Namespace) -> Answer:
         return Answer({"dashboard": json.loads(text)}, text.rstrip("\n"), rows=True)
     if args.rules:
         return Answer({"rules": rules()}, RULES.read_text(encoding="utf-8").rstrip("\n"), rows=True)
-    from skyband.framework.observe.metrics.all_metrics import METRICS
-    from skyband.framework.observe.metrics.metric import JOB
+    from skyband.framework.observe.metrics.all_metrics import JOB, METRICS
 
     listed: list[dict[str, Any]] = [
         {

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.console.lines import FORMATS, Lines
-from skyband.framework.spec.parsing.settings import Setting
+from skyband.framework.spec.parsing.assemble import Setting
 from skyband.framework.storage.outputs import output_file, replace_output
 from skyband.framework.verify.budget import KEYS, SECONDS, Sample
 from skyband.jobs.answer import Answer, document
-from skyband.jobs.options import add_spark_options, choose_spark
-from skyband.jobs.parser import help_page
+from skyband.jobs.parser import add_spark_options, choose_spark, help_page
 from skyband.jobs.spec import SpecText, load_plan
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.base.errors import SkybandError
 from skyband.jobs.answer import Answer
 from skyband.jobs.arguments import parse_instant, whole
-from skyband.jobs.options import add_spark_options, choose_spark
-from skyband.jobs.parser import help_page
+from skyband.jobs.parser import add_spark_options, choose_spark, help_page
 from skyband.jobs.spec import load_edited
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def ask(
 
     Raises SkybandError and SpecErrors.
     """
-    from skyband.framework.spec.parsing.settings import setting_of
+    from skyband.framework.spec.parsing.assemble import setting_of
 
     first, last = (None if t is None else _micros(name, t) for name, t in (("--from", begin), ("--to", end)))
     if first is not None and last is not None and first > last:
@@ -84,7 +83,7 @@ def ask(
     if loaded is not None and loaded != plan:
         raise SkybandError("SKY-E201", f"{path} has been edited since it was loaded", hint="load it again")
     from skyband.framework.streaming.job.edited_spec import tables_of
-    from skyband.framework.whatif.change import change_of
+    from skyband.framework.whatif.rows import change_of
     from skyband.framework.whatif.whatif import what_if
 
     change = change_of(plan, with_, without, [s.said for s in made])

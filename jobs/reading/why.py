@@ -8,8 +8,7 @@ from typing import Any
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.jobs.answer import Answer
 from skyband.jobs.arguments import parse_instant
-from skyband.jobs.options import add_spark_options, choose_spark
-from skyband.jobs.parser import help_page
+from skyband.jobs.parser import add_spark_options, choose_spark, help_page
 from skyband.jobs.spec import load_plan
 
 

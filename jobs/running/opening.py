@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.console.notify import Receivers
+from skyband.framework.console.receivers import Receivers
 from skyband.framework.observe.chosen import chosen
 from skyband.framework.observe.observers import StartedRun
-from skyband.jobs.options import choose_spark
+from skyband.jobs.parser import choose_spark
 from skyband.jobs.spec import SpecText
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def open_job(args: argparse.Namespace, rebuild: bool = False) -> tuple[Plan, Lay
     """
     args.text = getattr(args, "text", None) or SpecText(args.spec)
     plan = getattr(args, "plan", None) or args.text.plan(rebuild)
-    from skyband.framework.quality.broken_rules import demoted
+    from skyband.framework.quality.rejections import demoted
     from skyband.framework.streaming.job.generations import own_sink
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.spark.log import own_log
@@ -58,7 +58,7 @@ def with_live_queries(args: argparse.Namespace, plan: Plan) -> Plan:
 
     They may be others than before the lock: another run has added queries, or an interrupted swap has been completed.
     """
-    from skyband.framework.quality.broken_rules import demoted
+    from skyband.framework.quality.rejections import demoted
 
     present: Plan = args.text.current(plan)
     return plan if present is plan else demoted(present, args.demote)

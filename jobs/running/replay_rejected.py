@@ -9,8 +9,7 @@ from pathlib import Path
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.storage.location import require_local
 from skyband.jobs.answer import Answer
-from skyband.jobs.options import add_spark_options, choose_spark
-from skyband.jobs.parser import help_page
+from skyband.jobs.parser import add_spark_options, choose_spark, help_page
 from skyband.jobs.spec import load_plan
 
 

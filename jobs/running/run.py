@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.base.lean_arrow import lean_arrow
 from skyband.framework.console.lines import FORMATS, Lines
 from skyband.jobs.arguments import whole
-from skyband.jobs.options import add_spark_options
-from skyband.jobs.parser import help_page
+from skyband.jobs.parser import add_spark_options, help_page
 from skyband.jobs.running import alerting, opening, streaming
 
 if TYPE_CHECKING:

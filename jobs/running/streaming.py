@@ -163,9 +163,8 @@ class StreamJob:
         locks = ExitStack()
         engine = self._local(phase, locks) if engine_of(args, plan) == "local" else self._spark(progress, phase, tables)
         from skyband.framework.quality import unusable
-        from skyband.framework.quality.broken_rules import demoted, report_warned
         from skyband.framework.quality.gate import Gate
-        from skyband.framework.quality.rejections import report
+        from skyband.framework.quality.rejections import demoted, report, report_warned
         from skyband.framework.sources.files.progress import FileProgress
         from skyband.framework.streaming.run.runner import Runner
 

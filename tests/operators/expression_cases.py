@@ -7,8 +7,7 @@ import random
 import numpy as np
 from hypothesis import strategies as st
 
-from skyband.framework.verify.brute_force.expressions import Values
-from skyband.framework.verify.brute_force.texts import text_number
+from skyband.framework.verify.brute_force.expressions import Values, text_number
 from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Node, Span
 from skyband.operators.expressions.leaves import TEXT_FUNCTIONS

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column, ragged_column
-from skyband.framework.verify.brute_force.expressions import Values, meaning
-from skyband.framework.verify.brute_force.texts import text_number
+from skyband.framework.verify.brute_force.expressions import Values, meaning, text_number
 from skyband.operators.base import NULL, TOKENS, Arrivals, Column, Ragged, Window
 from skyband.operators.expressions import ExpressionErrors, PairKernel, canonical, compile_pair, compile_row, parse, read_columns
 from skyband.operators.jit import HAVE_NUMBA

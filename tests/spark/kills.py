@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyband.framework.sources.files.format import files_taken
-from skyband.framework.tables.results.parts import batches_behind
+from skyband.framework.tables.results.derive import batches_behind
 from tests.spark.cuts import verified
 from tests.spark.equality import differences
 from tests.spark.jobs import run, start_apart, write_file

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.streaming.rows.outbox import LEAST
-from skyband.framework.tables.results import parts
+from skyband.framework.tables.results import derive as parts
 from tests.seeds import cases
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import run, write_file

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.quality.broken_rules import demoted
+from skyband.framework.quality.rejections import demoted
 from skyband.framework.streaming.run.batch import Batch
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.streaming.run.spark_engine import SparkEngine

@@ -30,7 +30,7 @@ from skyband.framework.queries.read_columns import node_columns
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.position import is_position
 from skyband.framework.spec.expressions.sql import check_sql
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import without_scheme
 from skyband.framework.tables.schemas import changes_name, final_name, now_name, skyband_name, trajectory_name
 from skyband.operators.base import CHARACTERS, TOKENS, UNITS
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.reasons import REASONS
 from skyband.framework.observe.metrics import all_metrics as m
-from skyband.framework.observe.metrics.metric import Labels, Metric, version
+from skyband.framework.observe.metrics.all_metrics import Labels, Metric, version
 from skyband.framework.observe.metrics.registry import Registry
 from skyband.framework.observe.observers import Observer, StartedRun
 from skyband.framework.sources.files.ledger import Ledger

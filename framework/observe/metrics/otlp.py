@@ -17,9 +17,8 @@ from skyband.framework.base.extras import extra
 from skyband.framework.base.messages import ACCEPTED, CHANGED, ROWS_IN, TIMES, time_count
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.base.redaction import conceal, redact_values
-from skyband.framework.observe.metrics.all_metrics import METRICS
+from skyband.framework.observe.metrics.all_metrics import JOB, METRICS, Labels, Metric, version
 from skyband.framework.observe.metrics.environment import ENDPOINT
-from skyband.framework.observe.metrics.metric import JOB, Labels, Metric, version
 from skyband.framework.observe.metrics.registry import Distribution, Registry
 from skyband.framework.observe.observers import Observer, StartedRun
 

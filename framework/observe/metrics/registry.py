@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from skyband.framework.observe.metrics.all_metrics import METRICS
-from skyband.framework.observe.metrics.metric import Labels, Metric
+from skyband.framework.observe.metrics.all_metrics import METRICS, Labels, Metric
 
 if TYPE_CHECKING:
     from skyband.framework.streaming.run.batch import Batch

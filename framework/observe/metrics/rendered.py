@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.observe.metrics import all_metrics as m
-from skyband.framework.observe.metrics.metric import JOB, Metric, plain
+from skyband.framework.observe.metrics.all_metrics import JOB, Metric, plain
 from skyband.framework.observe.metrics.rules import rules_text
 
 # The Grafana dashboard, rendered from the list of metrics. ``dashboard.json`` beside this file has it.

@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from skyband.framework.observe.metrics import all_metrics as m
-from skyband.framework.observe.metrics.metric import JOB, Metric, plain
+from skyband.framework.observe.metrics.all_metrics import JOB, Metric, plain
 
 J: Final = plain(JOB)
 NAMED: Final = f"{{{{ $labels.{J} }}}}"

@@ -14,11 +14,11 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.explain_parts import canonical_text, window_rows
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.checks import naming_columns
-from skyband.framework.queries.group_rows.model import OF_NUMBERS, TYPES, GroupRows, carried, scored_group
+from skyband.framework.queries.group_rows.compile import OF_NUMBERS, TYPES, GroupRows, carried, scored_group
 from skyband.framework.queries.protocol import Limits, Makeup, QueryType, Question
 from skyband.framework.queries.read_columns import aggregate_columns, node_columns
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.source import kind_of
 from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from pydantic import ConfigDict, Field
 from skyband.framework.base.columns import FIXED_COLUMNS
 from skyband.framework.base.items import ItemShape, Part, RankTerm, TimeVarying, Value
 from skyband.framework.base.units import Name, PositiveDuration, Text, format_duration
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, predicate, predicate_key, share, texts_of
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode, ReportNode
-from skyband.framework.plan.row_nodes import predicate, predicate_key, texts_of
 from skyband.framework.queries.checks import collides, naming_columns
 from skyband.framework.queries.models import Columns, QueryModel
 from skyband.framework.queries.protocol import Limits, QueryType, Question, TimeVaryingValues

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.queries.protocol import Question
-from skyband.framework.verify.brute_force.expressions import Objects, Values
+from skyband.framework.verify.brute_force.expressions import Objects, Values, text_number
 from skyband.framework.verify.brute_force.objects import Found, window_of
 from skyband.framework.verify.brute_force.objects import Objects as Data
-from skyband.framework.verify.brute_force.texts import text_number
 from skyband.operators.base import Window
 
 I64 = npt.NDArray[np.int64]

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, linear, predicate, score, texts_of
 from skyband.framework.plan.model import LogicalQuery
-from skyband.framework.plan.row_nodes import linear, predicate, score, texts_of
 from skyband.framework.queries.single_rows.cells import read_cells
 from skyband.framework.queries.single_rows.list_rows import QueryRow, QueryRows, interpret
 from skyband.framework.queries.single_rows.model import ScoredRows

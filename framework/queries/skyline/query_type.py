@@ -13,10 +13,9 @@ from skyband.framework.base.counts import counted, number_text
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, Value, by_score, newest_first
 from skyband.framework.base.units import WHOLE, Name, Number
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, predicate, predicate_key, score, score_key, share, texts_of
 from skyband.framework.plan.explain_parts import assumed_rows, assuming, canonical_text, format_bytes, per_key, window_rows
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
-from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.checks import uses_scoring
 from skyband.framework.queries.models import Columns, K, QueryModel
 from skyband.framework.queries.protocol import Limits, QueryType, Question

@@ -12,9 +12,8 @@ from pydantic import ConfigDict, Field
 from skyband.framework.base.counts import number_text
 from skyband.framework.base.items import SCORE
 from skyband.framework.base.units import Number
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, predicate, predicate_key, score, score_key, share, texts_of
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
-from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.checks import uses_scoring
 from skyband.framework.queries.protocol import Limits, Question
 from skyband.framework.queries.single_rows.compile import QueryList, cheapest, logical_query, side_by_side, spelled_out

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from skyband.framework.base.counts import number_text
 from skyband.framework.base.units import ExactNumber
+from skyband.framework.queries.group_rows.compile import GroupRows
 from skyband.framework.queries.group_rows.groups_type import GroupsType
-from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 

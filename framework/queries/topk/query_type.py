@@ -11,10 +11,9 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from skyband.framework.base.units import Number
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, predicate, predicate_key, score, score_key, share, texts_of
 from skyband.framework.plan.explain_parts import assumed_rows, state_size
 from skyband.framework.plan.model import OperatorNode, Plan
-from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.checks import bounds_in_order, uses_scoring
 from skyband.framework.queries.models import K
 from skyband.framework.queries.protocol import Question

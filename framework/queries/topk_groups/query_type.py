@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from skyband.framework.queries.group_rows.compile import GroupRows
 from skyband.framework.queries.group_rows.groups_type import GroupsType
-from skyband.framework.queries.group_rows.model import GroupRows
 from skyband.framework.queries.models import K
 
 # The entry of a spec: the k first groups.

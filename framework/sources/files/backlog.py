@@ -15,8 +15,7 @@ from skyband.framework.sources.files.bad_files import named_in, plain, suspects
 from skyband.framework.sources.logs import last_batch, local_path, offset, taken
 from skyband.framework.sources.text.line_limit import too_large
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span, UnreadFile, fits
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import Location, without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

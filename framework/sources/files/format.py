@@ -24,8 +24,7 @@ from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.position import OF_FILES, PositionColumn
 from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import Location, without_scheme
 from skyband.framework.storage.settings import SOURCE_SCHEMES
 
 if TYPE_CHECKING:

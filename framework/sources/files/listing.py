@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import without_scheme
 
 PATTERN: Final = "[]{}*?\\"
 """Characters that make Spark take a path for a pattern."""

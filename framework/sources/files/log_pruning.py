@@ -22,8 +22,7 @@ from skyband.framework.base import plain_json
 from skyband.framework.base.plain_json import loads, mapping, whole
 from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset, unusable
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import Location, without_scheme
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKS: Final = 64

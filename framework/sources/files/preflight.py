@@ -19,7 +19,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files.bad_files import first_line
 from skyband.framework.sources.files.listing import listing, marked, root_of, values_of
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import without_scheme
 
 if TYPE_CHECKING:
     from skyband.framework.sources.columnar.files import TypedFile

@@ -28,8 +28,7 @@ from skyband.framework.sources.logs import (
     unusable,
 )
 from skyband.framework.sources.text.line_limit import too_large
-from skyband.framework.storage.location import Location
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import Location, without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from skyband.framework.spec.checks.columns import lookup_columns, source_types
 from skyband.framework.spec.checks.queries import further_tables
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
-from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.source import kind_of
 from skyband.framework.spec.parsing.document import Path
 
 MOST_MISTAKES: Final = 20

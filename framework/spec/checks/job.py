@@ -25,20 +25,18 @@ from skyband.framework.sources.registry import SOURCES
 from skyband.framework.sources.several.format import SEVERAL
 from skyband.framework.spec.checks.alerts import check_alerts
 from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, source_types, type_hint
-from skyband.framework.spec.checks.deletions import what_deletes
 from skyband.framework.spec.checks.examples import check_examples
 from skyband.framework.spec.checks.lookups import check_lookups
-from skyband.framework.spec.checks.queries import check_queries, further_tables
+from skyband.framework.spec.checks.queries import check_queries, further_tables, what_deletes
 from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.checks.sources import check_sources, column_path
 from skyband.framework.spec.checks.table_columns import missing_tables, table_columns
 from skyband.framework.spec.expressions.sql import SqlResult, check_sql
-from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.job import FUNCTIONS, Job, KafkaSink, RowCondition, RowExpectation, Statistics, TableCheck, topics
-from skyband.framework.spec.models.source import VECTOR_TYPES, DerivedColumn, DeriveStep, Tokens, WhereStep
+from skyband.framework.spec.models.source import VECTOR_TYPES, DerivedColumn, DeriveStep, Tokens, WhereStep, kind_of
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import MAX_MISTAKES
-from skyband.framework.storage.overlap import is_root, overlap, parts, unusable_characters
+from skyband.framework.storage.location import is_root, overlap, parts, unusable_characters
 
 # Check the sink of a spec: its path, the schema of its catalog, the Kafka sink, Iceberg metadata and change data feeds.
 

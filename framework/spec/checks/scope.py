@@ -10,9 +10,8 @@ from skyband.framework.base.errors import Where, did_you_mean, one_of
 from skyband.framework.base.table_names import JOB_TABLES, query_tables
 from skyband.framework.spec.expressions.column_names import Columns
 from skyband.framework.spec.expressions.scoring import check_expression, used_names
-from skyband.framework.spec.models.column_types import kind_of
 from skyband.framework.spec.models.job import Job, column_of, written_as
-from skyband.framework.spec.models.source import token_kinds
+from skyband.framework.spec.models.source import kind_of, token_kinds
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.limits import CHARACTERS_OF_A_TOKEN
 from skyband.operators.base import Kind

@@ -11,10 +11,10 @@ from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.several.format import SEVERAL, SOURCE
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.several_sources import given_for_all
+from skyband.framework.spec.models.job import given_for_all
 from skyband.framework.spec.models.source import OneOfSources, Source, SourceColumn
 from skyband.framework.spec.parsing.document import Path
-from skyband.framework.storage.overlap import overlap
+from skyband.framework.storage.location import overlap
 
 
 def column_path(s: Scope, name: str) -> Path:

@@ -10,7 +10,7 @@ from skyband.framework.base.table_names import JOB_TABLES, QUERY_COLUMN, every_t
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.checks.scope import Scope
-from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.source import kind_of
 from skyband.operators.base import Kind
 
 Columns = dict[str, Kind]

@@ -20,10 +20,9 @@ from skyband.framework.base.errors import Where, one_of
 from skyband.framework.base.units import DURATION_HINT
 from skyband.framework.queries.models import QueryWindow
 from skyband.framework.queries.registry import QUERY_TYPES
-from skyband.framework.spec.models.column_types import TYPES
-from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.job import Job, as_one, merged
 from skyband.framework.spec.models.scoring import WindowSpec
-from skyband.framework.spec.models.several_sources import as_one, merged
+from skyband.framework.spec.models.source import TYPES
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.positions import Place
 from skyband.operators.spelling import closest

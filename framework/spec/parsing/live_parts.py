@@ -13,7 +13,7 @@ from skyband.framework.spec.parsing.positions import SourceText
 from skyband.framework.spec.parsing.recovery import Composed, compose
 
 ALLOWED: Final = ("queries", "scoring")
-_HINT: Final = "a file of live queries has the sections queries and, if they need them, scoring"
+_LIVE_HINT: Final = "a file of live queries has the sections queries and, if they need them, scoring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ def _check(part: Composed) -> None:
     """Note as mistakes whatever is not a query or a scoring function, and what would read a file or the environment."""
     root = part.root
     if not isinstance(root, yaml.MappingNode):
-        part.errors.append(SkybandError("SKY-E590", "a file of live queries is a mapping", _HINT, part.text.where(0, 0)))
+        part.errors.append(SkybandError("SKY-E590", "a file of live queries is a mapping", _LIVE_HINT, part.text.where(0, 0)))
         return
     names = [_name(key) for key, _ in root.value]
     for key, value in root.value:
         if _name(key) not in ALLOWED:
-            _wrong(part, key, f"a file of live queries has no section {key.value!r}" if isinstance(key, yaml.ScalarNode) else _HINT)
+            _wrong(part, key, f"a file of live queries has no section {key.value!r}" if isinstance(key, yaml.ScalarNode) else _LIVE_HINT)
         elif not isinstance(value, yaml.MappingNode):
             _wrong(part, key, f"{key.value!r} needs entries, such as {{name: {{...}}}}")
         elif _name(key) == "queries":
@@ -92,7 +92,7 @@ def _check(part: Composed) -> None:
 
 def _wrong(part: Composed, node: yaml.Node, said: str) -> None:
     mark = node.start_mark
-    part.errors.append(SkybandError("SKY-E590", said, _HINT, part.text.where(mark.line, mark.column)))
+    part.errors.append(SkybandError("SKY-E590", said, _LIVE_HINT, part.text.where(mark.line, mark.column)))
 
 
 def _add(root: yaml.MappingNode, key: yaml.Node, value: yaml.Node, new: bool) -> None:

@@ -11,7 +11,7 @@ from skyband.framework.sources.files.listing import recursive
 from skyband.framework.sources.files.numbered_files import NumberedFiles
 from skyband.framework.sources.position import FileNames
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.storage.location import without_scheme
 from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.rows.arrow_intake import Readable
 

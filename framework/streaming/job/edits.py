@@ -22,7 +22,7 @@ from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.generations import bytes_in, gone_files
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, grows
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.results.parts import batches_behind
+from skyband.framework.tables.results.derive import batches_behind
 from skyband.framework.tables.schemas import fixed_schema, skyband_name
 
 Verdict = Literal["first run", "nothing", "rules", "buckets", "added", "queries", "state"]

@@ -22,8 +22,7 @@ from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
 from skyband.framework.sources.watermark_caps import DROP
 from skyband.framework.storage import durable
-from skyband.framework.storage.location import Location, is_object, location, remove_tree, require_local
-from skyband.framework.storage.overlap import overlap
+from skyband.framework.storage.location import Location, is_object, location, overlap, remove_tree, require_local
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, InvalidRecord, Name, Text, Whole, read_record
 from skyband.framework.streaming.job.accepting_rules import rules_of, stopping_rules
 from skyband.framework.streaming.job.checkpoint import whole

@@ -29,7 +29,7 @@ from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.framework.streaming.run.opening import continued, with_tables
 from skyband.framework.streaming.run.results import GateSchedule
 from skyband.framework.streaming.run.source_files import SourceFiles
-from skyband.framework.tables.results.parts import Spread, in_process
+from skyband.framework.tables.results.derive import Spread, in_process
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.writer import Writer
 

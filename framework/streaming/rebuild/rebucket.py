@@ -27,7 +27,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cac
 from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.tables.render import key_numbers
-from skyband.framework.tables.results.parts import batches_behind
+from skyband.framework.tables.results.derive import batches_behind
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink
 

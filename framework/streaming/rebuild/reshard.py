@@ -18,7 +18,7 @@ from skyband.framework.storage.location import remove_tree
 from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting
 from skyband.framework.streaming.rebuild.stored_states import stored_states
-from skyband.framework.tables.results.parts import batches_behind
+from skyband.framework.tables.results.derive import batches_behind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

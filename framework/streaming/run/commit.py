@@ -28,7 +28,7 @@ from skyband.framework.base.messages import (
     parse_file_message,
     parse_kind,
 )
-from skyband.framework.quality.broken_rules import stopped_by_rule
+from skyband.framework.quality.rejections import stopped_by_rule
 from skyband.framework.sources.logs import planned_at, watermark
 from skyband.framework.streaming.bucket.bucket_states import BucketState, States, parsed
 from skyband.framework.streaming.bucket.state_files import StateFiles

@@ -15,7 +15,7 @@ from skyband.framework.streaming.run.backlog import BacklogCaps
 from skyband.framework.streaming.run.batch import Report
 from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.framework.streaming.run.source_files import SourceFiles
-from skyband.framework.tables.results.parts import Spread
+from skyband.framework.tables.results.derive import Spread
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.writer import Writer
 

@@ -24,7 +24,7 @@ from skyband.framework.streaming.job.live_requests import Request, any_waiting, 
 from skyband.framework.streaming.job.sent import Sent
 from skyband.framework.streaming.run.batch import Totals
 from skyband.framework.streaming.run.context import OpenedJob, RunContext
-from skyband.framework.tables.results.parts import batches_behind
+from skyband.framework.tables.results.derive import batches_behind
 from skyband.operators.base import NEVER
 
 Replan = Callable[[Live], Plan]

@@ -36,7 +36,7 @@ from skyband.framework.streaming.run.stream import Stream
 from skyband.framework.streaming.spark.executors import error_from_executor, require_driver_versions
 from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import first_cause, log_file
-from skyband.framework.tables.results.parts import Made, Make, Part, Spread
+from skyband.framework.tables.results.derive import Made, Make, Part, Spread
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.sink import Sink

@@ -6,9 +6,10 @@ killed at any point and repeated. All steps work on columns: O(n log n) in the n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +18,168 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.items import ItemShape
+from skyband.framework.base.messages import behind
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.storage import delta_read
 from skyband.framework.storage.delta_read import to_schema
+from skyband.framework.storage.location import Location
 from skyband.framework.tables.delta.data_files import DataFile
+from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.outcome import Outcome
-from skyband.framework.tables.render import key_numbers, numbered, order_by
+from skyband.framework.tables.render import key_numbers, last_of_each, numbered, order_by
 from skyband.framework.tables.results import invariants
-from skyband.framework.tables.results.parts import Made, Part, Spread, cut, in_process
-from skyband.framework.tables.results.trajectories import latest_known, latest_points, values_at
-from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
+from skyband.framework.tables.schemas import changes_name, fixed_schema, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink
 
 I64 = npt.NDArray[np.int64]
+
+# Compute time-varying values of items, and what they carry, at an instant from the points of their trajectories.
+#
+# A point has a value and its slope, valid from ``valid_from`` until the item's next point. Values with a slope are stored in seconds but
+# are whole microseconds. Computed in microseconds, a value is the same from whichever earlier point it is computed. Other values are
+# constant.
+
+
+def values_at(rows: pa.Table, points: pa.Table, item: ItemShape, named: Sequence[str], at: I64) -> pa.Table:
+    """Return intervals with time-varying values as of ``at`` (microseconds, one per row), from the latest of ``points`` by then.
+
+    An interval has the values as of its ``valid_from``. ``named``: the columns that identify items and their streams. O(n log n).
+    SkybandError SKY-E900 if an interval begins after its instant.
+    """
+    points = pa.concat_tables([rows.select(points.column_names).cast(points.schema), points])
+    number, of_point = (
+        key_numbers([rows, points], named) if named else (np.zeros(rows.num_rows, np.int64), np.zeros(points.num_rows, np.int64))
+    )
+    since = _micros(points)
+    # Sort points and instants together, points first: the point before an instant gives its value.
+    order = np.lexsort((np.repeat([0, 1], [len(since), len(at)]), np.append(since, at), np.append(of_point, number)))
+    is_point = order < len(since)
+    before = np.maximum.accumulate(np.where(is_point, np.arange(len(order)), -1))[~is_point]
+    of_row = order[~is_point] - len(since)
+    found = np.empty(len(at), np.int64)
+    found[of_row] = np.where(before < 0, -1, order[before]) if len(order) else -1
+    if (found < 0).any() or not np.array_equal(of_point[found], number) if len(at) else False:
+        raise SkybandError("SKY-E900", "the value of an item is requested for an instant before it entered the result")
+    varying = item.time_varying
+    assert varying is not None
+    columns = {name: points[name].take(pa.array(found)) for name in item.varying_columns}
+    if varying.slope is not None:
+        value = points[varying.value].to_numpy()[found]
+        slope = points[varying.slope].cast(pa.int64()).to_numpy()[found]
+        micros = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])
+        columns |= {varying.value: pa.array(micros / 1e6), varying.slope: pa.array(slope).cast(rows.schema.field(varying.slope).type)}
+    for name, column in columns.items():
+        rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
+    return rows
+
+
+def latest_known(rows: pa.Table, points: pa.Table, streams: Sequence[str], at: I64) -> I64:
+    """Return for each interval the later of ``at``, up to which it is complete, and the last known instant of its stream.
+
+    For a key without new rows, ``at`` is that of its last rows; its results may have changed since. O(n log n).
+    """
+    known = np.append(_micros(rows), _micros(points))
+    every = pa.concat_tables([rows.select(streams), points.select(streams).cast(rows.select(streams).schema)]) if streams else None
+    number = key_numbers([every], streams)[0] if every is not None else np.zeros(len(known), np.int64)
+    newest = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(newest, number, known)
+    found: I64 = np.maximum(at, newest[number[: rows.num_rows]])
+    return found
+
+
+def latest_points(points: pa.Table, named: Sequence[str]) -> pa.Table:
+    """Return the last point of every item. O(n log n)."""
+    ordered = points.take(pa.array(np.argsort(_micros(points), kind="stable")))
+    (number,) = key_numbers([ordered], named) if named else (np.zeros(ordered.num_rows, np.int64),)
+    return ordered.take(pa.array(last_of_each(number)))
+
+
+def _micros(points: pa.Table) -> I64:
+    found: I64 = pc.cast(points["valid_from"], pa.int64()).to_numpy()
+    return found
+
+
+# Split the derivation of many keys into parts: spans of a key column's values, each small enough for the memory of a task.
+
+PART_ROWS: Final = 1_000_000
+"""The approximate number of input rows of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Keys with ``first`` <= ``column`` < ``end`` (None: no such bound)."""
+
+    column: str = ""
+    first: Any = None
+    end: Any = None
+
+    def of(self, sink: Sink, where: pc.Expression | None = None) -> pc.Expression | None:
+        """Return the condition for the rows of this part in any table with the key, and ``where``."""
+        for bound, kept in ((self.first, False), (self.end, True)):
+            if bound is not None:
+                below = pc.field(self.column) < pa.scalar(bound, sink.specs["heads"].schema.field(self.column).type)
+                # NaN is below nothing: it is in the part without an end.
+                mine = below if kept else ~below
+                where = mine if where is None else where & mine
+        return where
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The outcome of a part: files of its rows, and the violations found."""
+
+    files: list[DataFile]
+    broken: list[Outcome] = field(default_factory=list)
+
+
+Make = Callable[[Sink, Part], Made]
+Spread = Callable[[Sink, Make, Sequence[Part]], list[Made]]
+"""Derives the parts of a table, here or in tasks."""
+
+
+def in_process(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:
+    """Derive the parts in this process, one after the other."""
+    return [make(sink, part) for part in parts]
+
+
+def cut(sink: Sink, rows: int) -> list[Part]:
+    """Return parts of about ``PART_ROWS`` of ``rows``, if all keys have equally many. O(keys log keys), O(1) if one is enough."""
+    keys = sink.plan.intake.partition_by
+    count = -(-rows // PART_ROWS)
+    if count <= 1 or not keys or sink.writer.task_root is None:
+        return [Part()]
+    heads = sink.writer.read("heads", list(keys))
+    column = max(keys, key=lambda name: int(pc.count_distinct(heads[name]).as_py()))
+    values = heads[column].take(pc.sort_indices(heads[column]))
+    if pa.types.is_floating(values.type):
+        values = values.filter(pc.invert(pc.is_nan(values)))
+    if not len(values):
+        return [Part()]
+    picked = values.take(pa.array(np.arange(1, count) * len(values) // count))
+    bounds = pc.unique(picked.filter(pc.greater(picked, values[0]))).to_pylist()
+    if not bounds:
+        return [Part()]
+    return [Part(column, first, end) for first, end in zip([None, *bounds], [*bounds, None], strict=True)]
+
+
+# How far ``heads`` and skybands, which buckets may write later than other tables, are behind. Does not import Spark.
+
+
+def batches_behind(root: str | Location) -> int:
+    """Return the batches by which ``heads`` and skybands below ``root`` are behind ``runs``; 0 before the first. O(rows of ``runs``).
+
+    A run that has ended leaves none behind. Until then, state that depends on these tables cannot be changed.
+    """
+    if not delta_read.exists(root, "runs"):
+        return 0
+    table = delta_read.open_table(root, "runs")
+    need_columns(table, "runs", fixed_schema("runs"), ["batch_id", "counters"])
+    last = pc.max(delta_read.read(table, ["batch_id"])["batch_id"]).as_py()
+    return 0 if last is None else behind(delta_read.read(table, ["counters"], pc.field("batch_id") == last)["counters"][0].as_py())
+
 
 BEFORE = FILLED_BATCH - 1
 """A batch id before that of every change."""

@@ -24,9 +24,7 @@ from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.storage.location import location
 from skyband.framework.storage.records import read_job_file_header
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.results.derive import intervals, key_as_of, ranked
-from skyband.framework.tables.results.parts import batches_behind
-from skyband.framework.tables.results.trajectories import latest_known, values_at
+from skyband.framework.tables.results.derive import batches_behind, intervals, key_as_of, latest_known, ranked, values_at
 from skyband.framework.tables.schemas import (
     changes_name,
     changes_schema,

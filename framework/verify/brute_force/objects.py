@@ -17,8 +17,7 @@ from skyband.framework.plan.nodes import TokenNode
 from skyband.framework.streaming.rows.columns import TextCodes, operator_column
 from skyband.framework.streaming.rows.tokens import tokens
 from skyband.framework.verify.brute_force.calendars import window_around
-from skyband.framework.verify.brute_force.expressions import Values
-from skyband.framework.verify.brute_force.texts import text_number
+from skyband.framework.verify.brute_force.expressions import Values, text_number
 from skyband.operators.base import NEVER, TOKENS, AnyArray, Column, Window
 
 I64 = npt.NDArray[np.int64]

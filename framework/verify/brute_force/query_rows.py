@@ -17,7 +17,7 @@ from skyband.framework.tables.schemas import identity_columns, stream_columns
 from skyband.framework.verify.brute_force import instants
 from skyband.framework.verify.brute_force.objects import I64, Accepted, Found, Objects
 from skyband.framework.verify.brute_force.stream_rows import StreamRows
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.replay.replay import FinalResults, Stream, Trajectories, stream_of
 from skyband.framework.verify.shares import Share
 from skyband.framework.verify.stored import Item, Key, Stored, key_of, keys_of, micros, smallest_first

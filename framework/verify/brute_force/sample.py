@@ -54,7 +54,7 @@ from skyband.framework.verify.brute_force.stream_rows import StreamRows
 from skyband.framework.verify.budget import Budget, OutOfTime, Progress, Sample
 from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.reconciliation import compare_counters
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.replay.replay import FinalResults, Stream, Trajectories, compare_causes
 from skyband.framework.verify.shares import Share
 from skyband.framework.verify.stored import Key, Stored, row_of

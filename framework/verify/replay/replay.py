@@ -31,8 +31,7 @@ from skyband.framework.tables.schemas import (
 from skyband.framework.verify.brute_force.calendars import window_around
 from skyband.framework.verify.budget import UNLIMITED, Budget, OutOfTime
 from skyband.framework.verify.differences import Difference, place
-from skyband.framework.verify.replay.causes import Change, Rules, Step, impossible
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Change, Clocks, Rules, Step, impossible
 from skyband.framework.verify.stored import BEFORE, Item, Key, Stored, exact, key_of, keys_of, micros, row_of, smallest_first, window_for
 
 # Compare the final results of tumbling windows with the calendar, with each other and with the changes.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.catalogs import resolve
+from skyband.framework.catalogs import registrar as resolve
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.job.layout import Layout, changed_since

@@ -17,7 +17,7 @@ import pytest
 
 from skyband.framework.base import redaction
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.console.notify import COMMAND, WEBHOOK, Receivers
+from skyband.framework.console.receivers import COMMAND, WEBHOOK, Receivers
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.gate import Gate
 from skyband.framework.spec.parsing.document import resolve

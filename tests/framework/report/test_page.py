@@ -18,8 +18,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.report import page
-from skyband.framework.report.figures import CELL, Figure, Section, text
-from skyband.framework.report.page import QueryFigures
+from skyband.framework.report.page import CELL, Figure, QueryFigures, Section, text
 from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs.cli import main
 from skyband.jobs.reading import report as command

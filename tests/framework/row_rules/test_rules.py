@@ -16,7 +16,7 @@ from skyband.framework.base.reasons import REASON, STOPS
 from skyband.framework.base.types import arrow_type
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
-from skyband.framework.quality.broken_rules import LONGEST, demoted, describe_rule, report_warned, stopped_by_rule
+from skyband.framework.quality.rejections import LONGEST, demoted, describe_rule, report_warned, stopped_by_rule
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.config import WARNED, HostConfig

@@ -18,7 +18,7 @@ from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.columnar.file_columns import delta_columns
 from skyband.framework.sources.drift import compare, updated
 from skyband.framework.sources.registry import source_format
-from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.source import kind_of
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.run.drift_check import DriftCheck
 from skyband.jobs.spec import load_plan

@@ -9,7 +9,7 @@ import pytest
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.looks import fits_json, fits_text
 from skyband.framework.sources.registry import source_format
-from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.source import kind_of
 
 
 def source(format_: str = "csv", options: tuple[tuple[str, str], ...] = (), **types: str) -> SourceNode:

@@ -10,8 +10,8 @@ import pytest
 from skyband.framework.base.errors import SpecErrors
 from skyband.framework.spec.models.job import SpecTest
 from skyband.framework.spec_tests import by_spark, in_memory
-from skyband.framework.spec_tests.comparison import compare_tables
 from skyband.framework.spec_tests.loading import load_tests
+from skyband.framework.spec_tests.tables import compare_tables
 from tests.conftest import ROOT
 from tests.framework.spec_tests.small import SMALL, test_command
 

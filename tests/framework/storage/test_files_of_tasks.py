@@ -23,9 +23,8 @@ from skyband.framework.streaming.run.commit import Received
 from skyband.framework.streaming.run.delivery import Delivery
 from skyband.framework.streaming.spark import executors
 from skyband.framework.tables.delta import data_files
-from skyband.framework.tables.results import parts
-from skyband.framework.tables.results.derive import derive
-from skyband.framework.tables.results.parts import Made, Make, Part
+from skyband.framework.tables.results import derive as parts
+from skyband.framework.tables.results.derive import Made, Make, Part, derive
 from skyband.framework.tables.writing import upkeep
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.spec.load import validate_file, validate_text
-from skyband.framework.storage.overlap import overlap
+from skyband.framework.storage.location import overlap
 from tests.framework.spec.examples import ENV, SENSORS
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.framework.base.counts import number_text
-from skyband.framework.report.figures import Figure, cells
+from skyband.framework.report.page import Figure, cells
 from skyband.framework.tables.render import csv_text, text_table
 
 

@@ -30,7 +30,7 @@ from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.differences import Difference
 from skyband.framework.verify.reconciliation import compare_row_counts
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.stored import Stored
 from skyband.framework.verify.verification import missing_values

@@ -22,7 +22,7 @@ from skyband.framework.verify.brute_force.objects import MAX_PAIRS, Work
 from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Progress, Sample
 from skyband.framework.verify.differences import Difference
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.shares import Share, summary, total_by_kind
 from skyband.framework.verify.stored import Stored

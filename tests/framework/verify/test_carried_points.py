@@ -15,7 +15,7 @@ import pytest
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.schemas import tables, trajectory_name
 from skyband.framework.verify.differences import Difference
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.stored import Stored
 from tests.framework.verify import small

@@ -12,7 +12,7 @@ import pytest
 from skyband.framework.plan.model import Plan
 from skyband.framework.verify.brute_force.sample import compare_rows
 from skyband.framework.verify.budget import Budget, Sample
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.stored import Stored
 from tests.framework.verify import chained, consistent, small
 from tests.seeds import seeds

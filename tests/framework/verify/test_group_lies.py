@@ -16,7 +16,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.tables.schemas import changes_name, final_name, trajectory_name
 from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.stored import Stored
 from tests.framework.verify import consistent, small
 from tests.framework.verify.consistent import Row, Rows

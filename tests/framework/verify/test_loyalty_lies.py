@@ -15,7 +15,7 @@ from skyband.framework.tables.schemas import changes_name, trajectory_name
 from skyband.framework.verify.brute_force.objects import objects
 from skyband.framework.verify.brute_force.sample import Compared, _Comparison, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.stored import Stored
 from tests.framework.verify import consistent, small
 from tests.framework.verify.consistent import Rows

@@ -202,7 +202,7 @@ def test_rows_that_are_gone_from_the_source_need_spark_which_says_so(tmp_path: P
     def started(*_: Any, **__: Any) -> Any:
         raise SkybandError("SKY-E301", "Spark has been asked")
 
-    monkeypatch.setattr("skyband.framework.whatif.source.get_session", started)
+    monkeypatch.setattr("skyband.framework.whatif.rows.get_session", started)
     assert session.get_session is not started
     with pytest.raises(SkybandError, match="Spark has been asked"):
         skyband.load(spec).whatif(without=["1"])

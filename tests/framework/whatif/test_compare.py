@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from skyband.framework.plan.model import QueryNode
-from skyband.framework.whatif.change import change_of
 from skyband.framework.whatif.compare import Difference, compare
+from skyband.framework.whatif.rows import change_of
 from skyband.framework.whatif.sides import Change, Point, Present, Side
 from skyband.framework.whatif.whatif import what_if
 from tests.framework.whatif import ran

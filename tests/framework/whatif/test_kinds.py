@@ -15,7 +15,7 @@ from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.sources.preview import first_rows
 from skyband.framework.tables.schemas import changes_name, stream_columns, trajectory_name
 from skyband.framework.verify.stored import keys_of, micros
-from skyband.framework.whatif.change import change_of
+from skyband.framework.whatif.rows import change_of
 from skyband.framework.whatif.whatif import Supposed, what_if
 from skyband.framework.whatif.wording import state_of
 from tests.framework.whatif import ran

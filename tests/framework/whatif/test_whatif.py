@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec.parsing.settings import setting_of
+from skyband.framework.spec.parsing.assemble import setting_of
 from skyband.framework.storage.delta_read import open_table, read
-from skyband.framework.whatif.change import change_of
 from skyband.framework.whatif.compare import Difference
+from skyband.framework.whatif.rows import change_of
 from skyband.framework.whatif.whatif import Supposed, what_if
 from skyband.jobs.spec import load_edited
 from tests.framework.whatif import ran

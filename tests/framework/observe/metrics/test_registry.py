@@ -12,7 +12,7 @@ import pytest
 
 from skyband.framework.observe.metrics import all_metrics as m
 from skyband.framework.observe.metrics import observer
-from skyband.framework.observe.metrics.metric import Metric
+from skyband.framework.observe.metrics.all_metrics import Metric
 from skyband.framework.observe.metrics.observer import MetricsObserver
 from skyband.framework.observe.metrics.registry import MOST, OTHERS, Distribution, Registry
 from skyband.framework.sources.files.listing import listing as listing_of

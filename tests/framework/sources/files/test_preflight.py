@@ -12,7 +12,7 @@ import pytest
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files.preflight import columns, missing
 from skyband.framework.sources.registry import source_format
-from skyband.framework.spec.models.column_types import kind_of
+from skyband.framework.spec.models.source import kind_of
 from skyband.jobs import cli
 from tests.specs import spec_text
 

@@ -11,9 +11,9 @@ from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec_tests.comparison import compare_tables
 from skyband.framework.spec_tests.in_memory import tables_of
 from skyband.framework.spec_tests.loading import load_tests
+from skyband.framework.spec_tests.tables import compare_tables
 from tests.specs import plan_of_text, spec_text
 
 SCHEMA = "{ts: timestamp, x: double, f: string}"

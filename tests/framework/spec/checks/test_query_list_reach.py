@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.queries.single_rows import table_file
+from skyband.framework.queries.single_rows import cells as table_file
 from skyband.framework.queries.single_rows.cells import read_cells
 from skyband.framework.queries.single_rows.model import QueriesFrom
 from skyband.framework.spec.load import validate_file

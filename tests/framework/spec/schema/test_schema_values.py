@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from skyband.framework.base import units
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.models.column_types import ColumnType
 from skyband.framework.spec.models.scoring import Keep
+from skyband.framework.spec.models.source import ColumnType
 from skyband.framework.spec.parsing.assemble import read_text
 from skyband.framework.spec.schema.json_schema import for_editors, fragment_schema, job_schema
 from tests.framework.spec.examples import ENV, FAMILY, SENSORS

@@ -29,7 +29,7 @@ from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.verify.brute_force.sample import compare_rows
 from skyband.framework.verify.budget import Budget, Sample
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.stored import Stored
 from tests.framework.streaming.bucket.random_cases import check_until
 from tests.framework.streaming.bucket.test_bucket import MINUTE, batches_of, keeping_a_journal

@@ -13,9 +13,8 @@ from pyspark import cloudpickle
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.run.spark_engine import on_spark
-from skyband.framework.tables.results import parts
-from skyband.framework.tables.results.derive import derive
-from skyband.framework.tables.results.parts import Made, Part
+from skyband.framework.tables.results import derive as parts
+from skyband.framework.tables.results.derive import Made, Part, derive
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.messages import BEHIND, DEFERRED, FLUSH, Tally, behind
 from skyband.framework.streaming.run.batch import Batch, Totals
-from skyband.framework.tables.results.parts import batches_behind
+from skyband.framework.tables.results.derive import batches_behind
 
 
 def test_the_last_row_of_runs_says_it(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.plan.model import Field, Plan
-from skyband.framework.tables.results import parts
-from skyband.framework.tables.results.derive import derive
-from skyband.framework.tables.results.parts import Made, Make, Part, cut, in_process
+from skyband.framework.tables.results import derive as parts
+from skyband.framework.tables.results.derive import Made, Make, Part, cut, derive, in_process
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes

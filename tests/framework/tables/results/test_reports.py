@@ -29,7 +29,7 @@ from skyband.framework.tables.schemas import changes_schema, derived_tables, tab
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.verify.brute_force.query_rows import Reports
-from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.causes import Clocks
 from skyband.framework.verify.replay.replay import Replayed, replay, stream_of
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.cli import main

@@ -25,9 +25,8 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.results.derive import derive, values_at
 from skyband.framework.tables.results.reader import Reader
-from skyband.framework.tables.results.trajectories import values_at
 from skyband.framework.tables.schemas import derived_tables
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
@@ -149,7 +148,7 @@ def test_trajectories_that_do_not_fit_are_told() -> None:
 
 
 def test_verify_finds_a_point_that_is_gone_or_moved(tmp_path: Path) -> None:
-    from skyband.framework.verify.replay.clocks import Clocks
+    from skyband.framework.verify.replay.causes import Clocks
     from skyband.framework.verify.replay.replay import replay
     from skyband.framework.verify.stored import Stored
 
