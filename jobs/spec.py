@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from skyband.framework.catalogs.registrar import Locations
-    from skyband.framework.plan.model import Plan
+    from skyband.framework.plan.model import EngineName, Plan
     from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models.job import Job
     from skyband.framework.spec.parsing.assemble import Setting
@@ -70,9 +70,14 @@ def load_edited(path: str, settings: Sequence[Setting], env: Mapping[str, str] |
 class SpecText:
     """The text of a spec as it was when it was read, which plans are made of: with whatever live queries there are."""
 
-    def __init__(self, path: str, env: Mapping[str, str] | None = None, locate: bool = True) -> None:
-        """``locate``: whether plans need the sources, so that those in a catalog have to be found there (SKY-E681, SKY-E683)."""
-        self.path, self.env, self._locate = path, env, locate
+    def __init__(
+        self, path: str, env: Mapping[str, str] | None = None, locate: bool = True, engine: EngineName | None = None
+    ) -> None:  # fmt: skip
+        """``locate``: whether plans need the sources, so that those in a catalog have to be found there (SKY-E681, SKY-E683).
+
+        ``engine``: see ``validated_file``.
+        """
+        self.path, self.env, self._locate, self._engine = path, env, locate, engine
         self._locations: Locations | None = None
         self._raw: bytes | None = sys.stdin.buffer.read() if path == STDIN else None
         if self._raw is None:
@@ -86,7 +91,7 @@ class SpecText:
 
         parts = [LivePart(f"{LIVE}{q.name}", q.text) for q in live.queries]
         both = LiveParts((*parts, *((more,) if more is not None else ())), live.removed)
-        return validated_file(self.path, os.environ if self.env is None else self.env, self._raw, settings, both)
+        return validated_file(self.path, os.environ if self.env is None else self.env, self._raw, settings, both, self._engine)
 
     def plan(self, rebuild: bool = False, settings: Sequence[Setting] = ()) -> Plan:
         """Return the plan with ``settings`` and the live queries that the job has. Raises SpecErrors. ``rebuild``: see ``load_plan``."""

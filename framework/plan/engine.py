@@ -11,7 +11,7 @@ def why_not_local(plan: Plan) -> str | None:
     """Return why this process cannot run the job without Spark, None if it can."""
     if plan.source.parts:
         return "it has several sources"
-    read = why_not_by_arrow(plan.source, plan.intake)
+    read = why_not_by_arrow(plan.source, plan.intake, local=True)
     if read is not None:
         return f"only Spark reads its source: {read}"
     if "://" in plan.sink.removeprefix("file://"):

@@ -75,9 +75,10 @@ def _clocks(plan: Plan) -> list[str]:
 
 def _reader(plan: Plan) -> list[str]:
     """Who reads files of a format that both can read."""
-    if source_format(plan.source.format).arrow_rules() is None:
+    local = plan.engine == "local"
+    if not local and source_format(plan.source.format).arrow_rules() is None:
         return []
-    why = (why_not_by_arrow if plan.engine == "local" else why_spark_reads)(plan.source, plan.intake)
+    why = why_not_by_arrow(plan.source, plan.intake, local=True) if local else why_spark_reads(plan.source, plan.intake)
     return ["         read by Arrow" if why is None else f"         read by Spark, not by Arrow: {why}"]
 
 

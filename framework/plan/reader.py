@@ -12,6 +12,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.operators.jit import HAVE_NUMBA
 
 _COLUMNS: Final = frozenset({"string", "int", "bigint", "float", "double", "boolean", "timestamp", "date"})
+_LISTS: Final = frozenset(f"array<{t}>" for t in ("string", "int", "bigint", "float", "double"))
 _HASHED: Final = frozenset({"bigint", "timestamp", "int", "date", "boolean", "string"})
 
 
@@ -30,9 +31,13 @@ def why_spark_reads(source: SourceNode, intake: IntakeNode) -> str | None:
     return "quality.rows" if intake.rules else None
 
 
-def why_not_by_arrow(source: SourceNode, intake: IntakeNode) -> str | None:
-    """Return why Arrow cannot read the source's files as Spark reads them, None if it can. Opens no file."""
-    rules = source_format(source.format).arrow_rules()
+def why_not_by_arrow(source: SourceNode, intake: IntakeNode, local: bool = False) -> str | None:
+    """Return why Arrow cannot read the source's files as Spark reads them, None if it can. Opens no file.
+
+    ``local``: the local engine reads them, which also reads tables.
+    """
+    format_ = source_format(source.format)
+    rules = format_.local_rules() if local else format_.arrow_rules()
     if rules is None:
         return f"the format is {source.format}"
     if is_far(source.path or ""):
@@ -41,7 +46,7 @@ def why_not_by_arrow(source: SourceNode, intake: IntakeNode) -> str | None:
     if other is not None:
         return f"option {other}"
     # Columns without a name in the source are derived, or of look-ups.
-    odd = next((f for f in intake.fields if not _readable(f, rules.decimals or f.source_name is None)), None)
+    odd = next((f for f in intake.fields if not _readable(f, rules.decimals, rules.lists)), None)
     if odd is not None:
         return f"column {odd.name} is {odd.type}"
     if rules.compiled and not HAVE_NUMBA:
@@ -59,5 +64,8 @@ def is_far(path: str) -> bool:
     return "://" in path.removeprefix("file://") or bool(set("*?[]{}\\") & set(path))
 
 
-def _readable(field: Field, decimals: bool) -> bool:
-    return field.type in _COLUMNS or (decimals and field.type.startswith("decimal("))
+def _readable(field: Field, decimals: bool, lists: bool) -> bool:
+    made = field.source_name is None
+    if field.type in _LISTS:
+        return made or lists
+    return field.type in _COLUMNS or ((made or decimals) and field.type.startswith("decimal("))

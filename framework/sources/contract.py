@@ -29,6 +29,8 @@ def _check_capabilities(format_: SourceFormat, source: SourceNode) -> None:
     if rules is not None:
         reader = format_.arrow_reader(source, "/", False, source.fields, tuple(str(f.source_name) for f in source.fields))
         assert callable(reader.tables), "a format with arrow_rules has an arrow_reader"
+    if rules is None and format_.local_rules() is not None:
+        assert _defines(format_, "added_files"), "local_rules without arrow_rules needs added_files"
     needed = {"counts_rows": "count_rows", "preview_options": "first_rows"}
     for capability, method in needed.items():
         assert getattr(format_, capability) in (False, None) or _defines(format_, method), f"{capability} needs {method}"

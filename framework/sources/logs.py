@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
 from collections.abc import Iterator
@@ -91,6 +92,25 @@ def offset(checkpoint: Location, batch: int, source: int = 0, name: str = "logOf
         return whole(said.get(name, -1))
     except (ValueError, IndexError, OSError) as e:
         raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
+
+
+def offset_line(checkpoint: Location, batch: int, source: int = 0) -> str:
+    """Return the text of the offset up to which ``batch`` reads source ``source``; "-" for that of no batch.
+
+    Raises SkybandError SKY-E303 if the batch's entry is there and cannot be read.
+    """
+    entry = checkpoint / "offsets" / str(batch)
+    if batch < 0 or not entry.exists():
+        return "-"
+    try:
+        return _text(entry).splitlines()[2 + source]
+    except (ValueError, IndexError, OSError) as e:
+        raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
+
+
+def position_line(last: int) -> str:
+    """Return the text of the offset that reads a log of files up to number ``last``; -1: none."""
+    return json.dumps({"logOffset": last}) if last >= 0 else "-"
 
 
 def partitions_of(checkpoint: Location, batch: int) -> int | None:

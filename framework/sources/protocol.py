@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame, SparkSession
 
+    from skyband.framework.sources.delta.added_files import AddedFiles
+
 CORRUPT: Final = "__corrupt"
 """Column of every frame read: the text of a row that did not parse, else null."""
 ORIGIN: Final = "__origin"
@@ -146,11 +148,13 @@ class ArrowRules:
     """States what a plan must satisfy for a format's files to be read by Arrow.
 
     ``option``: whether an option (name in lower case, value) leaves the rows as Arrow reads them. ``decimals``: whether Arrow reads decimal
-    columns. ``compiled``: whether reading needs Numba. ``header``: whether the job has to know the header first.
+    columns. ``lists``: whether it reads lists of texts and of numbers. ``compiled``: whether reading needs Numba. ``header``: whether the
+    job has to know the header first.
     """
 
     option: Callable[[str, str], bool]
     decimals: bool = True
+    lists: bool = False
     compiled: bool = False
     header: bool = False
 
@@ -294,6 +298,14 @@ class SourceFormat:
 
     def arrow_rules(self) -> ArrowRules | None:
         """Return when the files may be read by Arrow; None if Spark always reads them."""
+        return None
+
+    def local_rules(self) -> ArrowRules | None:
+        """Return when the local engine may read the source; None if it never does. By default, it may read what Arrow reads."""
+        return self.arrow_rules()
+
+    def added_files(self, source: SourceNode) -> AddedFiles | None:
+        """Return the files that a table gets, for the local engine; None if the source is a directory of files. Opens the table."""
         return None
 
     def arrow_reader(self, source: SourceNode, root: str, below: bool, fields: tuple[Field, ...], header: tuple[str, ...]) -> ArrowReader:

@@ -13,6 +13,7 @@ from skyband.framework.base.errors import SkybandError, Where, sort_errors
 from skyband.framework.base.redaction import note_path
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.engine import why_not_local
+from skyband.framework.plan.model import EngineName
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.single_rows.cells import ROOTS, outside
 from skyband.framework.spec.chains import resolved
@@ -29,14 +30,15 @@ from skyband.operators.spelling import bounded
 # Check that the engine that a spec names can run its job.
 
 
-def check_engine(doc: Document, job: Job) -> None:
-    """Report an engine that cannot run ``job``, of which no other mistake is known."""
-    if job.run.engine != "local" or doc.errors:
+def check_engine(doc: Document, job: Job, engine: EngineName | None = None) -> None:
+    """Report an engine that cannot run ``job``, of which no other mistake is known. ``engine``: the caller's, instead of the spec's."""
+    if job.run.engine != "local" or doc.errors or engine not in (None, "local"):
         return
     why = why_not_local(compile_job(job))
     if why is not None:
         where = doc.where_value(("run", "engine"))
-        doc.add("SKY-E137", f"the local engine cannot run this job: {why}", where, "run it by Spark: engine: spark, which is the default")
+        hint = "run it by Spark: engine: spark, which is the default, or --engine spark for one run"
+        doc.add("SKY-E137", f"the local engine cannot run this job: {why}", where, hint)
 
 
 # Paths of a spec: relative ones start at the directory of its file, and values of the environment that are only paths stay readable.
@@ -168,10 +170,11 @@ def validated_file(
     raw: bytes | None = None,
     settings: Sequence[Setting] = (),
     live: LiveParts = NO_PARTS,
+    engine: EngineName | None = None,
 ) -> Validated:
     """Validate a file and also return its text and data. ``raw``: the content of the file, if known.
 
-    ``settings`` replace values of it; ``live``: what is put into it.
+    ``settings`` replace values of it; ``live``: what is put into it; ``engine``: what runs the job, if not the engine that the spec names.
     """
     name = os.fspath(path)
     try:
@@ -188,11 +191,16 @@ def validated_file(
         before = raw[: e.start].decode("utf-8", "replace")
         where = Where(name, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
         return Validated(None, [SkybandError("SKY-E100", "the file is not UTF-8 text", "save it as UTF-8", where)])
-    return _validated(text, env, name, settings, live)
+    return _validated(text, env, name, settings, live, engine)
 
 
 def _validated(
-    text: str, env: Mapping[str, str] | None, file: str, settings: Sequence[Setting] = (), live: LiveParts = NO_PARTS
+    text: str,
+    env: Mapping[str, str] | None,
+    file: str,
+    settings: Sequence[Setting] = (),
+    live: LiveParts = NO_PARTS,
+    engine: EngineName | None = None,
 ) -> Validated:
     with bounded(_COMPARISONS):
         doc = read_text(file, text, os.environ if env is None else env, settings, live)
@@ -200,7 +208,7 @@ def _validated(
         if job is not None:
             job = resolved(resolve_paths(doc, job, str(Path(file).parent), os.environ if env is None else env))
             check(doc, job)
-            check_engine(doc, job)
+            check_engine(doc, job, engine)
             job = job.with_variables(doc.variables())
         register_paths(doc.variables(), os.environ if env is None else env)
     errors = sort_errors(doc.errors)

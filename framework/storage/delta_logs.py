@@ -85,13 +85,16 @@ def require_inside(path: str | Path) -> None:
         log.require_inside()
 
 
-def open_table(path: str) -> DeltaTable:
-    """Open a table that others write, once its log has been checked. Raises as ``require_inside``, or OSError if it cannot be opened."""
+def open_table(path: str, version: int | None = None) -> DeltaTable:
+    """Open a table that others write, as of ``version`` (None: as it is now), once its log has been checked.
+
+    Raises as ``require_inside``, or OSError if it cannot be opened.
+    """
     from deltalake import DeltaTable
 
     require_inside(path)
     with library_errors():
-        return DeltaTable(path)
+        return DeltaTable(path, version=version)
 
 
 @contextmanager

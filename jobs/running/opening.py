@@ -37,7 +37,7 @@ def open_job(args: argparse.Namespace, rebuild: bool = False) -> tuple[Plan, Lay
 
     ``rebuild``: see ``load_plan``.
     """
-    args.text = getattr(args, "text", None) or SpecText(args.spec)
+    args.text = getattr(args, "text", None) or SpecText(args.spec, engine=args.engine)
     plan = getattr(args, "plan", None) or args.text.plan(rebuild)
     from skyband.framework.quality.rejections import demoted
     from skyband.framework.streaming.job.generations import own_sink

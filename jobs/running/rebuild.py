@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time as clock
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
@@ -24,7 +25,7 @@ from skyband.jobs.running.opening import (
     with_live_queries,
 )
 from skyband.jobs.running.run import add_arguments, add_engine
-from skyband.jobs.running.streaming import StreamJob, is_quick, require_engine
+from skyband.jobs.running.streaming import StreamJob, engine_of, is_quick, require_engine, starting_spark
 
 if TYPE_CHECKING:
     from skyband.framework.console.lines import Lines
@@ -174,8 +175,6 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
     """
     from skyband.framework.quality.checks import newest_checks
     from skyband.framework.streaming.job.edits import addable
-    from skyband.framework.streaming.spark.packages import packages
-    from skyband.framework.streaming.spark.session import get_session
 
     lines: Lines = args.lines
     job = layout.known()
@@ -193,16 +192,18 @@ def _add_queries(args: argparse.Namespace, plan: Plan, layout: Layout, record: R
         if found is not None:
             names = ", ".join(found.queries)
             lines.tell("info", "starting", f"backfilling {names}; the tables of job {plan.job} stay unchanged meanwhile")
-            spark = get_session(plan.job, packages=packages(plan, alerts=True), home=layout.home)
-            from skyband.framework.streaming.job.locks import jvm_lock
-            from skyband.framework.streaming.job.sent import Sent
-            from skyband.framework.streaming.rebuild.add_queries import add
-            from skyband.framework.tables.iceberg.publishing import export_published
+            local = engine_of(args, plan) == "local"
+            with ExitStack() as locks:
+                start = starting_spark(plan, layout, layout.home, locks, lambda _: None)
+                if not local:
+                    start()
+                from skyband.framework.streaming.job.sent import Sent
+                from skyband.framework.streaming.rebuild.add_queries import add
+                from skyband.framework.tables.iceberg.publishing import export_published
 
-            # A query that replaces another of its name sends all of its changes again.
-            Sent(layout, job).forget(found.queries)
-            with jvm_lock(spark, layout):
-                rows = add(spark, plan, layout, job, found)
+                # A query that replaces another of its name sends all of its changes again.
+                Sent(layout, job).forget(found.queries)
+                rows = add(start, plan, layout, job, found, local, warning(lines))
             export_published(plan, lines)
             lines.tell("info", "added", f"{names}: {counted(rows, 'row')} backfilled; swapped in", rows=rows)
         return StreamJob(args, plan, layout, layout.home, began, found is not None, catalog=catalog).run()

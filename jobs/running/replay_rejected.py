@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.storage.location import require_local
 from skyband.jobs.answer import Answer
 from skyband.jobs.parser import add_spark_options, choose_spark, help_page
 from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,8 +46,6 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.job import replays
     from skyband.framework.streaming.job.layout import changed_since
     from skyband.framework.streaming.job.replay_records import directory_of, said
-    from skyband.framework.streaming.spark.packages import packages
-    from skyband.framework.streaming.spark.session import get_session
     from skyband.jobs.spec import last_run
 
     layout, job, _, last = last_run(plan)
@@ -51,6 +53,12 @@ def run(args: argparse.Namespace) -> Answer:
     if changed:
         raise SpecErrors(changed)
     directory_of(plan)
-    spark = get_session(plan.job, packages=packages(plan), home=layout.home)
-    found = replays.replay(spark, plan, layout, job, Path(args.file), last, args.even_late)
+
+    def start() -> SparkSession:
+        from skyband.framework.streaming.spark.packages import packages
+        from skyband.framework.streaming.spark.session import get_session
+
+        return get_session(plan.job, packages=packages(plan), home=layout.home)
+
+    found = replays.replay(start, plan, layout, job, Path(args.file), last, args.even_late)
     return Answer(asdict(found), "\n".join(said(found)), 1 if found.left_out else 0)

@@ -77,6 +77,29 @@ def check_ahead(plan: Plan, layout: Layout) -> list[Found]:
     return []
 
 
+def starting_spark(
+    plan: Plan, layout: Layout, home: Location, locks: ExitStack, phase: Callable[[str], None]
+) -> Callable[[], SparkSession]:  # fmt: skip
+    """Return a function that starts Spark in its first call, and returns its session.
+
+    ``locks`` get the lock of its JVM, whose workers may outlive this process. ``home``: see ``StreamJob``.
+    """
+    started: list[SparkSession] = []
+
+    def start() -> SparkSession:
+        from skyband.framework.streaming.job.locks import jvm_lock
+        from skyband.framework.streaming.spark.packages import packages
+        from skyband.framework.streaming.spark.session import get_session
+
+        if not started:
+            phase("starting Spark")
+            started.append(get_session(plan.job, packages=packages(plan, alerts=True), home=home))
+            locks.enter_context(jvm_lock(started[0], layout))
+        return started[0]
+
+    return start
+
+
 @dataclass(frozen=True, slots=True)
 class RunIdle:
     """The run of a job that has nothing to do: make the same checks as every run, without Spark. ``began``: when the command started."""
@@ -218,20 +241,7 @@ class StreamJob:
         if self.catalog is not None:
             self.catalog.check(self.plan, started=True)
 
-        started: list[SparkSession] = []
-
-        def start() -> SparkSession:
-            from skyband.framework.streaming.job.locks import jvm_lock
-            from skyband.framework.streaming.spark.packages import packages
-            from skyband.framework.streaming.spark.session import get_session
-
-            if not started:
-                phase("starting Spark")
-                started.append(get_session(self.plan.job, packages=packages(self.plan, alerts=True), home=self.home))
-                locks.enter_context(jvm_lock(started[0], self.layout))
-            return started[0]
-
-        return LocalEngine(start)
+        return LocalEngine(starting_spark(self.plan, self.layout, self.home, locks, phase))
 
     def _spark(self, progress: Progress, phase: Callable[[str], None], tables: list[Found]) -> RunsBatches:
         """Start Spark, and return it as the engine. Meanwhile look at the tables of earlier runs: they are added to ``tables``."""

@@ -9,7 +9,7 @@ from skyband.framework.settings.spark import spark_settings
 from skyband.jobs.parser import help_page
 from skyband.jobs.running import run as run_job
 from skyband.jobs.running.opening import begin
-from skyband.jobs.spec import load_plan
+from skyband.jobs.spec import SpecText
 
 _PYTHON, _ARCHIVES = "spark.pyspark.python", "spark.archives"
 
@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     """Return the exit code, as ``run`` does. Raises SkybandError SKY-E611 without a cluster, and the errors of ``packed``."""
     # Notify receivers of failures before the run, too.
     begin(args)
-    args.plan = load_plan(args.spec)
+    args.text = SpecText(args.spec, engine=args.engine)
+    args.plan = args.text.plan()
     settings = spark_settings()
     if settings.local:
         raise SkybandError(

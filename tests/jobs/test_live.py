@@ -67,7 +67,7 @@ class Made:
         plan, job = text.plan(), self.layout.known()
         writer = writer_for(plan.sink)
         context = RunContext(
-            cast("Any", SimpleNamespace(session=None)),
+            cast("Any", SimpleNamespace(session=None, local=False)),
             self.layout,
             writer,
             lambda _: None,

@@ -10,52 +10,15 @@ import pytest
 from skyband.framework.streaming.job.layout import Layout
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
-from tests.spark.equality import SUMS, differences
-from tests.spark.jobs import sorted_rows, table, write_file
-from tests.spark.kinds import KINDS, groups
+from tests.spark.added import Two
+from tests.spark.jobs import sorted_rows, table
+from tests.spark.kinds import KINDS
 from tests.spark.rebuilds import rebuild, runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-BATCHES = 5
-NO_ROW = ["99", "", "p", "1", "1", "a"]
-"""A row that is rejected."""
-
-
-class Two:
-    """A job that gets some of its queries later, and one that has them all from its start, over the same files in the same runs."""
-
-    def __init__(self, directory: Path, kind: str) -> None:
-        of = KINDS[kind]
-        self.files = groups(of.rows(5, 240), BATCHES, seed=5)
-        self.job, self.fresh = directory / "job", directory / "fresh"
-        self.spec = of.write(self.fresh, 100)
-        self.old = of.every_other_query().write(self.job, 100)
-        self.whole = self.spec.read_text().replace(str(self.fresh), str(self.job))
-        self.come = 0
-
-    def more(self) -> None:
-        """A file more for both."""
-        for directory in (self.job, self.fresh):
-            write_file(directory, f"{self.come}.csv", [*self.files[self.come], NO_ROW], at=20 * self.come)
-        self.come += 1
-
-    def run(self, *words: str) -> None:
-        for spec in (self.old, self.spec):
-            assert cli.main(["run", str(spec), "--quiet", *words]) == 0
-
-    def equal(self) -> None:
-        """All tables are; of ``runs``, which counts no change of the time before, all other sums."""
-        rows, unequal = differences(self.job, self.fresh, same_cuts=False)
-        assert unequal == ["runs"] and any(n for name, n in rows.items() if name.endswith("_changes"))
-        for name in (n for n in SUMS if n != "changes"):
-            assert len({sum(table(f, "runs")[name].to_pylist()) for f in (self.job, self.fresh)}) == 1, name
-
-    def edit(self) -> None:
-        self.old.write_text(self.whole)
 
 
 @pytest.fixture

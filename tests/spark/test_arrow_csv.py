@@ -92,6 +92,7 @@ def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
         "doubled": f'{head}1,?,{day},"a""b",1\n2,"""",{day},"""a"", b""",1\n3,?,{day},"12"" pipe",1\n',
         "backslashes": f'{head}1,?,{day},a\\b,1\n2,?,{day},"a\\""b\\",1\n',
         "mark": f"\ufeff{head}1,?,{day},a,1\n",
+        "zoned": f"{head}1,?,{day}+01:00,a,1\n2,?,{day},a,1\n9223372036854775807,?,{day}Z,a,1\n-9223372036854775808,?,{day}-05:30,a,1\n",
         "outside": f"{head}1,?,1960-01-01 00:00:00,a,1\n2,?,9999-12-30 00:00:00.000001,,\n",
     }
     odd = {
@@ -100,7 +101,7 @@ def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
         "open": f'{head}1,?,{day},"ab,1\n2,?,{day},cd",1\n', "returns": f"{head}1,?,{day},a,1\r2,?,{day},b,1\n",
         "one_of_two": f'{head}1,?,{day},"a""b"c,1\n', "short": f"{head}1,?,{day},a\n", "long": f"{head}1,?,{day},a,1,2\n",
         "blank": f"{head}1,?,{day},a,1\n  \n", "zero": f"{head}1,?,{day},a\0,1\n",
-        "number": f"{head}1.5,?,{day},a,1\n", "zone": f"{head}1,?,{day}+01:00,a,1\n", "header": f"id,other,ts,s\n1,?,{day},a\n",
+        "number": f"{head}1.5,?,{day},a,1\n", "zone": f"{head}1,?,{day}+0100,a,1\n", "header": f"id,other,ts,s\n1,?,{day},a\n",
         "odd_header": f'id,"ot""her",ts,s,x\n1,?,{day},a,1\n', "mark_inside": f"{head}\ufeff1,?,{day},a,1\n",
     }  # fmt: skip
     for name, text in {**both, **odd}.items():

@@ -5,84 +5,24 @@ from __future__ import annotations
 import json
 import re
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.base.table_names import every_table
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.tables.schemas import stream_columns
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
+from tests.spark.added import Jobs
 from tests.spark.jobs import changes, run_apart, sorted_rows, table, write_file
-from tests.spark.kinds import KINDS, groups
+from tests.spark.kinds import KINDS
 from tests.spark.test_deaths import Run, started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-FILES = 6
-
-
-class Jobs:
-    """A job that gets some of its queries by request, and one that has all of them in its spec, over the same files in the same runs."""
-
-    def __init__(self, directory: Path, kind: str) -> None:
-        of = KINDS[kind]
-        entries = re.split("(?m)^(?=  [a-z])", of.queries)[1:]
-        # A table of queries cannot be requested.
-        kept = [e for i, e in enumerate(entries) if i % 2 == 0 or "queries_from" in e]
-        self.later = [e for e in entries if e not in kept]
-        self.files = groups(of.rows(5, 240), FILES, seed=5)
-        self.job, self.fresh = directory / "job", directory / "fresh"
-        self.fresh_spec = of.write(self.fresh, 100)
-        self.spec = replace(of, queries="".join(kept)).write(self.job, 100)
-        self.names = [e.partition(":")[0].strip() for e in self.later]
-        self.came = 0
-
-    def more(self, both: bool = True) -> None:
-        """A file more."""
-        for directory in (self.job, self.fresh) if both else (self.job,):
-            write_file(directory, f"{self.came}.csv", self.files[self.came], at=20 * self.came)
-        self.came += 1
-
-    def run(self, *words: str) -> None:
-        for spec in (self.spec, self.fresh_spec):
-            assert cli.main(["run", str(spec), "--quiet", *words]) == 0
-
-    def add(self, *how: str, entries: list[str] | None = None) -> None:
-        file = self.job / "more.yaml"
-        file.write_text("queries:\n" + "".join(self.later if entries is None else entries))
-        assert cli.main(["queries", "add", str(self.spec), str(file), *how]) == 0
-
-    def remove(self, *names: str) -> None:
-        assert cli.main(["queries", "remove", str(self.spec), *names]) == 0
-
-    def equal(self) -> None:
-        """All tables of queries are."""
-        plan, rows = load_plan(str(self.spec)), 0
-        assert {q.name for q in plan.queries} == {q.name for q in load_plan(str(self.fresh_spec)).queries}
-        for query in plan.queries:
-            columns = stream_columns(plan, query)
-            mine, theirs = (changes(d, query.name, columns).to_pylist() for d in (self.job, self.fresh))
-            assert mine == theirs, query.name
-            rows += len(mine)
-            for name in every_table(query.name)[1:]:
-                if (self.fresh / "out" / name).exists() and name != f"{query.name}_changes":
-                    mine, theirs = (sorted_rows(table(d, name), ["batch_id"]) for d in (self.job, self.fresh))
-                    assert mine == theirs, name
-        assert rows
-
-    def verified(self) -> None:
-        assert cli.main(["verify", str(self.spec), "--instants", "3"]) == 0
-
-    def leftovers(self) -> list[str]:
-        home = Layout(str(self.job / "out")).home
-        parts = [name for name in ("added", "filling", "gone", "swap.json") if (home / name).exists()]
-        return parts + [p.name for p in (home / "queries").glob("*.json")]
 
 
 @pytest.fixture

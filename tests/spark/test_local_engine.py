@@ -18,10 +18,14 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.values import arrow_column
+from skyband.framework.streaming.job.edits import addable
+from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.local.engine import LocalEngine
+from skyband.framework.streaming.rebuild.add_queries import add
 from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs.spec import load_plan
+from tests.spark import lists
 from tests.spark.cuts import stream
 from tests.spark.equality import assert_equal_tables, differences
 from tests.spark.jobs import COLUMNS, run, run_apart, sorted_rows, stamp, table, write_file, write_spec
@@ -120,6 +124,30 @@ def test_files_that_only_spark_reads_give_the_rows_that_spark_gives(spark: Spark
     assert_equal_tables(tmp_path / "local", tmp_path / "spark")
     assert by_batch(tmp_path / "local", "rejected") == by_batch(tmp_path / "spark", "rejected")
     assert table(tmp_path / "local", "rejected").num_rows >= 3
+
+
+def test_added_queries_get_the_rows_that_only_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
+    fresh, job = (written(tmp_path / name, queries=MIXED, scoring=HIGH, partition=True, buckets=3) for name in ("fresh", "job"))
+    whole = job.read_text()
+    job.write_text(whole.replace(MIXED, MIXED.splitlines(keepends=True)[0]))
+    rows = rows_of(3)
+    for number in range(4):
+        for spec in (fresh, job):
+            odd = [["x1", stamp(700), "a", "1", "2", "b"], [9001, "no time", "a", 1, 2, "b"], [9002, stamp(60 * number), "b", "3", 2, '"']]
+            write_file(spec.parent, f"{number}.csv", rows[60 * number : 60 * (number + 1)] + odd * (number == 1), at=10 * number)
+        if number < 3:
+            run(spark, fresh, finish=False)
+            local(job, finish=False, spark=spark)
+    job.write_text(whole)
+    plan, warned = load_plan(str(job)), list[str]()
+    layout = Layout(plan.sink)
+    found = addable(plan, layout, layout.known())
+    assert found is not None and add(lambda: spark, plan, layout, layout.known(), found, local=True, warn=warned.append) > 0
+    assert len(warned) == 1 and warned[0].startswith("1.csv can only be read by Spark, which starts for it")
+    run(spark, fresh)
+    local(job, spark=spark)
+    _, unequal = differences(tmp_path / "job", tmp_path / "fresh", same_cuts=False)
+    assert unequal == ["runs"]
 
 
 @pytest.mark.parametrize("form", ["json", "orc"])
@@ -275,6 +303,22 @@ def test_filters_derived_columns_and_rules_give_the_same_tables(spark: SparkSess
             local(spec, spark=spark) if engine == "local" else run(spark, spec)
         assert e.value.code == "SKY-E502" and "old" in e.value.message
         assert_equal_tables(spec.parent, tmp_path / "spark")
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_lists_that_are_read_or_derived_give_the_same_tables(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    specs = {name: lists.write_spec(tmp_path / name, form) for name in ("spark", "local")}
+    for part in range(3):
+        for spec in specs.values():
+            lists.write_file(spec, part, form)
+        ours = local(specs["local"], finish=part == 2)
+        assert [figures(b) for b in ours] == [figures(b) for b in run(spark, specs["spark"], finish=part == 2)]
+    assert_equal_tables(tmp_path / "local", tmp_path / "spark")
+    for name in ("twins_changes", "tagged_changes", "pairs_changes", "rejected"):
+        assert by_batch(tmp_path / "local", name) == by_batch(tmp_path / "spark", name)
+    assert all(table(tmp_path / "local", name).num_rows > 10 for name in ("twins_changes", "tagged_changes", "pairs_changes"))
+    if form == "parquet":
+        assert "bad_vector:emb" in table(tmp_path / "local", "rejected")["reason"].to_pylist()
 
 
 @pytest.mark.slow

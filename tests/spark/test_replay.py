@@ -16,6 +16,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejected_rows import export, groups
 from skyband.framework.spec.load import validate_file
+from skyband.framework.streaming.job import replays
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.replay_records import Replay, records, said
 from skyband.framework.streaming.job.replays import replay
@@ -45,7 +46,7 @@ class Job:
     def replay(self, spark: SparkSession, path: Path, even_late: bool = False) -> Replay:
         last = Sink(self.plan, self.writer, self.head.generation).last_run()
         assert last is not None
-        return replay(spark, self.plan, self.layout, self.head, path, last, even_late)
+        return replay(lambda: spark, self.plan, self.layout, self.head, path, last, even_late)
 
     def export(self, reason: str, target: Path) -> list[list[str]]:
         export(self.plan, self.head.header, self.writer, reason, target)
@@ -75,6 +76,12 @@ def test_rows_are_exported_fixed_and_replayed(spark: SparkSession, tmp_path: Pat
     with target.open("w", newline="") as f:
         csv.writer(f).writerows([rule[0], *mended])
         f.write("\n")
+    # Both readers say the same of every row.
+    found_by = [replays._by_arrow(job.plan, job.head, p) for p in (tmp_path / "rule.csv", target)]
+    for path, by_arrow in zip((tmp_path / "rule.csv", target), found_by, strict=True):
+        assert by_arrow is not None
+        by_spark = replays._by_spark(lambda: spark, job.plan, job.layout, job.head, path)
+        assert by_arrow.to_pylist() == by_spark.to_pylist()
     found = job.replay(spark, target)
     assert (found.rows, found.placed, found.left_out, found.filtered) == (3, 2, {"late": 1}, 0)
     # The watermark stands 10 minutes before the newest row, at minute 59.

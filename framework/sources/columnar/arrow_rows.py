@@ -66,6 +66,9 @@ def rows_of(batch: pa.RecordBatch, fields: Sequence[Field], names: Sequence[str 
 def _check_values(column: pa.Array, f: Field) -> None:
     """Raises UnsupportedFile for what both may read, but not alike."""
     kind = column.type
+    if pa.types.is_list(kind):
+        column = column.flatten()
+        kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         try:
             column.validate(full=True)

@@ -16,8 +16,10 @@ _FIRST_YEAR: Final = 1900
 
 
 @jit
-def whole(offsets: Offsets, data: Bytes, out: npt.NDArray[Any], most: int) -> bool:
-    """Whole numbers of at most ``most`` digits."""
+def whole(offsets: Offsets, data: Bytes, out: npt.NDArray[Any], most: int, bits: int) -> bool:
+    """Whole numbers of at most ``most`` digits, and of ``bits`` bits beside the sign: 63 or fewer."""
+    # The digits are counted below zero, where there is one number more.
+    least = np.int64(-1) << np.int64(bits)
     for row in range(len(out)):
         at, end = offsets[row], offsets[row + 1]
         if at == end:
@@ -30,10 +32,12 @@ def whole(offsets: Offsets, data: Bytes, out: npt.NDArray[Any], most: int) -> bo
         value = np.int64(0)
         for i in range(at, end):
             digit = np.int64(data[i]) - 48
-            if digit < 0 or digit > 9:
+            if digit < 0 or digit > 9 or value < -922_337_203_685_477_580 or (value == -922_337_203_685_477_580 and digit > 8):
                 return False
-            value = value * 10 + digit
-        out[row] = -value if minus else value
+            value = value * 10 - digit
+        if value < least or (value == least and not minus):
+            return False
+        out[row] = value if minus else -value
     return True
 
 
@@ -127,8 +131,15 @@ def instants(offsets: Offsets, data: Bytes, out: npt.NDArray[Any]) -> bool:
         hour, minute, second = _number(data, at + 11, 2), _number(data, at + 14, 2), _number(data, at + 17, 2)
         if day == -1_000_000 or hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
             return False
+        zone = np.int64(0)
         if data[end - 1] == 90:
             end -= 1
+        elif end - at >= 25 and data[end - 3] == 58 and (data[end - 6] == 43 or data[end - 6] == 45):
+            hours, minutes = _number(data, end - 5, 2), _number(data, end - 2, 2)
+            if hours < 0 or minutes < 0 or minutes > 59 or hours * 60 + minutes > 1080:
+                return False
+            zone = np.int64(hours * 60 + minutes) * (1 if data[end - 6] == 43 else -1)
+            end -= 6
         fraction, digits = 0, end - at - 20
         if digits >= 0:
             if digits < 1 or digits > 6 or data[at + 19] != 46:
@@ -138,5 +149,6 @@ def instants(offsets: Offsets, data: Bytes, out: npt.NDArray[Any]) -> bool:
                 return False
             for _ in range(6 - digits):
                 fraction *= 10
-        out[row] = day * np.int64(86_400_000_000) + (hour * 3600 + minute * 60 + second) * np.int64(1_000_000) + fraction
+        seconds = day * np.int64(86_400) + hour * 3600 + minute * 60 + second - zone * 60
+        out[row] = seconds * np.int64(1_000_000) + fraction
     return True

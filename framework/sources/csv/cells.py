@@ -1,8 +1,8 @@
 """Parses cells of text that Spark and Skyband read alike; a column with any other spelling is left to Spark.
 
 Whole numbers of digits with or without a minus, ``true`` and ``false``, days (``2024-02-29``) and instants of the years 1900 to 9999
-(``2024-02-29 23:59:59.123456``, with or without fraction, ``T`` for the space, ``Z``), decimal fractions. A null stays one. No cell is
-empty: that is null.
+(``2024-02-29 23:59:59.123456``, with or without fraction, ``T`` for the space, ``Z`` or an offset such as ``+05:30``), decimal fractions. A
+null stays one. No cell is empty: that is null.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ ENOUGH: Final = 1 << 24
 
 _NAIVE: Final = pa.timestamp("us")
 _DAY: Final = r"(19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2}"
-_INSTANT: Final = rf"^{_DAY}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z?$"
+_OFFSET: Final = "[+-](0[0-9]:[0-5][0-9]|1[0-7]:[0-5][0-9]|18:00)"
+"""The offset of a zone: at most 18 hours, as Java has it."""
+_INSTANT: Final = rf"^{_DAY}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?(Z|{_OFFSET})?$"
 _FRACTION: Final = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE]-?[0-9]{1,2})?$"
 
 
@@ -57,12 +59,21 @@ def _cast(pattern: str) -> Read:
         if not pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py():
             return None
         try:
-            # Arrow needs the zone of an instant that has one.
-            return _finite((pc.utf8_rtrim(column, "Z").cast(_NAIVE) if pa.types.is_timestamp(type_) else column).cast(type_))
+            return _finite((_instants(column) if pa.types.is_timestamp(type_) else column).cast(type_))
         except pa.ArrowInvalid:
             return None
 
     return parse
+
+
+def _instants(column: pa.Array) -> pa.Array:
+    """Return instants of cells of ``_INSTANT``; those without an offset are of UTC. Raises ArrowInvalid for other days and times."""
+    bare = pc.utf8_rtrim(column, "Z")
+    shifted = pc.match_substring_regex(column, rf"{_OFFSET}$")
+    if not pc.any(shifted).as_py():
+        return bare.cast(_NAIVE)
+    # Arrow wants a zone in every cell, or in none.
+    return pc.if_else(shifted, column, pc.binary_join_element_wise(bare, "Z", "")).cast(pa.timestamp("us", "UTC"))
 
 
 def _compiled(kernel: str, dtype: Any, *more: int) -> Read:
@@ -111,8 +122,8 @@ def _buffers(column: pa.Array) -> tuple[Any, Any]:
 
 READABLE: Final[Mapping[str, tuple[Read, Read]]] = {
     "string": (_texts, _texts),
-    "int": (_cast("^-?[0-9]{1,9}$"), _compiled("whole", np.int32, 9)),
-    "bigint": (_cast("^-?[0-9]{1,18}$"), _compiled("whole", np.int64, 18)),
+    "int": (_cast("^-?[0-9]{1,10}$"), _compiled("whole", np.int32, 10, 31)),
+    "bigint": (_cast("^-?[0-9]{1,19}$"), _compiled("whole", np.int64, 19, 63)),
     "double": (_cast(_FRACTION), _fractions),
     "float": (_cast(_FRACTION), _fractions),
     "boolean": (_booleans, _booleans),

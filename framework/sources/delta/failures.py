@@ -22,25 +22,61 @@ def _changed(said: str, table: str) -> SkybandError | None:
     if re.search(r"DELTA_SOURCE_(TABLE_)?IGNORE_(CHANGES|DELETE)|Detected (a data update|deleted data)", said):
         only_deleted = "IGNORE_DELETE" in said or "Detected deleted data" in said
         by = re.search(r"for example ([A-Z][A-Z ]*[A-Z]) \(", said)
-        what = f"commit {_version(said)} of {table} {'removed' if only_deleted else 'changed or removed'} rows"
-        hint = 'options: {ignoreDeletes: "true"} passes over commits that only remove rows; ' if only_deleted else ""
-        text = f"{what}{f' ({by[1]})' if by else ''}, and the job reads only rows that are added"
-        return SkybandError(CHANGED, text, hint=f"{hint}{_FOLLOW}; {_RENEW}")
+        return _rows_changed(table, _version(said), only_deleted, by[1] if by else "")
     if "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE" in said:
-        text = f"{table} was recreated: it is not the table that the job has read so far"
-        return SkybandError(CHANGED, text, hint=f"put the old table back; or {_RENEW}")
+        return _recreated(table)
     if re.search(r"DELTA_\w*SCHEMA_CHANGE|Detected schema change", said):
         text = f"the columns of {table} changed with commit {_version(said)}"
         return SkybandError("SKY-E301", text, hint=f"run the job again, which reads them by their new types; if that fails: {_RENEW}")
     return None
 
 
+def changed(path: str, version: int, only_deleted: bool, by: str) -> SkybandError:
+    """Return SKY-E207: commit ``version`` of the table at ``path`` removed rows (``only_deleted``), or changed some; ``by``: how."""
+    return _rows_changed(f"the table {path}", str(version), only_deleted, by if re.fullmatch("[A-Z][A-Z ]*[A-Z]", by) else "")
+
+
+def recreated(path: str) -> SkybandError:
+    """Return SKY-E207: another table is at ``path`` than the one that the job has read."""
+    return _recreated(f"the table {path}")
+
+
+def gone(path: str) -> SkybandError:
+    """Return SKY-E207: commits that the job has not read are no longer in the log of the table at ``path``."""
+    return _commits_gone(f"the table {path}", "")
+
+
+def cannot_begin(path: str) -> SkybandError:
+    """Return SKY-E301: the table at ``path`` does not have the commit at which the spec says to begin."""
+    return _no_such_commit(f"the table {path}", "")
+
+
+def _rows_changed(table: str, version: str, only_deleted: bool, by: str) -> SkybandError:
+    what = f"commit {version} of {table} {'removed' if only_deleted else 'changed or removed'} rows"
+    hint = 'options: {ignoreDeletes: "true"} passes over commits that only remove rows; ' if only_deleted else ""
+    text = f"{what}{f' ({by})' if by else ''}, and the job reads only rows that are added"
+    return SkybandError(CHANGED, text, hint=f"{hint}{_FOLLOW}; {_RENEW}")
+
+
+def _recreated(table: str) -> SkybandError:
+    text = f"{table} was recreated: it is not the table that the job has read so far"
+    return SkybandError(CHANGED, text, hint=f"put the old table back; or {_RENEW}")
+
+
+def _commits_gone(table: str, where: str) -> SkybandError:
+    text = f"commits of {table} that the job has not read are no longer in its log{where}"
+    return SkybandError(CHANGED, text, hint=f"run more often, or raise the table's delta.logRetentionDuration; {_RENEW}")
+
+
+def _no_such_commit(table: str, there: str) -> SkybandError:
+    text = f"source.options say to begin at a commit that {table} does not have{there}"
+    return SkybandError("SKY-E301", text, hint="give startingVersion or startingTimestamp of one that it has, or leave both out")
+
+
 def _gone(said: str, table: str, path: str | None) -> SkybandError | None:
     if re.search(r"DELTA_MISSING_FILES_UNEXPECTED_VERSION|Log files may have been deleted", said):
         at = re.search(r"from version (\d+); transaction log starts at (\d+)", said)
-        where = f": the job has read up to commit {int(at[1]) - 1}, its log begins with commit {at[2]}" if at else ""
-        text = f"commits of {table} that the job has not read are no longer in its log{where}"
-        return SkybandError(CHANGED, text, hint=f"run more often, or raise the table's delta.logRetentionDuration; {_RENEW}")
+        return _commits_gone(table, f": the job has read up to commit {int(at[1]) - 1}, its log begins with commit {at[2]}" if at else "")
     if re.search(r"MISSING_CHANGE_DATA|change data was not recorded|CHANGE_TABLE_FEED_DISABLED", said):
         hint = "set its property delta.enableChangeDataFeed, and begin (source.options.startingVersion) not before that was set"
         return SkybandError("SKY-E301", f"{table} does not hold the changes that are to be read", hint=hint)
@@ -58,9 +94,7 @@ def _gone(said: str, table: str, path: str | None) -> SkybandError | None:
 def _cannot_begin(said: str, table: str) -> SkybandError | None:
     if re.search(r"DELTA_VERSION_NOT_FOUND|DELTA_TIMESTAMP_(GREATER|EARLIER)\w*", said):
         there = re.search(r"Available versions: \[(\d+), (\d+)\]", said)
-        text = f"source.options say to begin at a commit that {table} does not have"
-        text += f": it has commits {there[1]} to {there[2]}" if there else ""
-        return SkybandError("SKY-E301", text, hint="give startingVersion or startingTimestamp of one that it has, or leave both out")
+        return _no_such_commit(table, f": it has commits {there[1]} to {there[2]}" if there else "")
     return None
 
 

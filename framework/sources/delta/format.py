@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
@@ -16,7 +16,7 @@ from skyband.framework.sources.files.format import path_needed
 from skyband.framework.sources.files.preflight import local_directory
 from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.options import DELTA, unsafe
-from skyband.framework.sources.protocol import Columns, Mistake, Section, SourceFormat
+from skyband.framework.sources.protocol import ArrowRules, Columns, Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage.delta_logs import DeltaLog, require_inside
 from skyband.framework.storage.location import Location
@@ -24,6 +24,15 @@ from skyband.framework.storage.location import Location
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame, SparkSession
+
+    from skyband.framework.sources.delta.added_files import AddedFiles
+
+
+def _local(name: str, value: str) -> bool:
+    return name == "ignoredeletes" or (name == "startingversion" and value.isdecimal()) or (name, value) == ("changes", "false")
+
+
+_LOCAL: Final = ArrowRules(option=_local, lists=True)
 
 
 class LogWatch:
@@ -130,6 +139,16 @@ class DeltaFormat(SourceFormat):
         from skyband.framework.sources.files import spark_reader
 
         return spark_reader.delta(spark, source)
+
+    def local_rules(self) -> ArrowRules | None:
+        """See ``SourceFormat.local_rules``: of a table that only gets rows."""
+        return _LOCAL
+
+    def added_files(self, source: SourceNode) -> AddedFiles | None:
+        """See ``SourceFormat.added_files``."""
+        from skyband.framework.sources.delta.added_files import AddedFiles
+
+        return AddedFiles(source)
 
     def first_rows(self, source: SourceNode, path: str, most: int, found: FirstRows) -> None:
         """See ``SourceFormat.first_rows``."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
+from skyband.framework.base.counts import counted
 from skyband.framework.sources.logs import local_path
 
 PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")
@@ -31,3 +33,10 @@ def local_file(url: str, root: str, below: bool) -> str:
         # Spark checks the sums that Hadoop's file systems keep beside a file.
         raise UnsupportedFile("files have sums of their own beside them")
     return path
+
+
+def spark_starts_for(files: Mapping[str, str]) -> str:
+    """Return the warning that Spark starts to read ``files``: URL -> why Arrow does not read it. At least one."""
+    (url, why), more = next(iter(files.items())), len(files) - 1
+    others = f" and {counted(more, 'other file')}" if more else ""
+    return f"{os.path.basename(str(local_path(url)))}{others} can only be read by Spark, which starts for it: {why}"

@@ -30,14 +30,15 @@ class ParquetArrowReader:
         path = local_file(url, self.root, self.below)
         try:
             with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-                names = column_names(self.fields, file.schema_arrow, _reads)
+                names = column_names(self.fields, file.schema_arrow, reads)
                 for batch in file.iter_batches(ROWS, columns=[n for n in names if n is not None], use_threads=False):
                     yield rows_of(batch, self.fields, names)
         except (OSError, pa.ArrowException, ValueError) as e:
             raise UnsupportedFile(f"a file cannot be read ({type(e).__name__})", lasting=False) from e
 
 
-def _reads(name: str, there: pa.DataType, f: Field) -> bool:
+def reads(name: str, there: pa.DataType, f: Field) -> bool:
+    """Return whether Spark reads a column of that type in a file as ``f``, with the values of Arrow."""
     declared = arrow_type(f.type)
     if declared == STAMP:
         return pa.types.is_timestamp(there) and there.tz is not None and there.unit in ("ms", "us")

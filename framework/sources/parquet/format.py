@@ -15,7 +15,7 @@ from skyband.framework.sources.first_rows import FirstRows
 from skyband.framework.sources.options import LISTING, PARQUET, Options
 from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns
 
-_ARROW: Final = ArrowRules(option=lambda name, value: name in LISTING)
+_ARROW: Final = ArrowRules(option=lambda name, value: name in LISTING, lists=True)
 
 
 @dataclass(frozen=True, slots=True)

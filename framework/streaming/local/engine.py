@@ -63,6 +63,11 @@ class LocalEngine:
         """See ``Engine.spread``."""
         return in_process
 
+    @property
+    def local(self) -> bool:
+        """See ``Engine.local``."""
+        return True
+
     @contextmanager
     def held(self, layout: Layout) -> Iterator[None]:
         """See ``RunsBatches.held``: nothing of its own outlives this process."""
@@ -78,7 +83,10 @@ class LocalEngine:
         require_local_engine(plan)
         job = fitting_job(plan, layout)
         if job is None:
-            header = source_format(plan.source.format).columns(cast("SparkSession", _Session(self._start)), plan.source)
+            format_ = source_format(plan.source.format)
+            # A table that only Spark reads is refused before the job is there.
+            format_.added_files(plan.source)
+            header = format_.columns(cast("SparkSession", _Session(self._start)), plan.source)
             opened = with_tables(context, plan, layout.create(plan, DEFAULT_TASKS, header))
         else:
             opened = continued(context, plan, job, rebuild, found, self._start, lambda job: (job, 1))

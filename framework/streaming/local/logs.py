@@ -14,7 +14,7 @@ from typing import Final
 from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.plain_json import number as plain_number
 from skyband.framework.settings.spark import DEFAULT_TASKS
-from skyband.framework.sources.logs import FORGOTTEN, Taken, last_batch, taken
+from skyband.framework.sources.logs import FORGOTTEN, Taken, last_batch, position_line, taken
 from skyband.framework.storage import durable
 from skyband.framework.storage.location import Location
 from skyband.framework.streaming.job.checkpoint import CONTROL
@@ -53,10 +53,13 @@ class Logs:
                     path.unlink(missing_ok=True)
         return number
 
-    def plan(self, batch: int, watermark_ms: int, files: int, control: int) -> None:
-        """Write that ``batch`` takes the files up to number ``files``, and the rows of the control source up to ``control``; -1: none."""
+    def plan(self, batch: int, watermark_ms: int, files: int | str, control: int) -> None:
+        """Write that ``batch`` takes the files up to number ``files``, and the rows of the control source up to ``control``; -1: none.
+
+        ``files`` may be the text of an offset, too.
+        """
         said = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": time.time_ns() // 1_000_000, "conf": self._conf(batch - 1)}
-        offsets = [json.dumps({"logOffset": n}) if n >= 0 else "-" for n in (files, control)]
+        offsets = [files if isinstance(files, str) else position_line(files), position_line(control)]
         self._write(self.checkpoint / "offsets" / str(batch), [json.dumps(said), *offsets])
 
     def done(self, batch: int, watermark_ms: int) -> None:

@@ -6,35 +6,32 @@ it, as Spark's streaming plans it: so all tables get the same rows.
 
 from __future__ import annotations
 
-import errno
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.plain_json import mapping, number
+from skyband.framework.base.plain_json import mapping
 from skyband.framework.base.system_failures import raising_system_failures
-from skyband.framework.sources.files.backlog import batch_bytes
+from skyband.framework.sources.files.arrow import spark_starts_for
 from skyband.framework.sources.files.bad_files import named_in
-from skyband.framework.sources.files.listing import listing, marked
 from skyband.framework.sources.files.watch import FileWatch
-from skyband.framework.sources.logs import Taken, file_url, local_path, next_watermark, offset, taken, unusable, watermark
+from skyband.framework.sources.logs import Taken, local_path, next_watermark, offset, taken, unusable, watermark
 from skyband.framework.sources.text.line_limit import too_large
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.bucket.bucket_states import States
 from skyband.framework.streaming.bucket.state_files import StateFiles
-from skyband.framework.streaming.job.arrow_files import readable
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.clocks import recorded
 from skyband.framework.streaming.job.filling import filling
 from skyband.framework.streaming.job.layout import cache_key, token_key
+from skyband.framework.streaming.local.inputs import FileLog, source_of, stamped
 from skyband.framework.streaming.local.logs import Logs
 from skyband.framework.streaming.local.tasks import Blocks, ControlRow, Input, LocalTasks
 from skyband.framework.streaming.rows.config import HostConfig
@@ -47,9 +44,6 @@ from skyband.framework.streaming.spark.stop_signal import STOP
 
 _LOOK: Final = 0.05
 """Seconds between looks for new input where the trigger asks for no interval, and for signals while it waits."""
-_NO_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.ENOTDIR)
-"""What the system says of a file that is gone by now, or of a link that leads nowhere."""
-_RIGHTS: Final = "give the user of the job the right to read it, then run again: nothing that was committed is lost"
 
 
 class _ReadingFailed(Exception):
@@ -68,14 +62,6 @@ class _Planned(NamedTuple):
     control: int
 
 
-@dataclass(slots=True)
-class _Log:
-    """A log of files: the paths in it, and its last number."""
-
-    known: set[str | None]
-    last: int
-
-
 class LocalStream:
     """Runs batches as ``Batches`` says. ``commit`` gets each; ``gate`` looks at the tables between two of a continuous run."""
 
@@ -87,8 +73,9 @@ class LocalStream:
         self._logs = Logs(self._checkpoint)
         config = HostConfig.of(plan, (), cache_key(layout, job), cores=os.cpu_count() or 1, token_key=token_key(layout, job))
         self._config = replace(config, recorded=recorded(layout))
-        self._tasks = LocalTasks(self._config, readable(plan, job), StateFiles(layout.state), self._by_spark, source.lookups)
-        self._taken = {source: self._read_log(source) for source in (0, CONTROL)}
+        self._input, self._control = source_of(opened, source, self._logs), FileLog(self._logs, CONTROL)
+        read = self._input
+        self._tasks = LocalTasks(self._config, read.reader, read.origin, StateFiles(layout.state), self._by_spark, source.lookups)
         self._at = self._logs.last("offsets"), self._logs.last("commits")
         """The last batches planned and done: nobody else writes these logs while the run is active."""
         self._phase = ""
@@ -135,7 +122,7 @@ class LocalStream:
             self._collect()
         return STOP.signal is None
 
-    def _next(self, files: list[Taken], control: list[Taken]) -> tuple[_Planned | None, tuple[list[Taken], list[Taken]]]:
+    def _next(self, files: list[Any], control: list[Taken]) -> tuple[_Planned | None, tuple[list[Any], list[Taken]]]:
         """Return the next batch, planned durably, and the input that is left; None if there is nothing to do.
 
         A batch that is planned and not done is repeated. ``files``, ``control``: what no batch has taken.
@@ -145,21 +132,14 @@ class LocalStream:
             raise unusable(self._checkpoint, "its logs have changed while this run was active: was it restored meanwhile?")
         if planned > done:
             return self._planned(planned), (files, control)
-        taken_now = self._cut(files)
-        last = [offset(self._checkpoint, planned, source) for source in (0, CONTROL)]
-        for source, found, left in ((0, taken_now, files), (CONTROL, list(control), control)):
-            log = self._taken[source]
-            # Numbers above those of the last batch: a run ended between both logs.
-            if log.last <= last[source] and found:
-                log.last = self._logs.take(source, found, log.last)
-                log.known |= {local_path(t.url) for t in found}
-                del left[: len(found)]
+        position = self._input.take(files, planned)
+        if self._control.take(control, planned):
+            control = []
         failpoint("local.taken")
-        new = any(self._taken[source].last > last[source] for source in (0, CONTROL))
-        if not new:
+        if position is None and not self._control.has_more(planned):
             return None, (files, control)
         now = max(watermark(self._checkpoint), next_watermark(self._checkpoint))
-        self._logs.plan(planned + 1, now, self._taken[0].last, self._taken[CONTROL].last)
+        self._logs.plan(planned + 1, now, self._input.same(planned) if position is None else position, self._control.last)
         self._at = planned + 1, done
         failpoint("local.planned")
         return self._planned(planned + 1), (files, control)
@@ -199,8 +179,7 @@ class LocalStream:
     def _work(self, planned: _Planned, clock: int | None, newest: Mapping[str, int], states: States | None) -> Iterable[Block]:
         """See ``commit.Tasks``."""
         rows = [_control_row(t) for t in self._of(CONTROL, planned.number, planned.control)]
-        urls = self._source.files.files(planned.number)
-        batch = Input(urls, rows, planned.watermark_ms, clock, self._source.backlog.capped)
+        batch = Input(self._input.urls(planned.number), rows, planned.watermark_ms, clock, self._source.backlog.capped)
         # The caller times the tasks: they are over when this returns.
         return list(self._tasks.run(batch, states))
 
@@ -213,13 +192,15 @@ class LocalStream:
 
         Raises SkybandError SKY-E301 if one of them is gone, _ReadingFailed if Spark cannot read one.
         """
-        if isinstance(watch := self._source.files.watch, FileWatch):
-            watch.require(files)
+        watch = self._source.files.watch
+        if not isinstance(watch, FileWatch):
+            url, why = next(iter(files.items()))
+            said = f"the local engine cannot go on with this job: only Spark reads the file {local_path(url)}: {why}"
+            raise SkybandError("SKY-E137", said, hint="run it with --engine spark, which goes on where this engine has stopped")
+        watch.require(files)
         if not self._noted:
             self._noted = True
-            (url, why), more = next(iter(files.items())), len(files) - 1
-            others = f" and {counted(more, 'other file')}" if more else ""
-            self._context.warn(f"{os.path.basename(str(local_path(url)))}{others} can only be read by Spark, which starts for it: {why}")
+            self._context.warn(spark_starts_for(files))
         # It loads Spark.
         from skyband.framework.streaming.local.by_spark import packed_by_spark
 
@@ -239,35 +220,10 @@ class LocalStream:
         path = local_path(url)
         return None if path is None else too_large(self._opened.plan.source, path)
 
-    def _unread(self) -> tuple[list[Taken], list[Taken]]:
-        """Return the files, and the rows of the control source, that no batch has taken, in the order in which batches take them."""
-        found = listing(self._opened.plan.source, _not_listed)
-        watch = self._source.files.watch
-        assert isinstance(watch, FileWatch)
-        aside = {local_path(u) for u in watch.ledger.aside}
-        paths = [] if found is None else [p for p in found.files if p not in self._taken[0].known and p not in aside]
-        odd = {p for p in paths if marked(p)}
-        if odd and self._opened.plan.source.on_bad_file == "stop":
-            watch.require_readable_names(sorted(odd))
-        # The start of the next run sets them aside, as Spark would read others by such a name.
-        paths = [p for p in paths if p not in odd]
-        rows = [str(p) for p in self._context.layout.control.glob("*.json") if str(p) not in self._taken[CONTROL].known]
-        return _stamped(paths), _stamped(rows)
-
-    def _cut(self, files: list[Taken]) -> list[Taken]:
-        """Return the first of ``files``, as many as a batch takes, at least one. Those among them that are gone by now are removed."""
-        source, at = self._opened.plan.source, 0
-        most, left = source.max_files_per_batch, batch_bytes(source)
-        while at < (len(files) if most is None else min(most, len(files))):
-            try:
-                left -= os.path.getsize(str(local_path(files[at].url)))
-            except OSError:
-                del files[at]
-                continue
-            if most is None and at and left < 0:
-                break
-            at += 1
-        return files[:at]
+    def _unread(self) -> tuple[list[Any], list[Taken]]:
+        """Return what no batch has taken of the source and of the control source, in the order in which batches take it."""
+        rows = [str(p) for p in self._context.layout.control.glob("*.json") if str(p) not in self._control.known]
+        return self._input.unread(), stamped(rows)
 
     def _wait(self, began: float, idle: bool) -> None:
         """Wait for the next look for input, as the spec's trigger says. A signal or a boundary ends the wait."""
@@ -277,32 +233,8 @@ class LocalStream:
         while STOP.signal is None and (left := until - time.monotonic()) > 0 and not self._context.boundary():
             time.sleep(min(left, _LOOK))
 
-    def _read_log(self, source: int) -> _Log:
-        log = self._checkpoint / "sources" / str(source)
-        numbers = (number(p.name.partition(".")[0]) for p in log.glob("[0-9]*"))
-        # The last entry may name no file any more (``log_pruning``).
-        return _Log({local_path(t.url) for t in taken(log)}, max((n for n in numbers if n is not None), default=-1))
-
     def _collect(self) -> None:
         collect_states(self._context.layout, self._opened.sink, self._commit.states, self._context.warn)
-
-
-def _stamped(paths: Sequence[str]) -> list[Taken]:
-    """Return the files in the order of their times of modification; one that is gone by now is left out."""
-    found = []
-    for path in paths:
-        try:
-            found.append(Taken(file_url(path), os.stat(path).st_mtime_ns // 1_000_000, -1))
-        except OSError as e:
-            if e.errno not in _NO_FILE:
-                raise SkybandError("SKY-E301", f"the file {path} cannot be read: {e.strerror}", hint=_RIGHTS) from e
-    return sorted(found, key=lambda t: (t.modified_ms, t.url))
-
-
-def _not_listed(e: OSError) -> None:
-    """Raise SkybandError SKY-E301 for a directory of the source that is there and cannot be listed."""
-    if e.errno not in _NO_FILE:
-        raise SkybandError("SKY-E301", f"the directory {e.filename} cannot be read: {e.strerror}", hint=_RIGHTS) from e
 
 
 def _control_row(file: Taken) -> ControlRow:

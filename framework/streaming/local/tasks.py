@@ -51,10 +51,15 @@ class Input(NamedTuple):
 
 
 class LocalTasks:
-    """Runs batches. Buckets stay in memory from batch to batch. ``lookups``: the tables of look-ups."""
+    """Runs batches. Buckets stay in memory from batch to batch.
 
-    def __init__(self, config: HostConfig, reader: Readable, states: StateFiles, odd: OddFiles, lookups: Tables) -> None:
-        self._reader, self._odd = reader, odd
+    ``origin`` returns the origin of a file's rows by its URL. ``lookups``: the tables of look-ups.
+    """
+
+    def __init__(
+        self, config: HostConfig, reader: Readable, origin: Callable[[str], str], states: StateFiles, odd: OddFiles, lookups: Tables
+    ) -> None:  # fmt: skip
+        self._reader, self._origin, self._odd = reader, origin, odd
         self._intake = ArrowIntake(config.intake, lookups)
         self._buckets = HeldBuckets(config, states)
         self._threads = max(1, min(_TASKS, os.cpu_count() or 1))
@@ -110,8 +115,7 @@ class LocalTasks:
         return pack.latest, messages
 
     def _tables(self, url: str, caps: WatermarkCaps | None, odd: dict[str, str]) -> list[pa.Table]:
-        origin = url.rsplit("/", 1)[-1]
-        made = []
+        origin, made = self._origin(url), []
         try:
             # All of a file before any of it counts: its end may show that only Spark can read it.
             for rows in self._reader.tables(url):

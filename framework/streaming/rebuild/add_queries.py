@@ -9,26 +9,29 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import Skyband, Tally, parse_kind
 from skyband.framework.base.reasons import LATE, REASON, RULE, TOO_FAR_AHEAD
 from skyband.framework.base.redaction import redact_values
+from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import every_table
+from skyband.framework.console.lines import Warn, warning_to_stderr
 from skyband.framework.plan.growth import Additions
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.files.arrow import spark_starts_for
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.delta_read import to_schema
 from skyband.framework.storage.location import Location, remove_tree
@@ -41,6 +44,7 @@ from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, token_key
 from skyband.framework.streaming.job.taken_rows import taken_rows
 from skyband.framework.streaming.rebuild.backfill import Backfill, only
+from skyband.framework.streaming.rebuild.ordered_rows import ordered_rows
 from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.columns import TextCodes
@@ -54,6 +58,13 @@ from skyband.framework.tables.schemas import skyband_name
 from skyband.framework.tables.writing.factory import writer_for
 from skyband.framework.tables.writing.published import PUBLISHED, withdraw
 from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink, table_of
+from skyband.framework.tables.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Start = Callable[[], "SparkSession"]
+"""Returns Spark's session, and starts Spark if it has none."""
 
 # Move a bucket's state from one set of operators to another, without its input: what is removed goes, what is new is empty.
 #
@@ -165,29 +176,34 @@ _ROWS: Final = 500_000
 """Number of rows of a table to write at a time."""
 
 
-def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Additions) -> int:
+def add(
+    start: Start, plan: Plan, layout: Layout, job: JobFile, found: Additions, local: bool = False, warn: Warn = warning_to_stderr
+) -> int:  # fmt: skip
     """Backfill what ``found`` names, swap it in, and return the number of rows of the new queries' tables.
 
-    Only for a caller that holds the job's lock. The job's next batch loads the states (``filling``).
+    ``local``: this process reads the rows of the source, and calls ``start`` only for files that Arrow does not read as Spark would,
+    which ``warn`` reports. Only for a caller that holds the job's lock. The job's next batch loads the states (``filling``).
     Raises SkybandError SKY-E301 if the source cannot be read again, SKY-E581 if it lacks rows that the job has accepted.
     O(rows of the source).
     """
-    return put_in(spark, plan, layout, job, found, copied_states(spark, layout, job))
+    return put_in(start, plan, layout, job, found, copied_states(start, layout, job), local, warn)
 
 
-def copied_states(spark: SparkSession, layout: Layout, job: JobFile) -> list[int]:
+def copied_states(start: Start, layout: Layout, job: JobFile) -> list[int]:
     """Copy the states of all buckets to the directory in which those after an edit are made, and return the buckets."""
     remove_tree(layout.added)
-    return stored_states(lambda: spark, layout, job, layout.added / "_skyband" / "was")
+    return stored_states(start, layout, job, layout.added / "_skyband" / "was")
 
 
-def put_in(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Additions, buckets: Sequence[int]) -> int:
+def put_in(
+    start: Start, plan: Plan, layout: Layout, job: JobFile, found: Additions, buckets: Sequence[int], local: bool, warn: Warn
+) -> int:  # fmt: skip
     """Do as ``found`` says with the states of ``buckets`` (``copied_states``), and swap the result in; see ``add``.
 
     The source is not read if no state is made from it.
     """
     made = Layout(str(layout.added))
-    writer = writer_for(plan.sink, spark)
+    writer = writer_for(plan.sink, None if local else start())
     config = _config(plan, layout, job)
     if found.fresh or found.removed or not found.states:
         rest = only(config, {o.name for o in plan.operators} - set(found.states))
@@ -195,9 +211,10 @@ def put_in(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found:
             state = changed(rest, read_state(made.home / "was", bucket), found.fresh)
             write_state(made.home / "was" if found.states else made.filling, bucket, state)
     fill = Fill(config, found, made.home, _left_out(Sink(plan, writer, job.generation)))
-    tables = _Tables(spark, plan, job, made, found)
+    tables = _Tables(writer_for(str(made.root), None if local else start()), plan, job, found)
     done = set() if found.states else set(buckets)
-    for bucket, kind, data in _run(spark, plan, layout, job, fill) if found.states else ():
+    run = partial(_run_here, start, warn) if local else partial(_run, start)
+    for bucket, kind, data in run(plan, layout, job, fill) if found.states else ():
         if kind == _FAILED:
             raise SkybandError(*json.loads(data))
         if kind == _DONE:
@@ -276,10 +293,10 @@ class Fill:
 
 
 class _Tables:
-    """The tables of the added queries, below ``made``."""
+    """The tables of the added queries, which ``writer`` writes."""
 
-    def __init__(self, spark: SparkSession, plan: Plan, job: JobFile, made: Layout, found: Additions) -> None:
-        self.sink = Sink(plan, writer_for(str(made.root), spark), job.generation)
+    def __init__(self, writer: Writer, plan: Plan, job: JobFile, found: Additions) -> None:
+        self.sink = Sink(plan, writer, job.generation)
         self.queries = tuple(q for q in plan.queries if q.name in found.queries)
         named = [n for q in self.queries for n in every_table(q.name)]
         named += [skyband_name(n) for n in (*found.states, *found.fresh)]
@@ -350,8 +367,11 @@ def _config(plan: Plan, layout: Layout, job: JobFile) -> HostConfig:
     return HostConfig.of(replace(plan, intake=node), (), cache_key(layout, job), token_key=token_key(layout, job))
 
 
-def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
+def _run(start: Start, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
     """Yield every block, partition by partition."""
+    from pyspark.sql import functions as F
+
+    spark = start()
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
     node = fill.config.intake
     rows = taken_rows(spark, plan, layout, job, node)
@@ -363,10 +383,41 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
         for row in ordered.drop(BUCKET).mapInArrow(fill, _SENT).toLocalIterator(prefetchPartitions=True):
             yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
     except Exception as e:  # Spark raises many types
-        of_source = source_format(plan.source.format).failure(str(e), job.header, plan.source.path)
-        said = f"the new queries could not be backfilled: {first_cause(redact_values(str(e)))}"
-        system_error = system_failure_error(e, layout.checkpoint, log_file())
-        raise system_error or of_source or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}") from e
+        raise _error_of(e, plan, layout, job) from e
+
+
+def _run_here(start: Start, warn: Warn, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
+    """Yield every block of the buckets, one after the other, with the rows as this process reads them."""
+
+    started = False
+
+    def start_for(files: Mapping[str, str]) -> SparkSession:
+        nonlocal started
+        if not started:
+            warn(spark_starts_for(files))
+        started = True
+        return start()
+
+    rows = ordered_rows(start_for, plan, layout, job, fill.config.intake, Path(str(layout.added)) / "_skyband" / "rows")
+    try:
+        with raising_system_failures(layout.root):
+            for batch in fill(rows):
+                for row in batch.to_pylist():
+                    yield row["bucket"], row["kind"], row["data"]
+    except SkybandError:
+        raise
+    except Exception as e:  # Spark raises many types
+        if not started:
+            raise
+        raise _error_of(e, plan, layout, job) from e
+
+
+def _error_of(e: Exception, plan: Plan, layout: Layout, job: JobFile) -> SkybandError:
+    """Return the error that a user sees for an exception of Spark."""
+    of_source = source_format(plan.source.format).failure(str(e), job.header, plan.source.path)
+    said = f"the new queries could not be backfilled: {first_cause(redact_values(str(e)))}"
+    system_error = system_failure_error(e, layout.checkpoint, log_file())
+    return system_error or of_source or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}")
 
 
 def _left_out(sink: Sink) -> dict[str, int]:

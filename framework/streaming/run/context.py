@@ -34,6 +34,10 @@ class Engine(Protocol):
     def spread(self) -> Spread:
         """Return what derives the parts of results."""
 
+    @property
+    def local(self) -> bool:
+        """Return whether this process reads rows itself, and starts Spark only for files that Arrow does not read as Spark would."""
+
 
 class Batches(Protocol):
     """Runs the batches of a job."""

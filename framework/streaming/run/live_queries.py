@@ -69,7 +69,7 @@ class LiveQueries:
         requests = _first_of_each(waiting(layout, job.live.taken))
         started = time.perf_counter()
         context.phase(CHANGING)
-        buckets = add_queries.copied_states(context.spark, layout, job)
+        buckets = add_queries.copied_states(lambda: context.spark, layout, job)
         begins = _boundary(layout, buckets)
         asked = self._possible(plan, requests, begins)
         if asked is None:
@@ -77,7 +77,7 @@ class LiveQueries:
         new, found = asked
         try:
             Sent(layout, job).forget(found.queries)
-            add_queries.put_in(context.spark, new, layout, job, found, buckets)
+            add_queries.put_in(lambda: context.spark, new, layout, job, found, buckets, context.engine.local, context.warn)
         except SkybandError as e:
             # The source cannot be read, or is not what it was: then all that needs it is refused, and the rest is done.
             needs = [r for r in requests if r.do == "add" and r.start == "backfill"]

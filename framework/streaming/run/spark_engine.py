@@ -104,6 +104,11 @@ class SparkEngine:
         """See ``Engine.spread``: tasks derive parts."""
         return on_spark(self.session)
 
+    @property
+    def local(self) -> bool:
+        """See ``Engine.local``."""
+        return False
+
     @contextmanager
     def held(self, layout: Layout) -> Iterator[None]:
         """See ``RunsBatches.held``: the JVM has a lock of its own, as it may outlive this process."""

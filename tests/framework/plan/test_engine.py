@@ -44,10 +44,14 @@ def test_sql_with_a_translation_runs_without_spark(more: str, spark: str) -> Non
         ),
         (
             "window:",
-            DERIVED.replace('"x + 1"', '{sql: "split(string(id), \',\')", type: "array<string>"}'),
-            "only Spark reads its source: column z is array<string>",
+            DERIVED.replace('"x + 1"', '{sql: "from_json(string(id), \'array<double>\')", type: "array<double>"}'),
+            "derived column z uses from_json(), which is not evaluated without Spark",
         ),
-        ("format: parquet", "format: delta", "only Spark reads its source: the format is delta"),
+        (
+            "format: parquet",
+            "format: delta\n  options: {startingTimestamp: '2020-01-01'}",
+            "only Spark reads its source: option startingTimestamp",
+        ),
     ],
 )  # fmt: skip
 def test_what_only_spark_can_run_is_named(old: str, new: str, why: str) -> None:
@@ -81,3 +85,23 @@ def test_a_decimal_may_be_derived_where_it_cannot_be_read() -> None:
     assert (
         why_not_local(plan_of_text(text.replace("id: [id]", "id: [z]"))) == "only Spark reads its source: an id or key of type decimal(9,2)"
     )
+
+
+def test_a_delta_table_is_read_by_the_local_engine_and_its_changes_are_not() -> None:
+    text = SPEC.replace("format: parquet", "format: delta")
+    plan = plan_of_text(text)
+    assert why_not_local(plan) is None and why_not_by_arrow(plan.source, plan.intake) == "the format is delta"
+    assert "  engine    spark; local can run it, too\n" in explain(plan)
+    assert "         read by Arrow\n" in explain(plan_of_text(text + "run: {engine: local}\n"))
+    changes = text.replace("format: delta", 'format: delta\n  options: {changes: "true"}').replace(
+        "x: double", "x: double, op: {type: string, from: $change}"
+    )
+    changes = changes.replace("event_time: {column: ts}", "event_time: {column: ts, tie_break: [op]}").replace(
+        "window:", "deletes: op = 'delete'\nwindow:", 1
+    )
+    assert why_not_local(plan_of_text(changes)) == "only Spark reads its source: option changes"
+
+
+def test_a_list_may_be_derived_where_it_cannot_be_read() -> None:
+    derived = DERIVED.replace('"x + 1"', '{sql: "split(string(id), \',\')", type: "array<string>"}')
+    assert why_not_local(plan_of_text(SPEC.replace("format: parquet", "format: csv").replace("window:", derived, 1))) is None

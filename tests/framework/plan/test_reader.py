@@ -53,7 +53,6 @@ def test_a_plain_source_is_read_by_arrow() -> None:
         ("window:", 'transform:\n  - {derive: {z: "x + 1"}}\nwindow:', "a derived column"),
         ("window:", 'transform:\n  - {where: "x > 1"}\nwindow:', "a filter"),
         ("window:", 'quality:\n  rows: [{name: low, expect: "x < 9"}]\nwindow:', "quality.rows"),
-        ("x: double", "x: double, l: array<string>", "column l is array<string>"),
         ("id: bigint", 'id: "decimal(9,0)"', "an id or key of type decimal(9,0)"),
     ],
 )
@@ -90,3 +89,12 @@ def test_the_readers_of_json_one_after_the_other() -> None:
     assert after(orc, replace(job, engine_reads="a file"), "another") is None
     lists = plan_of_text(SPEC.replace("format: parquet", "format: json").replace("x: double", "x: double, l: array<string>"))
     assert not by_arrow(lists, fresh) and by_spark(lists, fresh) and after(lists, fresh, "a line") == "a line"
+
+
+def test_lists_are_read_from_parquet_alone() -> None:
+    text = SPEC.replace("x: double", "x: double, l: array<string>, v: array<float>")
+    made = plan_of_text(text)
+    assert why_spark_reads(made.source, made.intake) is None
+    for form in ("json", "orc"):
+        made = plan_of_text(text.replace("format: parquet", f"format: {form}"))
+        assert why_spark_reads(made.source, made.intake) == "column l is array<string>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from skyband.framework.base.types import arrow_type
 from skyband.framework.sources.csv import cells
 from skyband.framework.sources.csv.cells import LEAST, READABLE, read
 
-INSTANT = re.compile(r"(19|[2-9]\d)\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?")
+INSTANT = re.compile(r"(?P<time>(19|[2-9]\d)\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?)(Z|(?P<sign>[+-])(?P<h>\d\d):(?P<m>\d\d))?")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FRACTION = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE]-?\d{1,2})?")
 
 
@@ -27,16 +28,23 @@ def expected(type_: str, text: str) -> Any:
     if type_ == "boolean":
         return {"true": True, "false": False}.get(text)
     if type_ in ("int", "bigint"):
-        most = 9 if type_ == "int" else 18
-        return int(text) if re.fullmatch(rf"-?[0-9]{{1,{most}}}", text) else None
+        digits, bits = (10, 31) if type_ == "int" else (19, 63)
+        number = int(text) if re.fullmatch(rf"-?[0-9]{{1,{digits}}}", text) else None
+        return number if number is not None and -(2**bits) <= number < 2**bits else None
     if type_ in ("double", "float"):
-        number = np.float32 if type_ == "float" else np.float64
-        return float(number(text)) if FRACTION.fullmatch(text) and text.isascii() else None
+        made = np.float32 if type_ == "float" else np.float64
+        return float(made(text)) if FRACTION.fullmatch(text) and text.isascii() else None
     try:
         if type_ == "date":
             return date.fromisoformat(text) if re.fullmatch(r"(19|[2-9]\d)\d\d-\d\d-\d\d", text) and text.isascii() else None
-        good = INSTANT.fullmatch(text) and text.isascii()
-        return datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC) if good else None
+        found = INSTANT.fullmatch(text) if text.isascii() else None
+        if found is None:
+            return None
+        micros = (datetime.fromisoformat(found["time"]).replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+        hours, minutes = int(found["h"] or 0), int(found["m"] or 0)
+        if minutes > 59 or 60 * hours + minutes > 18 * 60:
+            return None
+        return micros - (60 * hours + minutes) * 60_000_000 * (-1 if found["sign"] == "-" else 1)
     except ValueError:
         return None
 
@@ -49,7 +57,8 @@ def check(type_: str, text: str) -> None:
         made = read(column, type_, least)
         assert (made is None) == (value is None), (type_, text, least)
         if made is not None:
-            assert made.to_pylist() == [None, value, None]
+            # As microseconds: an offset may lead beyond the year 9999.
+            assert (made.cast(pa.int64()) if type_ == "timestamp" else made).to_pylist() == [None, value, None]
 
 
 CELLS = [
@@ -62,7 +71,13 @@ CELLS = [
     "2024-02-29 23:59:60", "2024-02-29 23:59:59.", "2024-02-29 23:59:59.1", "2024-02-29 23:59:59.123456Z",
     "2024-02-29 23:59:59.1234567", "2024-02-29 23:59:59+01:00", "2024-02-29 23:59:59 UTC", "2024-02-29 23:59", "2024/02/29",
     "20240229", "2024-02-29t23:59:59", "2024-02-29 23:59:59.Z", "now", "epoch", "2024-02-29 ", "1969-12-31 23:59:59.999999",
-    "2024-02-29 23:59:59z",
+    "2024-02-29 23:59:59z", "2147483647", "2147483648", "-2147483648", "-2147483649", "9223372036854775808", "-9223372036854775808",
+    "-9223372036854775809", "9999999999999999999", "0000000000000000001", "00000000000000000001", "1234567890123456789",
+    "2020-01-01T00:00:00+00:00", "2020-01-01T00:00:00-00:00", "2024-02-29 23:59:59.5+05:30", "2024-02-29 23:59:59.123456-17:59",
+    "2024-02-29 23:59:59+18:00", "2024-02-29 23:59:59-18:00", "2024-02-29 23:59:59+18:01", "2024-02-29 23:59:59+19:00",
+    "2024-02-29 23:59:59+01:60", "2024-02-29 23:59:59+0100", "2024-02-29 23:59:59+01", "2024-02-29 23:59:59+1:00",
+    "2024-02-29 23:59:59+01:00:00", "2024-02-29 23:59:59+01:00Z", "2024-02-29 23:59:59Z+01:00", "2024-02-29 23:59:59 +01:00",
+    "1900-01-01 00:00:00+18:00", "9999-12-31 23:59:59-18:00", "2024-02-29 23:59:59.+01:00", "2024-02-29 23:59+01:00",
 ]  # fmt: skip
 
 
@@ -77,9 +92,17 @@ def test_any_text(type_: str, text: str) -> None:
     check(type_, text)
 
 
-@given(st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)), st.floats(width=64, allow_nan=False, allow_infinity=False))
-def test_values_come_back(instant: datetime, number: float) -> None:
+@given(
+    st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)),
+    st.floats(width=64, allow_nan=False, allow_infinity=False),
+    st.integers(-1080, 1080),
+    st.integers(-(2**63), 2**63 - 1),
+)
+def test_values_come_back(instant: datetime, number: float, offset: int, whole: int) -> None:
+    check("bigint", str(whole))
+    check("int", str(whole >> 32))
     check("timestamp", instant.isoformat(sep=" "))
+    check("timestamp", instant.replace(tzinfo=timezone(timedelta(minutes=offset))).isoformat())
     check("date", str(instant.date()))
     check("double", str(number))
 

@@ -126,11 +126,11 @@ def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path:
     found = additions(job.fingerprint, new, "s")
     assert found is not None and addable(new, layout, job) == found
 
-    def were(spark: object, layout: Layout, job: JobFile, directory: Path) -> list[int]:
+    def were(start: object, layout: Layout, job: JobFile, directory: Path) -> list[int]:
         shutil.copytree(states, directory)
         return sorted(int(p.name) for p in states.iterdir())
 
-    def run(spark: object, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
+    def run(start: object, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
         table = small._rows(plan, rows).sort_by(plan.intake.event_time)
         for bucket in range(plan.buckets):
             mine = [k % plan.buckets == bucket for k in table["__k1"].to_pylist()] if "__k1" in table.column_names else [True] * len(table)
@@ -143,7 +143,7 @@ def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path:
     monkeypatch.setattr(add_queries, "_run", run)
     monkeypatch.setattr(add_queries, "cache_key", lambda *_: "test")
     before = {q: table_of_job(tmp_path / "job", f"{q}_changes") for q in job.fingerprint["queries"]}
-    assert add_queries.add(cast("SparkSession", None), new, layout, job, found) > 0
+    assert add_queries.add(lambda: cast("SparkSession", None), new, layout, job, found) > 0
     for query, was in before.items():
         assert table_of_job(tmp_path / "job", f"{query}_changes").equals(was)
     kept = layout.known()
