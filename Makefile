@@ -19,8 +19,9 @@ demo: ## set up what the demo needs and run its job: a year of real flights
 	@$(BIN)/skyband demo
 	@sh scripts/setup.sh later
 
-quick: setup ## run the tests without Spark and with few random cases: some minutes
-	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real or airflow)"
+# Python keeps the compiled tests, also where the environment says otherwise: to compile their assertions takes longer than to run them.
+quick: setup ## run the files of tests/quick.txt, without Spark and with few random cases (two processes)
+	@PYTHONDONTWRITEBYTECODE= SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 --dist loadfile -m "not (slow or chaos or long or spark or real or airflow)" @tests/quick.txt
 
 test: lint ## set everything up, check style and types, run the tests with some of the random cases (two processes)
 	@SKYBAND_SEEDS=0.4 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow and not chaos and not airflow"

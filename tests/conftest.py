@@ -42,6 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in engine)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """A run of all tests says which groups of slow tests have not passed lately."""
+    from tests.slow_groups import read, report
+
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and (text := report(read())):
+        terminalreporter.write_line(text)
+
+
 @pytest.fixture(autouse=True)
 def nothing_concealed() -> Iterator[None]:
     """What one test's spec took from the environment does not change the messages of the next."""

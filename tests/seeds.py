@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 SHARE = float(os.environ.get("SKYBAND_SEEDS", "1"))
@@ -10,6 +11,11 @@ SHARE = float(os.environ.get("SKYBAND_SEEDS", "1"))
 def cases(number: int) -> int:
     """So many, or its share: at least one."""
     return max(1, round(number * SHARE))
+
+
+def least(number: int) -> int:
+    """Return the least count that a run must reach where one with all cases reaches ``number``: its share, rounded down."""
+    return math.floor(number * SHARE)
 
 
 def seeds(first: int, end: int) -> range:

@@ -16,7 +16,7 @@ from skyband.operators.pair_rows import segments
 from tests.operators import pairs_host, sets_host
 from tests.operators.pairs_host import cuts_of, text_of
 from tests.operators.test_topk_pairs import closest, rows_from
-from tests.seeds import seeds
+from tests.seeds import least, seeds
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def test_brute_force(part: int, kind: str, taken: list[int]) -> None:
             several += len(taken)
             assert {n: a.tolist() for n, a in logic.checkpoint().items()} == {n: a.tolist() for n, a in alone.checkpoint().items()}
             assert text_of(drive(case, cuts, restore=True, loose=2)[0]) == want
-    assert several > 10
+    assert several >= least(11)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -211,3 +211,13 @@ def test_a_bucket_does_not_go_on_without_its_shards(plans: dict[str, Plan]) -> N
         with pytest.raises(SkybandError, match="do not agree with it"):
             Bucket(config, 0).run(rows, 0, found=wrong)
     assert Bucket(config, 0).run(rows, 0, found=found)
+
+
+def test_every_number_has_its_bucket_and_shard(plans: dict[str, Plan]) -> None:
+    """Numbers of buckets begin at 0, those of shards are negative: bucket 0 is not taken for a shard."""
+    config = replace(HostConfig.of(replace(plans["{count: 4}"], buckets=2), (), "test"), shards=Shards(3, 2))
+    numbers = list(config.numbers())
+    assert numbers == [-1, -2, -3, -4, -5, -6, 0, 1]
+    assert [config.bucket_of(n) for n in numbers] == [0, 0, 0, 1, 1, 1, 0, 1]
+    assert [config.shard_of(n) for n in numbers if n < 0] == [0, 1, 2, 0, 1, 2]
+    assert [replace(config, shards=None).bucket_of(n) for n in (0, 1)] == [0, 1]
