@@ -9,7 +9,7 @@ RUN python -m venv /opt/skyband
 COPY requirements-image.txt ./
 RUN /opt/skyband/bin/python -m pip install --no-cache-dir --require-hashes -r requirements-image.txt
 COPY . .
-# The kernels that a first run would compile, for every processor of the level x86-64-v3.
+# The kernels that a first run would compile, for every x86-64 processor of the level v3, or for every aarch64 processor.
 RUN /opt/skyband/bin/python -m skyband.framework.environment.bundle
 RUN /opt/skyband/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist .
 RUN /opt/skyband/bin/python -m pip install --no-cache-dir --no-deps --no-index --find-links dist skyband

@@ -23,10 +23,15 @@ demo: ## set up what the demo needs and run its job: a year of real flights
 quick: setup ## run the files of tests/quick.txt, without Spark and with few random cases (two processes)
 	@PYTHONDONTWRITEBYTECODE= SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n 2 --dist loadfile -m "not (slow or chaos or long or spark or real or airflow)" @tests/quick.txt
 
+# Two processes of tests would compile the same kernels and wait for each other: compile those of the gallery first, in parallel.
+WARM := $(BIN)/python -m skyband.framework.environment.bundle --warm
+
 test: lint ## set everything up, check style and types, run the tests with some of the random cases (two processes)
+	@$(WARM)
 	@SKYBAND_SEEDS=0.4 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow and not chaos and not airflow"
 
 test-all: lint ## all random cases, and also the slow tests, those that kill processes, and those on more real data
+	@$(WARM)
 	@$(BIN)/python -m pytest --durations=20
 
 fuzz: setup ## damage 20,000 specs, 2,000 sources and 300 sinks, send 3,000 statements to serve; more: make fuzz cases=100000 sources=9000 sinks=3000 statements=50000

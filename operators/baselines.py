@@ -1,7 +1,8 @@
 """Baselines of processors: kernels compiled for one run on every processor that has its features.
 
-The names are those of LLVM and of the x86-64 psABI. A bundle of kernels is compiled for them (``framework/environment/bundle.py``), with
-the variables of ``environment``; ``kernel_cache`` looks for its kernels under the same names.
+The names are those of LLVM and of the x86-64 psABI; every aarch64 processor runs code for the one that LLVM calls ``generic``. A bundle of
+kernels is compiled for the baselines of the host (``framework/environment/bundle.py``), with the variables of ``environment``;
+``kernel_cache`` looks for its kernels under the same names.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ class Baseline(NamedTuple):
 _V2: Final = frozenset({"cx16", "sahf", "popcnt", "crc32", "sse3", "sse4.1", "sse4.2", "ssse3"})
 _V3: Final = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
 
-BASELINES: Final = (Baseline("x86-64-v3", _V3),)
-"""The baselines that kernels are bundled for, the best one first."""
+_AARCH64: Final = frozenset({"fp-armv8", "neon"})
+
+BASELINES: Final = (Baseline("x86-64-v3", _V3), Baseline("generic", _AARCH64))
+"""The baselines that kernels are bundled for, of each kind of processors the best one first."""
 
 
 def usable(features: Mapping[str, bool] | None = None) -> tuple[Baseline, ...]:
     """Return the baselines whose code a processor with ``features`` can run, the best one first (default: this processor).
 
-    Processors of other kinds than x86-64 have none of these features.
+    Features of one kind of processors are unknown to the others, so they have none of its baselines.
     """
     if features is None:
         features = _of_this_processor()

@@ -35,6 +35,7 @@ from skyband.framework.streaming.rows.hashes import xxhash64
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.rows.shards import Shards
 from skyband.operators.shards import can_be_sharded
+from skyband.operators.single_rows.scores import Linear, read_only, scorer
 
 _PACKAGE: Final = Path(__file__).parents[2]
 _BATCHES, _ROWS = 4, 120
@@ -48,10 +49,15 @@ _GONE, _OPERATION = "gone", "op"
 _WORDS: Final = ("a", "red", "green", "blue", "old", "new", "door", "roof", "light", "water")
 
 
+VARIATIONS: Final = ("plain", "keyed", "deleted", "feed", "timed")
+"""What variants of a plan are."""
+
+
 class Variant(NamedTuple):
-    """Holds a plan of the gallery, and its name."""
+    """Holds a plan of the gallery, its name, and which of ``VARIATIONS`` it is."""
 
     name: str
+    variation: str
     plan: Plan
 
 
@@ -69,12 +75,12 @@ def variants(path: Path) -> Iterator[Variant]:
         name = path.parent.name if path.stem == "example" else path.stem
         for variation, made in _variations(spec).items():
             if (plan := _plan(path, made)) is not None:
-                yield Variant(f"{name} {number} {variation}", plan)
+                yield Variant(f"{name} {number} {variation}", variation, plan)
 
 
 def _variations(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return a spec and specs made of it, by name."""
-    found = {"plain": spec, **{name: deepcopy(spec) for name in ("keyed", "deleted", "feed", "timed")}}
+    found = {name: deepcopy(spec) for name in VARIATIONS}
     if "schema" not in spec["source"]:
         return {"plain": spec}
     key = next((n for n, kind in spec["source"]["schema"].items() if kind == "string" and n not in spec["source"]["id"]), None)
@@ -114,6 +120,15 @@ def _compiled(path: Path, spec: Mapping[str, Any]) -> Plan | None:
         return compile_job(job)
     except SkybandError:
         return None
+
+
+def score_columns() -> None:
+    """Run the kernels of linear scores of one to eight columns, floats as they come from Arrow, and integers: one kernel for each."""
+    for count in range(1, 9):
+        names = [f"c{number}" for number in range(count)]
+        floats, integers = read_only(np.zeros(1)), np.zeros(1, np.int64)
+        for column, ints in ((floats, frozenset[str]()), (integers, frozenset(names))):
+            scorer(Linear(tuple((name, 1.0) for name in names), ints), None, "max", ())(dict.fromkeys(names, column), 1)
 
 
 def read_texts() -> None:

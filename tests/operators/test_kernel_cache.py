@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,15 @@ def part(of_argument):
     return of_argument.of
 
 print(part(record(of=5, to=6)), total(10), sum(total.stats.cache_hits.values()))
+"""
+
+MULTIPLY_AND_ADD = """
+target triple = "{triple}"
+define double @f(double %a, double %b, double %c) {{
+  %product = fmul double %a, %b
+  %sum = fadd double %product, %c
+  ret double %sum
+}}
 """
 
 needs_numba = pytest.mark.skipif(not jit.HAVE_NUMBA, reason="without Numba nothing is cached")
@@ -243,15 +253,40 @@ def test_a_bundle_that_is_damaged_or_foreign_is_ignored(tmp_path: Path, damage: 
     assert bundle.run() == (result, 0) and "used-__main__.total" not in bundle.own() and not evil.exists()
 
 
+X86 = ("x86-64-v3",)
+"""Names of the baselines of x86-64, the best one first."""
+
+
 def test_baselines_are_chosen_by_the_features_of_the_processor() -> None:
-    names = [baseline.name for baseline in baselines.BASELINES]
-    assert names == sorted(names, reverse=True)  # the best one first
     every = {feature: True for baseline in baselines.BASELINES for feature in baseline.features}
-    assert [baseline.name for baseline in baselines.usable(every)] == names
-    assert baselines.usable({**every, "avx2": False}) == () == baselines.usable({}) == baselines.usable({"neon": True, "fp-armv8": True})
+    assert baselines.usable(every) == baselines.BASELINES and baselines.usable({}) == ()
     for baseline in baselines.BASELINES:
         for feature in baseline.features:
             assert baseline not in baselines.usable({**every, feature: False})
+
+
+def test_each_kind_of_processor_has_baselines_of_its_own() -> None:
+    x86 = {feature: True for baseline in baselines.BASELINES if baseline.name in X86 for feature in baseline.features}
+    assert tuple(baseline.name for baseline in baselines.usable(x86)) == X86
+    # Those of an AWS Graviton2, as LLVM lists them.
+    arm = ("fp-armv8", "lse", "neon", "crc", "aes", "sha2", "fullfp16", "dotprod", "rdm")
+    assert [baseline.name for baseline in baselines.usable(dict.fromkeys(arm, True))] == ["generic"]
+
+
+@needs_numba
+def test_code_for_each_baseline_rounds_after_every_operation() -> None:
+    """Multiplications and additions are not contracted, which would give other bytes than NumPy's."""
+    binding = pytest.importorskip("llvmlite.binding")
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    for triple in ("aarch64-unknown-linux-gnu", "x86_64-unknown-linux-gnu"):
+        target = binding.Target.from_triple(triple)
+        for baseline in baselines.BASELINES:
+            if (baseline.name in X86) == triple.startswith("x86"):
+                machine = target.create_target_machine(cpu=baseline.name, features=baselines.FEATURES, opt=3)
+                module = binding.parse_assembly(MULTIPLY_AND_ADD.format(triple=triple))
+                code = machine.emit_assembly(module)
+                assert re.search(r"\bv?f?mulsd|\bfmul\b", code) and not re.search(r"\bv?fn?m(add|la|sub)", code), code
 
 
 def test_a_processor_that_llvm_does_not_know_has_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -13,6 +15,7 @@ from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.operators.baselines import Baseline
 from skyband.operators.jit import HAVE_NUMBA
 
+needs_numba = pytest.mark.skipif(not HAVE_NUMBA, reason="without Numba nothing is compiled")
 NONE_LIKE_IT = Baseline("no-such-processor", frozenset({"warp"}))
 
 
@@ -35,8 +38,9 @@ def test_the_gallery_has_all_its_plans_and_every_query_type() -> None:
         assert len(plain) == len(documents), path
         for variant in found:
             types |= {query.type for query in variant.plan.every_query}
-            names.add(variant.name.rpartition(" ")[2])
-    assert types == set(QUERY_TYPES.all()) and names == {"plain", "keyed", "deleted", "feed", "timed"}
+            assert variant.name.endswith(f" {variant.variation}")
+            names.add(variant.variation)
+    assert types == set(QUERY_TYPES.all()) and names == set(gallery.VARIATIONS)
 
 
 def test_the_gallery_is_rehearsed_without_leaving_queries_out() -> None:
@@ -63,7 +67,7 @@ def test_without_a_baseline_there_is_no_bundle(bundled: Path) -> None:
     assert len(said) == 1 and said[0].startswith("no kernels are compiled") and not bundled.exists()
 
 
-@pytest.mark.skipif(not HAVE_NUMBA, reason="without Numba nothing is compiled")
+@needs_numba
 def test_a_failed_rehearsal_leaves_no_bundle(bundled: Path, tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(SkybandError, match="compiling kernels for no-such-processor ended with exit code 1") as e:
@@ -75,3 +79,60 @@ def test_only_kernels_are_removed(bundled: Path) -> None:
     (bundled / "versions" / "notes.txt").write_text("")
     assert bundle.main(["--remove"]) == 0
     assert [path.name for path in bundled.rglob("*")] == ["versions", "notes.txt"]
+
+
+def _die() -> None:
+    os._exit(9)
+
+
+def test_a_process_that_is_killed_ends_the_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gallery, "read_texts", _die)
+    monkeypatch.setattr(gallery, "variants", lambda _: iter(()))
+    with pytest.raises(SkybandError, match="a process that compiled kernels was killed") as e:
+        bundle._rehearse([Path("spec.yaml")], 1)
+    assert e.value.code == "SKY-E900"
+
+
+def test_linear_scores_take_columns_as_their_operators_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: set[tuple[int, bool]] = set()
+
+    def scored(x: tuple[np.ndarray, ...], w: np.ndarray, out: np.ndarray) -> int:
+        kinds.add((len(x), x[0].flags.writeable))
+        return 0
+
+    monkeypatch.setattr("skyband.operators.single_rows.scores.HAVE_NUMBA", True)
+    monkeypatch.setattr("skyband.operators.single_rows.kernels.linear.linear", scored)
+    gallery.score_columns()
+    assert kinds == {(count, writeable) for count in range(1, 9) for writeable in (False, True)}
+
+
+@needs_numba
+def test_kernels_are_compiled_into_the_cache_once_for_each_state_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rehearsed: list[tuple[list[Path], int]] = []
+    spec, said = tmp_path / "spec.yaml", []
+    spec.write_text("job: a")
+    monkeypatch.setattr(bundle, "cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(bundle, "kernels_directory", lambda: tmp_path / "kernels")
+    monkeypatch.setattr(bundle, "_rehearse", lambda specs, processes: rehearsed.append((specs, processes)))
+    for _ in range(2):
+        bundle.warm([spec], said.append, 3)
+    assert rehearsed == [([spec], 3)] and said[1:] == ["0 kernels compiled in 0 s"]
+    spec.write_text("job: b")
+    bundle.warm([spec], said.append, 3)
+    assert len(rehearsed) == 2
+    monkeypatch.setattr(bundle, "versions", lambda: "of another Numba")
+    bundle.warm([spec], said.append, 3)
+    assert len(rehearsed) == 3 and len(list((tmp_path / bundle.WARMED).iterdir())) == 1
+    monkeypatch.setattr(bundle, "HAVE_NUMBA", False)
+    spec.write_text("job: c")
+    bundle.warm([spec], said.append, 3)
+    assert len(rehearsed) == 3
+
+
+@needs_numba
+def test_rehearsals_that_fail_are_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(bundle, "kernels_directory", lambda: tmp_path / "kernels")
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            bundle.warm([tmp_path / "missing.yaml"], lambda _: None)
