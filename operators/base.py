@@ -127,7 +127,7 @@ class Column:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The columns of the stream that it is made of, except for kind ``object``."""
+        """Return the columns of the stream that it is made of, except for kind ``object``."""
         return self.reads or (self.name.removeprefix(UNITS) if self.kind == "units" else self.name,)
 
 
@@ -326,17 +326,17 @@ class Operator(Protocol):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The prefixes of an item's objects: ``("older", "newer")``, ``("a", "b")`` or ``("",)`` for single objects."""
+        """Return the prefixes of an item's objects: ``("older", "newer")``, ``("a", "b")`` or ``("",)`` for single objects."""
         ...
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that ``Arrivals`` must contain."""
+        """Return the columns that ``Arrivals`` must contain."""
         ...
 
     @property
     def window(self) -> Window:
-        """The largest window that this state answers (at most the job's)."""
+        """Return the largest window that this state answers (at most the job's)."""
         ...
 
     def build(self, state: State | None) -> Logic:

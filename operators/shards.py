@@ -39,7 +39,7 @@ class ShardLogic(Protocol):
         ...
 
     def checkpoint(self) -> dict[str, AnyArray]:
-        """As ``Logic.checkpoint``."""
+        """Return the state as arrays, as ``Logic.checkpoint``."""
         ...
 
     def counters(self) -> dict[str, int]:

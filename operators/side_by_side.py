@@ -60,22 +60,22 @@ class SideBySide:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles, equal for all parts."""
+        """Return the roles, equal for all parts."""
         return self.parts[0].roles
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that the parts read, without their parameters."""
+        """Return the columns that the parts read, without their parameters."""
         return tuple(dict.fromkeys(c for i, p in enumerate(self.parts) for c in p.columns if c.name not in self.constants(i)))
 
     @property
     def window(self) -> Window:
-        """The smallest window that contains the parts' windows."""
+        """Return the smallest window that contains the parts' windows."""
         return Window.union(p.window for p in self.parts)
 
     @property
     def state_keys(self) -> Divisible | None:
-        """The parts' declarations; None if one of the parts has none."""
+        """Return the parts' declarations; None if one of the parts has none."""
         parts = [state_keys(p) for p in self.parts]
         return _KeysOfParts(tuple(p for p in parts if p is not None)) if None not in parts else None
 
@@ -89,10 +89,10 @@ class _KeysOfParts:
     parts: tuple[Divisible, ...]
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64) -> dict[str, AnyArray]:
-        """See ``Divisible.picked``."""
+        """Return the arrays of some keys, as ``Divisible.picked``."""
         of = zip(self.parts, _split_parts(arrays, len(self.parts)), strict=True)
-        made = _concatenate_parts([part.picked(mine, keys) for part, mine in of])
-        return made | (_RETAINED.picked(arrays, keys) if "retained_key" in arrays else {})
+        joined = _concatenate_parts([part.picked(mine, keys) for part, mine in of])
+        return joined | (_RETAINED.picked(arrays, keys) if "retained_key" in arrays else {})
 
 
 _RETAINED = Group(Named("retained_key"), {"retained_seq": 0, "retained_by": 0})
@@ -123,7 +123,7 @@ class SideBySideLogic:
         return Arrivals(arrivals.key, arrivals.seq, arrivals.time, columns)
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. Its time is the sum of the parts' times."""
+        """Process every event < ``until``, as ``Logic.advance``. Its time is the sum of the parts' times."""
         found = [logic.advance(self._given(i, arrivals), until) for i, logic in enumerate(self.logics)]
         of = np.repeat(np.arange(len(found)), [len(c) for c in found]).astype(np.int16)
         if not len(of):

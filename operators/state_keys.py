@@ -19,7 +19,7 @@ class Owners(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the array."""
+        """Return the name of the array."""
         ...
 
     def of(self, arrays: Mapping[str, AnyArray]) -> I64:
@@ -39,15 +39,15 @@ class Named:
     column: int | None = None
 
     def of(self, arrays: Mapping[str, AnyArray]) -> I64:
-        """See ``Owners.of``."""
+        """Return the key of every row, in row order."""
         found: I64 = arrays[self.name] if self.column is None else arrays[self.name][:, self.column]
         return found
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64, kept: I64) -> dict[str, AnyArray]:
-        """See ``Owners.picked``."""
-        made = arrays[self.name][kept].copy()
-        (made if self.column is None else made[:, self.column])[:] = np.searchsorted(keys, self.of(arrays)[kept])
-        return {self.name: made}
+        """Return the array for the rows ``kept``, as ``Owners.picked``."""
+        selected = arrays[self.name][kept].copy()
+        (selected if self.column is None else selected[:, self.column])[:] = np.searchsorted(keys, self.of(arrays)[kept])
+        return {self.name: selected}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Counted:
     name: str
 
     def of(self, arrays: Mapping[str, AnyArray]) -> I64:
-        """See ``Owners.of``."""
+        """Return the key of every row, in row order."""
         lengths = arrays[self.name]
         return np.repeat(np.arange(lengths.size) % max(1, lengths.shape[-1]), lengths.ravel())
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64, kept: I64) -> dict[str, AnyArray]:
-        """See ``Owners.picked``."""
+        """Return the array for the rows ``kept``, as ``Owners.picked``."""
         return {self.name: _take_keys(arrays[self.name], keys, -1)}
 
 
@@ -81,12 +81,12 @@ class Started:
         return np.diff(arrays[self.name]).reshape(count, -1) if len(arrays[self.name]) > 1 else np.empty((count, 0), np.int64)
 
     def of(self, arrays: Mapping[str, AnyArray]) -> I64:
-        """See ``Owners.of``."""
+        """Return the key of every row, in row order."""
         lengths = self._lengths(arrays)
         return np.repeat(np.arange(len(lengths)), lengths.sum(axis=1))
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64, kept: I64) -> dict[str, AnyArray]:
-        """See ``Owners.picked``."""
+        """Return the array for the rows ``kept``, as ``Owners.picked``."""
         lengths = _take_keys(self._lengths(arrays), keys, 0).ravel()
         return {self.name: np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)}
 
@@ -103,12 +103,12 @@ class Group:
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64) -> dict[str, AnyArray]:
         """Return the arrays of the rows of ``keys``."""
         kept = _indices_of(self.owners.of(arrays), keys)
-        made = {name: arrays[name].take(kept, axis=axis) for name, axis in self.rows.items() if name in arrays}
+        selected = {name: arrays[name].take(kept, axis=axis) for name, axis in self.rows.items() if name in arrays}
         for name, others in self.places.items():
             mine = _indices_of(arrays[name], kept)
-            made[name] = np.searchsorted(kept, arrays[name][mine])
-            made |= {other: arrays[other][mine] for other in others}
-        return made | self.owners.picked(arrays, keys, kept)
+            selected[name] = np.searchsorted(kept, arrays[name][mine])
+            selected |= {other: arrays[other][mine] for other in others}
+        return selected | self.owners.picked(arrays, keys, kept)
 
 
 @runtime_checkable
@@ -135,15 +135,15 @@ class StateKeys:
     whole: tuple[str, ...] = ("until",)
 
     def picked(self, arrays: Mapping[str, AnyArray], keys: I64) -> dict[str, AnyArray]:
-        """See ``Divisible.picked``."""
-        made = {name: arrays[name].copy() for name in self.whole}
-        made |= {name: _take_keys(arrays[name], keys, axis) for name, axis in self.each.items() if name in arrays}
+        """Return the arrays of some keys, as ``Divisible.picked``."""
+        selected = {name: arrays[name].copy() for name in self.whole}
+        selected |= {name: _take_keys(arrays[name], keys, axis) for name, axis in self.each.items() if name in arrays}
         for group in self.groups:
             if group.owners.name in arrays:
-                made |= group.picked(arrays, keys)
-        if unknown := sorted(set(arrays) - set(made)):
+                selected |= group.picked(arrays, keys)
+        if unknown := sorted(set(arrays) - set(selected)):
             raise ValueError(f"state_keys does not declare {', '.join(unknown)}")
-        return made
+        return selected
 
 
 @runtime_checkable

@@ -53,7 +53,7 @@ class Ranked(Protocol):
 
     @property
     def k(self) -> int:
-        """How many items."""
+        """Return how many items."""
         ...
 
     @property

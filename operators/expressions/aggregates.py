@@ -52,7 +52,7 @@ class Aggregate:
 
     @property
     def spelling(self) -> str:
-        """The canonical spelling, which names its attribute."""
+        """Return the canonical spelling, which names its attribute."""
         share = "" if self.share is None else f", {self.share!r}"
         return f"{self.function}({'' if self.argument is None else canonical(self.argument)}{share})"
 
@@ -66,7 +66,7 @@ class AggregateExpression:
 
     @property
     def spelling(self) -> str:
-        """The canonical spelling of the whole, which parses back to an equal expression."""
+        """Return the canonical spelling of the whole, which parses back to an equal expression."""
         text = canonical(self.node)
         for aggregate in self.aggregates:
             text = text.replace(name(aggregate.spelling), aggregate.spelling)

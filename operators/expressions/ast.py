@@ -25,9 +25,9 @@ class Written(float):
 
     def __new__(cls, text: str | float) -> Self:
         """Return the number that ``text`` writes."""
-        made = super().__new__(cls, text)
-        made.text = str(text)
-        return made
+        literal = super().__new__(cls, text)
+        literal.text = str(text)
+        return literal
 
     text: str
 

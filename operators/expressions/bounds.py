@@ -88,24 +88,24 @@ class Arithmetic(Statements):
 
     def __post_init__(self) -> None:
         self.low, self.high, self.zero = (self.real(x) for x in (-math.inf, math.inf, 0.0))
-        self.min, self.max = self.whole(MIN), self.whole(MAX)
+        self.min, self.max = self.integer(MIN), self.integer(MAX)
 
     # ------------------------------------------------------------------ codes
 
     def real(self, value: float) -> str:
-        """The code of a float constant."""
+        """Return the code of a float constant."""
         code = self.spelling.real.format(value)
         self.constants[code] = value
         return code
 
-    def whole(self, value: int) -> str:
-        """The code of an integer constant."""
+    def integer(self, value: int) -> str:
+        """Return the code of an integer constant."""
         code = self.spelling.whole.format(value)
         self.constants[code] = value
         return code
 
     def test(self, x: str, op: str, y: str) -> str:
-        """The flag "``x`` ``op`` ``y``", known where both are constants."""
+        """Return the flag "``x`` ``op`` ``y``", known where both are constants."""
         if x not in self.constants or y not in self.constants:
             return super().test(x, op, y)
         p, q = self.constants[x], self.constants[y]
@@ -113,27 +113,27 @@ class Arithmetic(Statements):
         return TRUE if holds else FALSE
 
     def all(self, flags: Iterable[str]) -> str:
-        """The flag "every one of ``flags``"."""
+        """Return the flag "every one of ``flags``"."""
         return reduce(self.both, flags, TRUE)
 
     def any(self, flags: Iterable[str]) -> str:
-        """The flag "one of ``flags`` at least"."""
+        """Return the flag "one of ``flags`` at least"."""
         return reduce(self._either, flags, FALSE)
 
     def less(self, x: str, y: str) -> str:
-        """The less of two ends."""
+        """Return the less of two ends."""
         if self.low in (x, y) or self.high in (x, y):
             return self.low if self.low in (x, y) else y if x == self.high else x
         return self.select(self.test(x, "<", y), x, y)
 
     def more(self, x: str, y: str) -> str:
-        """The greater of two ends; ``y`` if they are equal."""
+        """Return the greater of two ends; ``y`` if they are equal."""
         if self.low in (x, y) or self.high in (x, y):
             return self.high if self.high in (x, y) else y if x == self.low else x
         return self.select(self.test(x, ">", y), x, y)
 
     def negative(self, x: str) -> str:
-        """The code of ``-x``."""
+        """Return the code of ``-x``."""
         if x in self.constants and isinstance(self.constants[x], float):
             return self.real(-self.constants[x])
         code = self.emit(f"-{x}", x)
@@ -148,7 +148,7 @@ class Arithmetic(Statements):
         return self.select(self.test(x, "==", x), x, instead)
 
     def has_zero(self, x: Reals) -> str:
-        """The flag that zero is between the ends."""
+        """Return the flag that zero is between the ends."""
         low = TRUE if x.least == self.low else self.test(x.least, "<=", self.zero)
         high = TRUE if x.nonnegative or x.greatest == self.high else self.test(x.greatest, ">=", self.zero)
         return self.both(low, high)
@@ -157,12 +157,12 @@ class Arithmetic(Statements):
         return FALSE if self._is_finite(x) else TRUE if x == end else self.test(x, "==", end)
 
     def has_infinity(self, x: Reals) -> str:
-        """The flag that an end is infinite."""
+        """Return the flag that an end is infinite."""
         low = FALSE if x.nonnegative else self._is_infinite(x.least, self.low)
         return self._either(low, self._is_infinite(x.greatest, self.high))
 
     def _fixed(self, x: Reals, otherwise: float = 0.0) -> float:
-        """The value of a constant."""
+        """Return the value of a constant."""
         return self.constants.get(x.least, otherwise) if x.least == x.greatest else otherwise
 
     # ------------------------------------------------------------------ widening
@@ -185,15 +185,15 @@ class Arithmetic(Statements):
     # ------------------------------------------------------------------ floats
 
     def number(self, value: float) -> Reals:
-        """The interval of one number."""
+        """Return the interval of one number."""
         return Reals(self.real(value), self.real(value), FALSE, TRUE, math.copysign(1, value) > 0, value >= 0)
 
     def nothing(self) -> Reals:
-        """The interval of null."""
+        """Return the interval of null."""
         return Reals(self.high, self.low, TRUE, FALSE)
 
     def anything(self) -> Reals:
-        """Every number, and null."""
+        """Return the interval of every number, and null."""
         return Reals(self.low, self.high, TRUE, TRUE)
 
     def negation(self, x: Reals) -> Reals:
@@ -217,7 +217,7 @@ class Arithmetic(Statements):
         return Reals(ends[0], ends[1], null, self.both(x.some, y.some), x.clean or y.clean, x.nonnegative and y.nonnegative)
 
     def _corners(self, op: str, x: Reals, y: Reals, defined: bool) -> tuple[str, str]:
-        """The ends of ``x op y`` from those of x and y. 0 * inf, 0 / 0 and inf / inf as 0 keep the operation monotone."""
+        """Return the ends of ``x op y`` from those of x and y. 0 * inf, 0 / 0 and inf / inf as 0 keep the operation monotone."""
 
         def corner(p: str, q: str) -> str:
             code = self.emit(f"{p} {op} {q}", p, q)
@@ -292,7 +292,7 @@ class Arithmetic(Statements):
         return Reals(self.call("sqrt", ends[0]), self.call("sqrt", ends[1]), null, some, x.clean, True)
 
     def _from_zero(self, x: Reals) -> tuple[str, str]:
-        """The flags of a function of numbers >= 0."""
+        """Return the flags of a function of numbers >= 0."""
         if x.nonnegative:
             return x.null, x.some
         return self._either(x.null, self.test(x.least, "<", self.zero)), self.both(x.some, self.test(x.greatest, ">=", self.zero))
@@ -333,7 +333,7 @@ class Arithmetic(Statements):
         return Reals(least, greatest, null, self.both(x.some, y.some), positive, positive)
 
     def choice(self, cases: list[tuple[str, Reals]]) -> Reals:
-        """One of several values, each with the flag that it may be the one."""
+        """Return the interval of one of several values, each with the flag that it may be the one."""
         least, greatest, null, some = [], [], [], []
         for flag, x in cases:
             taken = self.both(flag, x.some)
@@ -444,7 +444,7 @@ def _atan2(code: Arithmetic, y: Reals, x: Reals) -> Reals:
 
 
 def _haversine(code: Arithmetic, lat1: Reals, lon1: Reals, lat2: Reals, lon2: Reals) -> Reals:
-    """The formula step by step, in intervals: what is left out is that a latitude occurs twice in it."""
+    """Return the formula step by step, in intervals; it does not use that a latitude occurs twice."""
     first, second = _latitude(code, lat1), _latitude(code, lat2)
     north, east = _half_sine_square(code, first, second), _half_sine_square(code, lon1, lon2)
     shrunk = code.product(_cosine(code, first), _cosine(code, second))
@@ -456,7 +456,7 @@ def _haversine(code: Arithmetic, lat1: Reals, lon1: Reals, lat2: Reals, lon2: Re
 
 
 def _latitude(code: Arithmetic, x: Reals) -> Reals:
-    """The latitudes that there are; others give null."""
+    """Return the interval without what is no latitude, which gives null."""
     south, north = code.real(-MOST_LATITUDE), code.real(MOST_LATITUDE)
     beyond = code.any((code.test(x.least, "<", south), code.test(x.greatest, ">", north)))
     some = code.all((x.some, code.test(x.least, "<=", north), code.test(x.greatest, ">=", south)))
@@ -469,7 +469,7 @@ def _half_sine_square(code: Arithmetic, x: Reals, y: Reals) -> Reals:
 
 
 def _cosine(code: Arithmetic, latitude: Reals) -> Reals:
-    """The cosine of a latitude: above zero, as the float64 next to a pole's angle is below it."""
+    """Return the cosine of a latitude: above zero, as the float64 next to a pole's angle is below it."""
     x = _cos(code, _radians(code, latitude))
     return replace(x, least=code.more(x.least, code.zero), clean=True, nonnegative=True)
 
@@ -502,7 +502,7 @@ class Intervals(Arithmetic):
     # ------------------------------------------------------------------ results
 
     def score(self, node: Node | None, negate: bool) -> tuple[str, str]:
-        """The least internal score, and the flag that there may be one; 0.0 for no score."""
+        """Return the least internal score, and the flag that there may be one; 0.0 for no score."""
         if node is None:
             return self.zero, TRUE
         self._bottom_up(node)
@@ -510,7 +510,7 @@ class Intervals(Arithmetic):
         return x.least, x.some
 
     def predicate(self, node: Node | None) -> str:
-        """The flag "may be true" of a predicate; set for no predicate."""
+        """Return the flag "may be true" of a predicate; set for no predicate."""
         if node is None:
             return TRUE
         self._bottom_up(node)
@@ -536,7 +536,7 @@ class Intervals(Arithmetic):
     # ------------------------------------------------------------------ values
 
     def interval(self, node: Node) -> Interval:
-        """The interval of ``node``."""
+        """Return the interval of ``node``."""
         if id(node) not in self._intervals:
             self._intervals[id(node)] = self._interval(node)
         return self._intervals[id(node)]
@@ -579,7 +579,7 @@ class Intervals(Arithmetic):
             return self.number(node.value)
         if isinstance(node.value, str) and node.value not in self.texts:  # read by a function that has no rule here
             return self._unknown(node)
-        code = self.whole(int(self.texts[node.value] if isinstance(node.value, str) else node.value))
+        code = self.integer(int(self.texts[node.value] if isinstance(node.value, str) else node.value))
         return Wholes(code, code, FALSE, TRUE)
 
     def _attribute(self, node: Attr) -> Interval:
@@ -591,18 +591,18 @@ class Intervals(Arithmetic):
         if varies:
             self._varying.update((least, greatest, null))
         self.ends.update((least, greatest, null))
-        null = self.test(null, "!=", self.zero if node.type == "float" else self.whole(0))
+        null = self.test(null, "!=", self.zero if node.type == "float" else self.integer(0))
         if node.type == "bool":
-            return Truths(self.test(greatest, ">=", self.whole(1)), self.test(least, "<=", self.whole(0)), null)
+            return Truths(self.test(greatest, ">=", self.integer(1)), self.test(least, "<=", self.integer(0)), null)
         some = self.test(least, "<=", greatest)
         self.present.add(some)
         return Reals(least, greatest, null, some) if node.type == "float" else Wholes(least, greatest, null, some)
 
     def _compared(self, node: Call) -> Interval:
-        """The range of a function of two objects' texts or sets: boxes hold no texts."""
+        """Return the range of a function of two objects' texts or sets: boxes hold no texts."""
         if node.fn == "edit_distance":
             limit = limit_of(node)
-            return Wholes(self.whole(0), self.max if limit == NO_LIMIT else self.whole(limit), TRUE, TRUE)
+            return Wholes(self.integer(0), self.max if limit == NO_LIMIT else self.integer(limit), TRUE, TRUE)
         return replace(self.number(0.0), greatest=self.high if node.fn == "overlap" else self.real(1.0), null=TRUE, some=TRUE)
 
     def _real(self, node: Node) -> Reals:
@@ -675,7 +675,7 @@ class Intervals(Arithmetic):
         return self._not(result) if op == "<>" else result
 
     def _may(self, least: str, op: str, greatest: str) -> str:
-        """The flag of a comparison between ends; those of unknown values decide nothing."""
+        """Return the flag of a comparison between ends; those of unknown values decide nothing."""
         return TRUE if least in (self.low, self.min) or greatest in (self.high, self.max) else self.test(least, op, greatest)
 
     # ------------------------------------------------------------------ operators
@@ -684,7 +684,7 @@ class Intervals(Arithmetic):
         if node.op == "not":
             return self._not(self._truth(node.x))
         if node.type == "duration":
-            zero = self.whole(0)
+            zero = self.integer(0)
             return self._difference(Wholes(zero, zero, FALSE, TRUE), self._whole(node.x))
         return self.negation(self._real(node.x))
 
@@ -697,7 +697,7 @@ class Intervals(Arithmetic):
         if node.type in ("time", "duration"):
             v, w = self._whole(node.x), self._whole(node.y)
             if same and node.op == "-":
-                return replace(v, least=self.whole(0), greatest=self.whole(0))
+                return replace(v, least=self.integer(0), greatest=self.integer(0))
             return self._difference(v, w) if node.op == "-" else self._sum(v, w)
         x, y = self._real(node.x), self._real(node.y)
         if same and node.op != "*":  # a value from itself, or over itself: 0 or 1, or null
@@ -722,7 +722,7 @@ class Intervals(Arithmetic):
             result = self.emit(self.spelling.wrapping.format(p, op, q), p, q)
             # the sign bit says it: operands of one sign (of two, for a difference) gave the other
             signs = f"({p} ^ {result}) & ({q} ^ {result})" if op == "+" else f"({p} ^ {q}) & ({p} ^ {result})"
-            beyond.append(self.test(self.emit(signs, p, q, result), "<", self.whole(0)))
+            beyond.append(self.test(self.emit(signs, p, q, result), "<", self.integer(0)))
             results.append(result)
         wraps = self.any(beyond)
         least, greatest = self.select(wraps, self.min, results[0]), self.select(wraps, self.max, results[1])
@@ -758,14 +758,14 @@ class Intervals(Arithmetic):
                 self.all(x.some for x in xs),
             )
         (x,) = xs
-        zero = self.whole(0)
+        zero = self.integer(0)
         mirrored = self._difference(Wholes(zero, zero, FALSE, TRUE), x)  # anything if it has the least int64, whose abs is itself
         wraps = self.test(x.least, "==", self.min)
         least = self.select(wraps, self.min, self.more(mirrored.least, self.more(x.least, zero)))
         return replace(x, least=least, greatest=self.select(wraps, self.max, self.more(mirrored.greatest, x.greatest)))
 
     def _choice(self, node: Node, cases: list[tuple[str, Node]]) -> Interval:
-        """The value of one of several nodes, each with the flag that it may be the one."""
+        """Return the value of one of several nodes, each with the flag that it may be the one."""
         if node.type == "bool":
             conditions = [(flag, self._truth(x)) for flag, x in cases]
             return Truths(
@@ -791,7 +791,7 @@ MOST = 300
 
 
 def _lower(program: Program, spelling: Spelling) -> tuple[Intervals, str, str, list[str]]:
-    """The statements, the variables of the least score and of "there may be a candidate", and the slices the statements read."""
+    """Return the statements, the variables of the least score and of "there may be a candidate", and the slices the statements read."""
     slices: dict[str, str] = {}
 
     def column(attr: Attr) -> tuple[tuple[str, str, str], bool] | None:
@@ -827,7 +827,7 @@ def trivial(program: Program) -> bool:
 
 
 def numba_source(program: Program, kind: str) -> str:
-    """A module with the loop of ``kind``, "bound" or "row_bound"."""
+    """Return a module with the loop of ``kind``, "bound" or "row_bound"."""
     lowering, least, candidate, slices = _lower(program, NUMBA)
     least = lowering.less(least, lowering.real(sys.float_info.max))  # inf means that there is no candidate
     known = {TRUE: f"{least} + 0.0", FALSE: "inf"}
@@ -837,7 +837,7 @@ def numba_source(program: Program, kind: str) -> str:
 
 
 def numpy_source(program: Program, kind: str) -> str:
-    """The same function over whole arrays."""
+    """Return the same function over whole arrays."""
     lowering, least, candidate, slices = _lower(program, NUMPY)
     least = lowering.less(least, lowering.real(sys.float_info.max))
     known = {TRUE: f"{least} + 0.0", FALSE: "inf"}

@@ -15,12 +15,12 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 
 
 def name(text: str) -> str:
-    """An attribute name as an expression spells it: in backquotes only if need be."""
+    """Return an attribute name as an expression spells it: in backquotes only if need be."""
     return text if _PLAIN.fullmatch(text) and text.lower() not in KEYWORDS else "`" + text.replace("`", "``") + "`"
 
 
 def canonical(node: Node) -> str:
-    """The canonical spelling: parses back to an equal tree, and equal trees have equal spellings (the key under which state is shared).
+    """Return the canonical spelling: it parses back to an equal tree, and equal trees have equal spellings (state is shared by them).
 
     O(size of the tree).
     """
@@ -60,7 +60,7 @@ def _literal(node: Literal_) -> str:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The operands of ``node``, in order."""
+    """Return the operands of ``node``, in order."""
     if isinstance(node, Unary | IsNull):
         return (node.x,)
     if isinstance(node, Binary):
@@ -73,7 +73,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Every node of the tree, parents before children, left to right."""
+    """Yield every node of the tree, parents before children, left to right."""
     stack = [node]
     while stack:
         top = stack.pop()
@@ -82,7 +82,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def attributes(node: Node) -> tuple[Column, ...]:
-    """The attributes ``node`` reads, on whichever side, each once, in order of first use."""
+    """Return the attributes ``node`` reads, on whichever side, each once, in order of first use."""
     found: dict[str, Column] = {}
     for n in walk(node):
         if isinstance(n, Attr):
@@ -91,5 +91,5 @@ def attributes(node: Node) -> tuple[Column, ...]:
 
 
 def text_constants(node: Node) -> tuple[str, ...]:
-    """The text literals of ``node``, each once, in order of first use."""
+    """Return the text literals of ``node``, each once, in order of first use."""
     return tuple(dict.fromkeys(n.value for n in walk(node) if isinstance(n, Literal_) and isinstance(n.value, str)))

@@ -84,7 +84,7 @@ class _Reads:
 
     @property
     def vectors(self) -> bool:
-        """Whether the code sums over dimensions, in buffers of its own."""
+        """Return True if the code sums over dimensions, in buffers of its own."""
         return bool(self.before or self.blocks)
 
     def column(self, attr: Attr) -> tuple[str, bool]:
@@ -143,7 +143,7 @@ class _Reads:
 
 
 def _lower(program: Program, spelling: Spelling) -> tuple[Lowering, str, str, _Reads]:
-    """The statements, the variables of score and predicate, and what the statements read."""
+    """Return the statements, the variables of score and predicate, and what the statements read."""
     reads = _Reads(program, spelling)
     lowering = Lowering(spelling, reads.column, dict(program.texts), reads.sums)
     flag = lowering.predicate(program.where)
@@ -152,7 +152,7 @@ def _lower(program: Program, spelling: Spelling) -> tuple[Lowering, str, str, _R
 
 
 def numba_source(program: Program, kind: str) -> str:
-    """A module with one loop ``block``; ``kind`` is "count", "score" or "row"."""
+    """Return a module with one loop ``block``; ``kind`` is "count", "score" or "row"."""
     lowering, value, flag, reads = _lower(program, NUMBA)
     if kind == "count":
         test = f"np.int64({value} <= limit)"
@@ -171,7 +171,7 @@ def numba_source(program: Program, kind: str) -> str:
 
 
 def _guarded(lowering: Lowering, flag: str, inside: list[str], skip: list[str]) -> list[str]:
-    """The statements of a loop: those of the predicate first, and ``skip`` where it does not hold, if the others call functions.
+    """Return the statements of a loop: those of the predicate first, and ``skip`` where it does not hold, if the others call functions.
 
     A call takes tens of nanoseconds. Without one, a loop that does not branch works on several objects per instruction.
     """
@@ -183,7 +183,7 @@ def _guarded(lowering: Lowering, flag: str, inside: list[str], skip: list[str]) 
 
 
 def numba_module(kind: str, before: list[str], inside: list[str], after: list[str], blocks: list[str] | None = None) -> str:
-    """A module with the function of ``kind``: a loop over columns, and what runs once around it.
+    """Return a module with the function of ``kind``: a loop over columns, and what runs once around it.
 
     ``blocks``: what runs once per block of columns; None if the code has no vectors, and so needs no memory.
     """
@@ -217,7 +217,7 @@ def numba_module(kind: str, before: list[str], inside: list[str], after: list[st
 
 
 def _loop(blocks: list[str] | None, body: list[str]) -> Iterator[str]:
-    """The lines of the loop over columns."""
+    """Return the lines of the loop over columns."""
     if not blocks:
         yield "    for i in range(hi - lo):"
         yield from (f"        {line}" for line in body)
@@ -230,7 +230,7 @@ def _loop(blocks: list[str] | None, body: list[str]) -> Iterator[str]:
 
 
 def numpy_source(program: Program, kind: str) -> str:
-    """The same function over whole arrays."""
+    """Return the source of the same function over whole arrays."""
     lowering, value, flag, reads = _lower(program, NUMPY)
     before, inside = lowering.statements(value, flag)
     known = {"1": "np.bool_(True)", "0": "np.bool_(False)"}
@@ -243,21 +243,21 @@ def numpy_source(program: Program, kind: str) -> str:
 
 
 def numpy_module(kind: str, body: list[str]) -> str:
-    """The text of the function of ``kind`` over whole arrays."""
+    """Return the text of the function of ``kind`` over whole arrays."""
     lines = [f"def block({_PARAMETERS[kind]}):", '    with np.errstate(all="ignore"):', *[f"        {line}" for line in body], ""]
     return "\n".join(lines)
 
 
 @cache
 def _c_vector(name: str) -> Callable[..., Any]:
-    """A function of the C library over arrays, one value at a time."""
+    """Return a function of the C library over arrays, one value at a time."""
     scalar = np.frompyfunc(getattr(jit.c_library(), name), jit.C_FUNCTIONS[name], 1)
     return lambda *args: np.asarray(scalar(*args)).astype(np.float64)
 
 
 @cache
 def numpy_function(source: str) -> Callable[..., Any]:
-    """The function of ``numpy_source``."""
+    """Return the function of ``numpy_source``."""
     functions = {
         "dot": dot,
         "squares": squares,
@@ -271,7 +271,7 @@ def numpy_function(source: str) -> Callable[..., Any]:
 
 @cache
 def numba_function(source: str) -> Callable[..., Any]:
-    """The compiled function of ``numba_source``: from the cache directory, else compiled (about a seventh of a second) and put there."""
+    """Return the compiled function of ``numba_source``: from the cache directory, or compiled in about 0.15 s and put there."""
     import numba
 
     versions = f"{numba.__version__} {np.__version__} {sys.version}"

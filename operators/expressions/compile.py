@@ -43,27 +43,27 @@ from skyband.operators.expressions.leaves import read_columns
 
 
 def count_type() -> Any:
-    """Numba's first-class function type of ``PairKernel.count_block``."""
+    """Return Numba's first-class function type of ``PairKernel.count_block``."""
     return _function_type(codegen.COUNT_SIGNATURE)
 
 
 def score_type() -> Any:
-    """Numba's first-class function type of ``PairKernel.score_block``."""
+    """Return Numba's first-class function type of ``PairKernel.score_block``."""
     return _function_type(codegen.SCORE_SIGNATURE)
 
 
 def row_type() -> Any:
-    """Numba's first-class function type of ``RowKernel.scores``."""
+    """Return Numba's first-class function type of ``RowKernel.scores``."""
     return _function_type(codegen.ROW_SIGNATURE)
 
 
 def bound_type() -> Any:
-    """Numba's first-class function type of ``PairKernel.bound_block``."""
+    """Return Numba's first-class function type of ``PairKernel.bound_block``."""
     return score_type()
 
 
 def row_bound_type() -> Any:
-    """Numba's first-class function type of ``RowKernel.bound_block``."""
+    """Return Numba's first-class function type of ``RowKernel.bound_block``."""
     return row_type()
 
 
@@ -83,7 +83,7 @@ class _Kernel(codegen.Program):
         return {f.name: getattr(self, f.name) for f in fields(self)}  # the configuration, not what was compiled from it
 
     def source(self, kind: str, numba: bool = True) -> str:
-        """The generated source of the "count", "score", "row", "bound" or "row_bound" function."""
+        """Return the generated source of the "count", "score", "row", "bound" or "row_bound" function."""
         if kind in bounds.KINDS:
             return bounds.numba_source(self, kind) if numba else bounds.numpy_source(self, kind)
         return codegen.numba_source(self, kind) if numba else codegen.numpy_source(self, kind)
@@ -105,7 +105,7 @@ class PairKernel(_Kernel):
 
     @cached_property
     def swapped(self) -> PairKernel:
-        """The same score with x as ``a`` and the columns as ``b`` (and back)."""
+        """Return the same score with x as ``a`` and the columns as ``b`` (and back)."""
         return replace(self, column_side="a" if self.column_side == "b" else "b")
 
     @cached_property
@@ -181,7 +181,7 @@ class RowKernel(_Kernel):
 
 
 def matrix(columns: Mapping[str, AnyArray], names: tuple[str, ...], dtype: type[np.generic], length: int) -> AnyArray:
-    """The named columns as rows of one C-contiguous matrix (len(names), length); a name may be a row of a vector (``vectors.rows``)."""
+    """Return the named columns as rows of one C-contiguous matrix (len(names), length); one may be a row of a vector (``vectors.rows``)."""
     out = np.empty((len(names), length), dtype)
     wanted = set(names)
     rows: dict[str, F64] = {}

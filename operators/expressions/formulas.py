@@ -15,22 +15,22 @@ class Code(Protocol):
     """What a formula needs of ``Lowering``: operations over variables that hold floats."""
 
     def real(self, value: float) -> str:
-        """The code of a constant."""
+        """Return the code of a constant."""
 
     def emit(self, code: str, *operands: str) -> str:
-        """The variable that holds ``code``."""
+        """Return the variable that holds ``code``."""
 
     def test(self, x: str, op: str, y: str) -> str:
-        """The flag of a comparison."""
+        """Return the flag of a comparison."""
 
     def both(self, x: str, y: str) -> str:
-        """The flag "x and y"."""
+        """Return the flag "x and y"."""
 
     def select(self, flag: str, x: str, y: str) -> str:
-        """The variable that holds x where the flag is set, else y."""
+        """Return the variable that holds x where the flag is set, else y."""
 
     def call(self, fn: str, *args: str) -> str:
-        """The variable that holds the result of a function."""
+        """Return the variable that holds the result of a function."""
 
 
 def _sign(code: Code, x: str) -> str:

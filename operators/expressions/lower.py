@@ -68,7 +68,7 @@ class Statements:
     _varying: set[str] = field(default_factory=set, init=False)
 
     def emit(self, code: str, *operands: str) -> str:
-        """The variable that holds ``code``, computed from the variables ``operands``."""
+        """Return the variable that holds ``code``, computed from the variables ``operands``."""
         if code not in self._known:
             name = f"v{len(self._known)}"
             self._statements[name] = (code, operands)
@@ -78,11 +78,11 @@ class Statements:
         return self._known[code]
 
     def real(self, value: float) -> str:
-        """The code of a float, which may be NaN."""
+        """Return the code of a float, which may be NaN."""
         return self.spelling.nan if value != value else self.spelling.real.format(value)
 
     def statements(self, *results: str) -> tuple[list[str], list[str]]:
-        """The statements that ``results`` need: those to run once, and those of the loop."""
+        """Return the statements that ``results`` need: those to run once, and those of the loop."""
         needed = set(results)
         for name in reversed(self._statements):
             if name in needed:
@@ -95,11 +95,11 @@ class Statements:
         return before, inside
 
     def test(self, x: str, op: str, y: str) -> str:
-        """The flag of a comparison."""
+        """Return the flag of a comparison."""
         return self.emit(self.spelling.test.format(x, op, y), x, y)
 
     def both(self, x: str, y: str) -> str:
-        """The flag "x and y"."""
+        """Return the flag "x and y"."""
         if FALSE in (x, y):
             return FALSE
         if x in (TRUE, y):
@@ -119,13 +119,13 @@ class Statements:
         return self.emit(self.spelling.inverse.format(x), x)
 
     def select(self, flag: str, x: str, y: str) -> str:
-        """The variable that holds x where the flag is set, else y."""
+        """Return the variable that holds x where the flag is set, else y."""
         if flag in (TRUE, FALSE) or x == y:
             return x if flag == TRUE or x == y else y
         return self.emit(self.spelling.select.format(flag, x, y), flag, x, y)
 
     def call(self, fn: str, *args: str) -> str:
-        """The variable that holds the result of a function that the spelling knows."""
+        """Return the variable that holds the result of a function that the spelling knows."""
         return self.emit(f"{self.spelling.functions[fn]}({', '.join(args)})", *args)
 
 
@@ -206,14 +206,14 @@ class Lowering(Statements):
         return self.take(*self.column(node))
 
     def take(self, code: str, varies: bool) -> str:
-        """The variable that holds ``code``, which reads the column side if it ``varies``."""
+        """Return the variable that holds ``code``, which reads the column side if it ``varies``."""
         name = self.emit(code)
         if varies:
             self._varying.add(name)
         return name
 
     def _compared(self, node: Call, x: Attr, y: Attr) -> Value:
-        """A function of the texts or sets that two objects have in the pool."""
+        """Return a function of the texts or sets that two objects have in the pool."""
         v, w = self._read(x), self._read(y)
         if node.fn != "edit_distance":
             return Real(self.emit(f"set_similarity({_FUNCTIONS_OF_SETS.index(node.fn)}, pool, {v}, {w})", v, w))
@@ -351,7 +351,7 @@ class Lowering(Statements):
     # ------------------------------------------------------------------ results
 
     def score(self, node: Node | None, negate: bool) -> str:
-        """The float of a score, negated for direction max; 0.0 for no score."""
+        """Return the float of a score, negated for direction max; 0.0 for no score."""
         if node is None:
             return self.emit(self.spelling.real.format(0.0))
         self._bottom_up(node)
@@ -359,7 +359,7 @@ class Lowering(Statements):
         return self.emit(f"-{code}", code) if negate else code
 
     def predicate(self, node: Node | None) -> str:
-        """The flag "is true" of a predicate; set for no predicate."""
+        """Return the flag "is true" of a predicate; set for no predicate."""
         if node is None:
             return TRUE
         self._bottom_up(node)

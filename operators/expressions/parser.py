@@ -96,7 +96,7 @@ class _Parser:
 
     # ------------------------------------------------------------------
 
-    def whole(self) -> Node | None:
+    def parse_all(self) -> Node | None:
         node = self.expression(0)
         if self.next.kind != "end":
             if self.has(")"):
@@ -217,11 +217,11 @@ class _Parser:
         return None  # pragma: no cover - fail always raises
 
     def begins_case(self) -> bool:
-        """Whether ``case`` is not an attribute: a value or ``when`` follows, as after no attribute."""
+        """Return True if ``case`` is not an attribute: a value or ``when`` follows, as after no attribute."""
         return self.next.kind in ("name", "quoted", "number", "text") or self.has("(", "true", "false", "null")
 
     def is_case_word(self, token: Token, *words: str) -> bool:
-        """Whether ``token`` is one of the ``words`` (default: any) of a ``case`` that is not closed yet."""
+        """Return True if ``token`` is one of the ``words`` (default: any) of a ``case`` that is not closed yet."""
         return self.cases > 0 and token.kind == "name" and token.value.lower() in (words or CASE_WORDS)
 
     def case_word(self, word: str) -> bool:
@@ -371,7 +371,7 @@ def parsed(
         build.error("the expression is empty", Span(0, len(text)))
     elif not errors:  # after a bad character the rest would be reported for the wrong reason
         try:
-            node = parser(text, tokens, build).whole()
+            node = parser(text, tokens, build).parse_all()
         except _Stop:
             node = None
         except RecursionError:  # called from deep inside another program

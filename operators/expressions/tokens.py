@@ -49,7 +49,7 @@ class Token:
 
 
 def tokenize(text: str, report: Callable[[ExpressionError], None]) -> list[Token]:
-    """All tokens, closed by one of kind ``end``. Bad characters are reported and passed over. O(length)."""
+    """Return all tokens, closed by one of kind ``end``. Bad characters are reported and passed over. O(length)."""
     tokens: list[Token] = []
     at = 0
     while at < len(text):

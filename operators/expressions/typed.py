@@ -32,10 +32,10 @@ class Report(Protocol):
         ...
 
 
-def type_of_text_function(name: str, arguments: Sequence[Node], span: Span, said: Callable[[Node], str], report: Report) -> Type | None:
+def type_of_text_function(name: str, arguments: Sequence[Node], span: Span, describe: Callable[[Node], str], report: Report) -> Type | None:
     """Return the type of a function of texts, or report what is wrong with its arguments (``said``: a node's type in words)."""
     texts = arguments[:2] if name == "edit_distance" else arguments[:1]
-    good = [_is_text(name, x, said, report) for x in texts]
+    good = [_is_text(name, x, describe, report) for x in texts]
     good += [_is_constant(name, x, report) for x in arguments[len(texts) :]]
     if not all(good):
         return None
@@ -45,9 +45,9 @@ def type_of_text_function(name: str, arguments: Sequence[Node], span: Span, said
     return "text" if name in ("lower", "substring") else "int"
 
 
-def _is_text(name: str, x: Node, said: Callable[[Node], str], report: Report) -> bool:
+def _is_text(name: str, x: Node, describe: Callable[[Node], str], report: Report) -> bool:
     if x.type != "text":
-        report(f"{name} needs a text, this is {said(x)}", x.span)
+        report(f"{name} needs a text, this is {describe(x)}", x.span)
         return False
     if isinstance(x, Attr | Literal_) or (isinstance(x, Call) and x.fn in ("lower", "substring")):
         return True
@@ -67,13 +67,13 @@ def _is_constant(name: str, x: Node, report: Report) -> bool:
     return whole
 
 
-def type_of_set_function(name: str, x: Node, y: Node, span: Span, said: Callable[[Node], str], report: Report) -> Type | None:
+def type_of_set_function(name: str, x: Node, y: Node, span: Span, describe: Callable[[Node], str], report: Report) -> Type | None:
     """Return the type of a similarity of two sets, or report what is wrong with its arguments."""
     for node in (x, y):
         if node.type != "tokens":
             what = node.name if isinstance(node, Attr) else "NAME"
             hint = f"declare the set in the section 'tokens', such as {what}: {{column: {what}}}"
-            report(f"{name} needs two sets of tokens, this is {said(node)}", node.span, hint=hint)
+            report(f"{name} needs two sets of tokens, this is {describe(node)}", node.span, hint=hint)
             return None
     assert isinstance(x, Attr) and isinstance(y, Attr)
     if x.side == y.side:
@@ -160,7 +160,7 @@ class Builder:
     # ------------------------------------------------------------------ leaves
 
     def literal(self, value: int | float | str | bool | None, type_: Type, span: Span) -> Node | None:
-        """A constant; ``type_`` tells int from duration."""
+        """Return a constant; ``type_`` tells int from duration."""
         if type_ in ("int", "duration") and isinstance(value, int) and abs(value) > _INT_LIMIT:
             self.error("this whole number does not fit into 64 bits", span)
             return None
@@ -295,7 +295,7 @@ class Builder:
         return self._keep(In(x=x, options=tuple(literals), negated=negated, type="bool", span=span), x, *literals)
 
     def call(self, fn: str, args: Sequence[Node | None], span: Span, name_span: Span) -> Node | None:
-        """A function of ``FUNCTIONS``, any case."""
+        """Return a function of ``FUNCTIONS``, any case."""
         name = fn.lower()
         if name not in FUNCTIONS:
             meant = _MEANT.get(name) or closest(fn, FUNCTIONS)
@@ -354,7 +354,7 @@ class Builder:
         return found
 
     def _coalesce(self, nodes: tuple[Node, ...], span: Span) -> Node | None:
-        """The first argument that is not null: nested ``where``."""
+        """Return the first argument that is not null: nested ``where``."""
         found: Node | None = nodes[-1]
         for x in reversed(nodes[:-1]):
             found = self._choice(self.is_null(x, True, span), x, found, span, "coalesce(...)")

@@ -89,13 +89,13 @@ class VectorCode(Code, Protocol):
     """What the functions need of ``Lowering``."""
 
     def column(self, attr: Attr, /) -> tuple[str, bool]:
-        """The code of an attribute, and whether it varies."""
+        """Return the code of an attribute, and whether it varies."""
 
     def sums(self, function: str, x: Attr, y: Attr, /) -> tuple[str, bool]:
-        """The code of a sum over dimensions, and whether it varies."""
+        """Return the code of a sum over dimensions, and whether it varies."""
 
     def take(self, code: str, varies: bool) -> str:
-        """The variable that holds ``code``."""
+        """Return the variable that holds ``code``."""
 
 
 def vector_function(code: VectorCode, function: str, x: Node, y: Node) -> str:

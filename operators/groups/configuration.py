@@ -111,18 +111,18 @@ class GroupsConfiguration:
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """The aggregates of ``score``, ``having`` and ``carry``, each once."""
+        """Return the aggregates of ``score``, ``having`` and ``carry``, each once."""
         having = self.having.aggregates if self.having is not None else ()
         return tuple(dict.fromkeys([*self.score.aggregates, *having, *(a for _, a in self.carry)]))
 
     @property
     def arguments(self) -> tuple[Node, ...]:
-        """The arguments of the aggregates, each once."""
+        """Return the arguments of the aggregates, each once."""
         return tuple(dict.fromkeys(a.argument for a in self.aggregates if a.argument is not None))
 
     @cached_property
     def kernels(self) -> Kernels:
-        """The compiled expressions."""
+        """Return the compiled expressions."""
         codes = {text: code for code, text in enumerate(self.texts)}
         score, having = self._exact
         return Kernels(
@@ -134,14 +134,14 @@ class GroupsConfiguration:
 
     @property
     def _exact(self) -> tuple[Node, Node | None]:
-        """The expressions of ``score`` and ``having`` with exact comparisons."""
+        """Return the expressions of ``score`` and ``having`` with exact comparisons."""
         wholes = {a.spelling: a.function not in COUNTS for a in self.aggregates if is_whole_number(a)}
         having = None if self.having is None else exact(self.having.node, self.scales, wholes)
         return exact(self.score.node, self.scales, wholes), having
 
     @cached_property
     def compared(self) -> tuple[Aggregate, ...]:
-        """The aggregates of whole numbers that ``score`` and ``having`` compare: besides a float64, each has limbs (``comparisons``)."""
+        """Return the aggregates of whole numbers that ``score`` and ``having`` compare: each has limbs, too (``comparisons``)."""
         read = {n.name for node in self._exact if node is not None for n in walk(node) if isinstance(n, Attr)}
         return tuple(a for a in self.aggregates if is_whole_number(a) and not read.isdisjoint(limb_names(a.spelling)))
 
@@ -152,7 +152,7 @@ class GroupsConfiguration:
 
     @property
     def object_column(self) -> Column:
-        """The column with the groups' numbers."""
+        """Return the column with the groups' numbers."""
         return object_column(self.group)
 
     @property
@@ -162,14 +162,14 @@ class GroupsConfiguration:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The groups' numbers, what the expressions read, and the deletions' targets."""
+        """Return the groups' numbers, what the expressions read, and the deletions' targets."""
         read = [c for node in (self.where, *self.arguments) if node is not None for c in read_columns(node)]
         given = dict.fromkeys(units_column(c.name) if c.kind == "units" else c for c in read)
         return (self.object_column, *given, *((DELETION_COLUMN,) if self.deletes else ()))
 
     @property
     def regular(self) -> list[int]:
-        """The queries that show their results at boundaries only."""
+        """Return the queries that show their results at boundaries only."""
         return [q for q, query in enumerate(self.queries) if query.every is not None]
 
     @property

@@ -27,11 +27,11 @@ def doubles(code: I64, scale: int) -> F64:
     found: F64 = code / 10.0**scale  # both are exact up to 2^53: rounded once
     for i in np.flatnonzero((code > _EXACT) | (code < -_EXACT)):
         u = int(code[i])
-        found[i] = math.nan if u == NULL else whole(u) / 10**scale
+        found[i] = math.nan if u == NULL else whole_number(u) / 10**scale
     return found
 
 
-def whole(code: int) -> int:
+def whole_number(code: int) -> int:
     """Return the whole number that a code stands for."""
     if abs(code) < LARGE:
         return code

@@ -7,7 +7,7 @@ import numpy as np
 from skyband.operators.base import I64
 from skyband.operators.groups import arrays
 from skyband.operators.groups.kernels.advance import MOMENTS, POOL
-from skyband.operators.groups.kernels.sets import move_sets
+from skyband.operators.groups.kernels.lists import move_sets
 from skyband.operators.groups.kernels.tables import Events, Keys, Layout, Sessions, State
 
 

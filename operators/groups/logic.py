@@ -439,7 +439,7 @@ class GroupsLogic:
     # ---------------------------------------------------------------- rows in
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. O(log groups) an arrival or expiry, and O(keys) a call."""
+        """Process every event < ``until``, as ``Logic.advance``. O(log groups) an arrival or expiry, and O(keys) a call."""
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         if self.until == NULL:
@@ -527,7 +527,7 @@ class GroupsLogic:
 
     @property
     def _timed(self) -> bool:
-        """Whether rows leave at instants, not only as others arrive."""
+        """Return True if rows leave at instants, not only as others arrive."""
         return self.window.micros is not None or self.window.tumbling is not None
 
     # ---------------------------------------------------------------- values of groups

@@ -346,7 +346,7 @@ class LoyaltyLogic:
     # ---------------------------------------------------------------- rows in
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. O(rows + echoes + objects near a border), now and then O(objects) of a key."""
+        """Process every event < ``until``. O(rows + echoes + objects near a border), now and then O(objects) of a key."""
         if self.until == NULL and len(arrivals):
             self.until = int(arrivals.time.min())
         since = self.until
@@ -491,8 +491,8 @@ class LoyaltyLogic:
 
     def _keep(self, feed: Feed, rows: Rows) -> None:
         """Store the switches of this call that come back later, and the reports that may become stale later."""
-        made = feed.cursors[LOG_END]
-        time, place = feed.log.time[:made], feed.log.object[:made]
+        logged = feed.cursors[LOG_END]
+        time, place = feed.log.time[:logged], feed.log.object[:logged]
         self.echoes.add(time, place, self.until - self.window, len(self.progress.keys))
         if self.stale_after:
             report, word = self.table.report[rows.object], self.table.word[rows.object]

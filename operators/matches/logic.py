@@ -59,7 +59,7 @@ class MatchesLogic:
             self.step = np.array(state.arrays["step"], np.int64)
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. Only arrivals bring changes."""
+        """Process every event < ``until``, as ``Logic.advance``. Only arrivals bring changes."""
         since, self.until = self.until, max(self.until, until)
         if not len(arrivals):
             return Changes.empty(2)

@@ -87,7 +87,7 @@ class Matches(MatchesConfiguration):
     """The operator of a ``MatchesConfiguration``. Its changes are all ``+``, a step an arrival that has a match, the best first."""
 
     def build(self, state: State | None) -> MatchesLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.matches.logic import MatchesLogic
         from skyband.operators.set_index.partners import SetPartnerSearch
 
@@ -99,7 +99,7 @@ class Matches(MatchesConfiguration):
         return True
 
     def build_shard(self, share: Share, state: State | None) -> PartnerShard:
-        """See ``Shardable``."""
+        """Return one shard, as ``Shardable.build_shard``."""
         from skyband.operators.matches.logic import partner_queries
         from skyband.operators.pair_rows.partner_shards import PartnerShard
         from skyband.operators.set_index.partners import SetPartnerSearch
@@ -107,7 +107,7 @@ class Matches(MatchesConfiguration):
         return PartnerShard(SetPartnerSearch(self, partner_queries(self)), share, state)
 
     def build_merge(self, state: State | None) -> MatchesLogic:
-        """See ``Shardable``."""
+        """Return the merge of shards, as ``Shardable.build_merge``."""
         from skyband.operators.matches.logic import MatchesLogic
         from skyband.operators.pair_rows.partner_shards import FoundSearch
 
@@ -130,7 +130,7 @@ class ScoredMatches(ScoredMatchesConfiguration):
         return True
 
     def build_shard(self, share: Share, state: State | None) -> PartnerShard:
-        """See ``Shardable``."""
+        """Return one shard, as ``Shardable.build_shard``."""
         from skyband.operators.matches.logic import partner_queries
         from skyband.operators.pair_rows.partner_shards import PartnerShard
         from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
@@ -138,7 +138,7 @@ class ScoredMatches(ScoredMatchesConfiguration):
         return PartnerShard(ScoredPartnerSearch(self, partner_queries(self)), share, state)
 
     def build_merge(self, state: State | None) -> MatchesLogic:
-        """See ``Shardable``."""
+        """Return the merge of shards, as ``Shardable.build_merge``."""
         from skyband.operators.matches.logic import MatchesLogic
         from skyband.operators.pair_rows.partner_shards import FoundSearch
 

@@ -208,7 +208,7 @@ class AllPairsLogic:
             self.pairs = Alive(*saved)
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. A search per arrival, and O(pairs) per call and query."""
+        """Process every event < ``until``, as ``Logic.advance``. A search per arrival, and O(pairs) per call and query."""
         since, self.until = self.until, max(self.until, until)
         if len(arrivals):
             more = self.search.grow(int(arrivals.key[-1]) + 1)

@@ -18,6 +18,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     COUNTERS,
     FOUND,
     KEY,
+    KEY_COLUMNS,
     NEWER,
     NEXT_SEQ,
     OLDER,
@@ -38,10 +39,11 @@ from skyband.operators.pair_rows.kernels.tables import (
     Queries,
     Settings,
     Skyband,
+    Task,
     pairs_counted,
 )
 from skyband.operators.pair_rows.queries import PairQuery
-from skyband.operators.pair_rows.windows import Windows, WindowsConfiguration
+from skyband.operators.pair_rows.windows import Windows, WindowsConfiguration, no_objects
 from skyband.operators.ranges import ranges
 from skyband.operators.windows import check_window, count_of, micros_of
 
@@ -85,6 +87,13 @@ def no_progress(queries: int, keys: int, shown: int) -> Progress:
         shown_score=np.zeros((keys, shown)), shown_older=np.zeros((keys, shown), np.int64), shown_newer=np.zeros((keys, shown), np.int64),
         shown=np.zeros((queries, keys), np.int64),
     )  # fmt: skip
+
+
+def no_task() -> Task:
+    """Return a task without keys: its types are those that drivers are compiled for."""
+    none = np.empty(0, np.int64)
+    bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
+    return Task(Settings(0, 0, 0, 0, 0, 0, 0), no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
 
 
 def places_of(regions: I64) -> tuple[I64, I64]:
@@ -177,7 +186,7 @@ class PairRowsLogic(ABC):
         )
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. One kernel call."""
+        """Process every event < ``until``, as ``Logic.advance``. One kernel call."""
         since, due, mine, firsts = self.until, self._due(until), _NONE, _NONE
         if len(arrivals):
             self._count_unusable(arrivals)
@@ -191,6 +200,10 @@ class PairRowsLogic(ABC):
         advance = self._advance_of(keys, mine, firsts, since, until)
         rows, written, self.skybands, self.skybands_end = self._run(arrivals, bucket, advance)
         return self._changes(ChangeRows(rows.fields[:written], rows.score[:written]))
+
+    def _task(self, bucket: Bucket, advance: Advance) -> Task:
+        """Return what drivers take."""
+        return Task(self.settings, self.queries, bucket, self.progress, advance, self.work)
 
     def _due(self, until: Instant) -> I64:
         """Return the keys with an expiry or a boundary before ``until``."""

@@ -31,7 +31,7 @@ class PartnerShard:
             self.until = int(state.arrays["until"][0])
 
     def find(self, arrivals: Arrivals, until: Instant) -> FoundPairs:
-        """See ``ShardLogic.find``."""
+        """Return the pairs of its share of the arrivals, as ``ShardLogic.find``."""
         since, self.until = self.until, max(self.until, until)
         if not len(arrivals):
             return FoundPairs.none()

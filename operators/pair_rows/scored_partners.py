@@ -12,13 +12,13 @@ from skyband.operators import jit
 from skyband.operators.base import Arrivals
 from skyband.operators.expressions.compile import bound_type, count_type, score_type
 from skyband.operators.pair_rows.deletions import UNTIL
-from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, PartnerQueries, Partners
+from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, Partners
 from skyband.operators.pair_rows.kernels.scored_partners import find_partners
-from skyband.operators.pair_rows.kernels.tables import COUNTERS, KEY_COLUMNS, NEXT_SEQ, Advance, Bucket, Objects, Settings, pairs_counted
+from skyband.operators.pair_rows.kernels.tables import COUNTERS, NEXT_SEQ, Advance, Bucket, Objects, pairs_counted
 from skyband.operators.pair_rows.logic import no_skyband
 from skyband.operators.pair_rows.scored import ScoredPairs
-from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, newest_first, some
-from skyband.operators.pair_rows.windows import Marks, no_objects
+from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, newest_first, no_partner_task, some
+from skyband.operators.pair_rows.windows import Marks
 from skyband.operators.pair_rows.zone_maps.kernels import Zones, no_zones
 from skyband.operators.pair_rows.zone_maps.maps import ZoneMaps
 
@@ -37,11 +37,7 @@ def finder() -> Callable[..., Any]:
         return find_partners
     from numba import typeof
 
-    none = np.empty(0, np.int64)
-    tables = (
-        no_zones(0, 0), Settings(0, 0, 0, 0, 0, 0, 0), PartnerQueries(none, none, none, np.empty(0)), np.empty((0, KEY_COLUMNS), np.int64),
-        no_objects(0, 0), Advance(none, none, 0, 0), none,
-    )  # fmt: skip
+    tables = (no_zones(0, 0), no_partner_task(), np.empty(0, np.int64))
     signature = (count_type(), score_type(), count_type(), score_type(), bound_type(), bound_type(), *map(typeof, tables))
     compiled: Callable[..., Any] = jit.jit(signature)(find_partners)
     return compiled
@@ -90,7 +86,7 @@ class ScoredPartnerSearch(PartnerSearch):
     def _part(self, zones: Zones | None, advance: Advance) -> Partners:
         functions, windows = self.configuration.functions(zones is not None), self.windows
         zones = zones or no_zones(len(windows.float_names) - self.settings.own_floats, len(windows.int_names) - self.settings.own_integers)
-        partners, n = finder()(*functions, zones, self.settings, self.queries, windows.keys, windows.objects, advance, self.work)
+        partners, n = finder()(*functions, zones, self.task(advance), self.work)
         return Partners(partners.fields[:n], partners.score[:n])
 
     def attributes(self) -> Objects:

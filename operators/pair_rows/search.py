@@ -10,9 +10,9 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray, Arrivals, Instant, Window
 from skyband.operators.pair_rows.deletions import Deletions, loaded, no_deletions, saved, split
-from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, QUERY, PartnerQueries, Partners
-from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Settings
-from skyband.operators.pair_rows.windows import Marks, Windows, WindowsConfiguration
+from skyband.operators.pair_rows.kernels.partners import KEY, NEWER, OLDER, QUERY, PartnerQueries, Partners, PartnerTask
+from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, NEXT_SEQ, Advance, Settings
+from skyband.operators.pair_rows.windows import Marks, Windows, WindowsConfiguration, no_objects
 from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.windows import count_of, micros_of
 
@@ -49,6 +49,15 @@ class SearchConfiguration(WindowsConfiguration, Protocol):
     def unusable(self, arrivals: Arrivals) -> AnyArray:
         """Return a mask (n,) of the arrivals that no pair can use; with ``between``, those of neither side may be in it."""
         ...
+
+
+def no_partner_task() -> PartnerTask:
+    """Return a task without arrivals: its types are those that searches are compiled for."""
+    none = np.empty(0, np.int64)
+    return PartnerTask(
+        Settings(0, 0, 0, 0, 0, 0, 0), PartnerQueries(none, none, none, np.empty(0)), np.empty((0, KEY_COLUMNS), np.int64),
+        no_objects(0, 0), Advance(none, none, 0, 0),
+    )  # fmt: skip
 
 
 def some(partners: Partners, at: AnyArray) -> Partners:
@@ -93,6 +102,10 @@ class PartnerSearch(ABC):
     def grow(self, keys: int) -> int:
         """Enlarge the tables to ``keys`` keys; return the number of new ones."""
         return self.windows.grow(keys)
+
+    def task(self, advance: Advance) -> PartnerTask:
+        """Return what compiled searches take to find the partners of the arrivals of ``advance``."""
+        return PartnerTask(self.settings, self.queries, self.windows.keys, self.windows.objects, advance)
 
     @property
     def deletes(self) -> bool:

@@ -31,8 +31,8 @@ from skyband.operators.pair_rows.kernels.tables import (
     ChangeRows,
     Progress,
     Queries,
-    Settings,
     Skyband,
+    Task,
 )
 from skyband.operators.pair_rows.logic import no_progress, no_queries, no_skyband
 
@@ -40,8 +40,8 @@ M = TypeVar("M")
 """The index that finds candidates, where an operator has one."""
 DriverResult = tuple[ChangeRows, int, Skyband, int, M]
 """Change rows, their number, the skybands' arena and its end, the (perhaps new) index."""
-Drive = Callable[[Queries, Bucket, Progress, Advance, I64, M], DriverResult[M]]
-"""A driver: queries, bucket, progress, what to take, work counters and index."""
+Drive = Callable[[Task, M], DriverResult[M]]
+"""A driver: it takes a task and the index."""
 
 LEAST_ROWS = 4096
 """Arrivals of a segment, at the least."""
@@ -79,11 +79,12 @@ class SegmentResult(NamedTuple, Generic[M]):
     """The index."""
 
 
-def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Advance, again: bool = True) -> list[Segment]:
+def segments(task: Task, again: bool = True) -> list[Segment]:
     """Return the arrivals cut into segments for as many threads as there may be; none if it does not pay, or cannot be.
 
     ``again``: objects from before ``advance`` can be taken again, too.
     """
+    settings, queries, bucket, advance = task.settings, task.queries, task.bucket, task.advance
     most = threads.allowed()
     if most == 1 or not can_be_cut(queries, bucket, advance):
         return []
@@ -128,53 +129,51 @@ def first_alive_at(count: int, micros: int, bucket: Bucket, first: int, key: int
     return oldest + int(np.searchsorted(times, time_of(bucket, first - 1, key) - micros, "right"))
 
 
-def run_segments(
-    drive: Drive[M], queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, index: M, parts: Sequence[Segment],
-    new: Callable[[], M],
-) -> DriverResult[M]:  # fmt: skip
+def run_segments(drive: Drive[M], task: Task, index: M, parts: Sequence[Segment], new: Callable[[], M]) -> DriverResult[M]:
     """Run ``drive`` in a thread for each of ``parts``; ``new`` makes an empty index."""
-    first = partial(_run_segment, drive, queries, bucket, advance, parts[0], advance.since, index)
-    taken = threads.side_by_side(
-        [first, *(partial(_run_later_segment, drive, queries, bucket, advance, part, new()) for part in parts[1:])]
-    )
+    first = partial(_run_segment, drive, task, parts[0], task.advance.since, index)
+    taken = threads.side_by_side([first, *(partial(_run_later_segment, drive, task, part, new()) for part in parts[1:])])
+    progress = task.progress
     for part in taken:
         part.rows.fields[:, STEP] += progress.step[part.rows.fields[:, QUERY], 0]
         progress.step[:] += part.progress.step
-        work += part.work
+        task.work[:] += part.work
     last = taken[-1]
     progress.wake[:] = last.progress.wake
-    bucket.keys[:] = last.keys
+    task.bucket.keys[:] = last.keys
     rows = ChangeRows(np.concatenate([part.rows.fields for part in taken]), np.concatenate([part.rows.score for part in taken]))
     return rows, len(rows.score), last.skyband, last.end, last.lookup
 
 
-def _run_segment(
-    drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, since: int, index: M
-) -> SegmentResult[M]:
-    """Run a segment from the skyband of ``bucket``, which has the events before ``since``."""
-    keys, whole = bucket.keys.copy(), bucket.keys[0, NEXT_SEQ]
-    until = advance.until if part.stop == whole else instant_after(bucket, part.stop)
+def _run_segment(drive: Drive[M], task: Task, part: Segment, since: int, index: M) -> SegmentResult[M]:
+    """Run a segment from the skyband of the task's bucket, which has the events before ``since``."""
+    bucket, advance = task.bucket, task.advance
+    keys, stop = bucket.keys.copy(), bucket.keys[0, NEXT_SEQ]
+    until = advance.until if part.stop == stop else instant_after(bucket, part.stop)
     keys[0, NEXT_SEQ] = part.stop
-    progress, work = no_progress(len(queries.k), 1, 0), np.zeros(COUNTERS, np.int64)
+    progress, work = no_progress(len(task.queries.k), 1, 0), np.zeros(COUNTERS, np.int64)
     mine = Advance(advance.keys, np.array([part.first]), since, until)
-    rows, written, skyband, end, index = drive(queries, bucket._replace(keys=keys), progress, mine, work, index)
+    segment = task._replace(bucket=bucket._replace(keys=keys), progress=progress, advance=mine, work=work)
+    rows, written, skyband, end, index = drive(segment, index)
     return SegmentResult(ChangeRows(rows.fields[:written], rows.score[:written]), keys, skyband, end, progress, work, index)
 
 
-def _run_later_segment(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, index: M) -> SegmentResult[M]:
+def _run_later_segment(drive: Drive[M], task: Task, part: Segment, index: M) -> SegmentResult[M]:
     """Run a later segment: first the objects alive at its start, without queries, then its arrivals."""
-    since = instant_after(bucket, part.first)
-    found, index = skyband_at(drive, bucket, part.alive, part.first, index)
-    found.keys[0, NEXT_SEQ] = bucket.keys[0, NEXT_SEQ]
-    return _run_segment(drive, queries, found, advance, part, since, index)
+    since = instant_after(task.bucket, part.first)
+    bucket, index = skyband_at(drive, task, part.alive, part.first, index)
+    bucket.keys[0, NEXT_SEQ] = task.bucket.keys[0, NEXT_SEQ]
+    return _run_segment(drive, task._replace(bucket=bucket), part, since, index)
 
 
-def skyband_at(drive: Drive[M], bucket: Bucket, first_alive: int, upto: int, index: M) -> tuple[Bucket, M]:
-    """Return the bucket when its only key's objects [``first_alive``, ``upto``) are alive, and the index."""
+def skyband_at(drive: Drive[M], task: Task, first_alive: int, upto: int, index: M) -> tuple[Bucket, M]:
+    """Return the task's bucket when its only key's objects [``first_alive``, ``upto``) are alive, and the index."""
+    bucket = task.bucket
     keys, since = bucket.keys.copy(), instant_after(bucket, upto)
     keys[0, FIRST_ALIVE], keys[0, NEXT_SEQ] = first_alive, upto
     keys[0, SKYBAND_START : SKYBAND_LENGTH + 1] = 0
     again = Advance(np.zeros(1, np.int64), np.array([first_alive]), since, since)
     empty = Bucket(keys, bucket.objects, no_skyband(), 0)
-    _, _, skyband, end, index = drive(no_queries(), empty, no_progress(0, 1, 0), again, np.zeros(COUNTERS, np.int64), index)
+    fill = Task(task.settings, no_queries(), empty, no_progress(0, 1, 0), again, np.zeros(COUNTERS, np.int64))
+    _, _, skyband, end, index = drive(fill, index)
     return Bucket(keys, bucket.objects, skyband, end), index

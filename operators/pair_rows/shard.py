@@ -18,9 +18,8 @@ from skyband.operators.base import AnyArray, Arrivals, Instant
 from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.pair_rows.kernels.found import FoundRows, drive_found
 from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows
-from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, Advance, Bucket, ChangeRows, Queries, Settings, Skyband
-from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
-from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.pair_rows.kernels.tables import Advance, Bucket, ChangeRows, Queries, Skyband
+from skyband.operators.pair_rows.logic import PairRowsLogic, no_queries, no_task
 from skyband.operators.shards import Share
 
 
@@ -47,7 +46,7 @@ class SkybandShard(PairRowsLogic):
         """Ignore what the operator's own logic has reported."""
 
     def find(self, arrivals: Arrivals, until: Instant) -> FoundPairs:
-        """See ``ShardLogic.find``."""
+        """Return the pairs of its share of the arrivals, as ``ShardLogic.find``."""
         since, self.until = self.until, max(self.until, until)
         if not len(arrivals):
             return FoundPairs.none()
@@ -71,13 +70,11 @@ class SkybandShard(PairRowsLogic):
 
 
 def compiled_merge(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
-    """Compile a driver of found pairs, with arguments of the types of ``more`` after ``settings``, for just these types."""
+    """Compile a driver of found pairs, with arguments of the types of ``more`` before those pairs, for just these types."""
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
-    found = FoundRows(none, none, np.empty(0), none)
-    tables = (Settings(0, 0, 0, 0, 0, 0, 0), *more, found, no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
+    tables = (*more, FoundRows(none, none, np.empty(0), none), no_task())
     compiled: Callable[..., Any] = jit.jit(tuple(map(typeof, tables)))(function)
     return compiled
 
@@ -116,5 +113,5 @@ class FoundPairsLogic(PairRowsLogic):
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
         found = found_rows(arrivals, advance, len(bucket.keys))
-        rows, written, skyband, end = driver()(self.settings, found, self.queries, bucket, self.progress, advance, self.work)
+        rows, written, skyband, end = driver()(found, self._task(bucket, advance))
         return rows, written, skyband, end

@@ -41,7 +41,7 @@ class SetsConfiguration(PairsOfSides):
 
     @property
     def partner_nanos(self) -> float:
-        """See ``shards.Shardable``."""
+        """Return the time that an object of the window adds to a search, as ``Shardable.partner_nanos``."""
         return 1.0
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class SetsConfiguration(PairsOfSides):
             raise ValueError(f"{name}: a score bound is not a number")
 
     def worst_score(self, q: PairQuery | BoundedPairQuery) -> float:
-        """The largest internal score of a pair that the query accepts."""
+        """Return the largest internal score of a pair that the query accepts."""
         if self.similarity == "hamming":
             return inf if q.max_score is None else q.max_score + 0.0
         if q.min_score is None or q.min_score <= 0:
@@ -98,13 +98,13 @@ class SetsConfiguration(PairsOfSides):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The tokens, the attributes of the condition, and the deletions' targets."""
+        """Return the tokens, the attributes of the condition, and the deletions' targets."""
         found = {c.name: c for n in (self.condition,) if n is not None for c in read_columns(n)}
         return given_columns({self.tokens: Column(self.tokens, "tokens"), **found}, self.deletes)
 
 
 def least_square(cosine: float) -> float:
-    """The smallest float64 whose root is at least ``cosine`` (> 0)."""
+    """Return the smallest float64 whose root is at least ``cosine`` (> 0)."""
     square = cosine * cosine
     while square > 0 and sqrt(square) >= cosine:
         square = nextafter(square, 0.0)

@@ -11,10 +11,9 @@ import numpy as np
 from skyband.operators import jit
 from skyband.operators.base import AnyArray, Arrivals, Instant
 from skyband.operators.expressions.compile import score_type
-from skyband.operators.pair_rows.kernels.partners import PartnerQueries, Partners
-from skyband.operators.pair_rows.kernels.tables import KEY_COLUMNS, Advance, Settings
-from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, newest_first, some
-from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.pair_rows.kernels.partners import Partners
+from skyband.operators.pair_rows.kernels.tables import Advance
+from skyband.operators.pair_rows.search import PartnerQuery, PartnerSearch, newest_first, no_partner_task, some
 from skyband.operators.set_index.configuration import SetsConfiguration
 from skyband.operators.set_index.kernels.partners import find_partners
 from skyband.operators.set_index.kernels.probe import COUNTED, READ, WEIGHED
@@ -30,10 +29,7 @@ def finder() -> Callable[..., Any]:
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    tables = (
-        Settings(0, 0, 0, 0, 0, 0, 0), 0, False, PartnerQueries(none, none, none, np.empty(0)), np.empty((0, KEY_COLUMNS), np.int64),
-        no_objects(0, 0), Advance(none, none, 0, 0), ArrivingSets(Tokens(none, none), none, 0), new_index(1, 1, 1, 1, 0), none,
-    )  # fmt: skip
+    tables = (0, False, no_partner_task(), ArrivingSets(Tokens(none, none), none, 0), new_index(1, 1, 1, 1, 0), none)
     signature = (score_type(), score_type(), *map(typeof, tables))
     compiled: Callable[..., Any] = jit.jit(signature)(find_partners)
     return compiled
@@ -47,7 +43,7 @@ class SetPartnerSearch(PartnerSearch):
         self.sets = Sets(configuration)
 
     def grow(self, keys: int) -> int:
-        """See ``PartnerSearch``."""
+        """Enlarge the tables to ``keys`` keys; return the number of new ones."""
         self.sets.grow(keys)
         return super().grow(keys)
 
@@ -56,8 +52,8 @@ class SetPartnerSearch(PartnerSearch):
         tokens, largest = self.sets.tokens(arrivals)
         sets = ArrivingSets(tokens, self.sets.rows_of(arrivals, advance.keys), largest)
         partners, n, self.sets.index = finder()(
-            *self.sets.tests, self.settings, self.sets.function, self.sets.has_condition, self.queries, self.windows.keys,
-            self.windows.objects, advance, sets, self.sets.index, self.sets.counters,
+            *self.sets.tests, self.sets.function, self.sets.has_condition, self.task(advance), sets, self.sets.index,
+            self.sets.counters,
         )  # fmt: skip
         if self.queries.k.min() == 0:
             partners = newest_first(some(partners, np.arange(n)))  # the order of finding depends on the lists of all tokens

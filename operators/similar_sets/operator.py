@@ -44,7 +44,7 @@ class SimilarSets(SimilarSetsConfiguration):
     """The operator of a ``SimilarSetsConfiguration``."""
 
     def build(self, state: State | None) -> AllPairsLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.pair_rows.all_pairs import AllPairsLogic
         from skyband.operators.set_index.partners import SetPartnerSearch
 
@@ -56,7 +56,7 @@ class SimilarSets(SimilarSetsConfiguration):
         return True
 
     def build_shard(self, share: Share, state: State | None) -> PartnerShard:
-        """See ``Shardable``."""
+        """Return one shard, as ``Shardable.build_shard``."""
         from skyband.operators.pair_rows.all_pairs import partner_queries
         from skyband.operators.pair_rows.partner_shards import PartnerShard
         from skyband.operators.set_index.partners import SetPartnerSearch
@@ -64,7 +64,7 @@ class SimilarSets(SimilarSetsConfiguration):
         return PartnerShard(SetPartnerSearch(self, partner_queries(self)), share, state)
 
     def build_merge(self, state: State | None) -> AllPairsLogic:
-        """See ``Shardable``."""
+        """Return the merge of shards, as ``Shardable.build_merge``."""
         from skyband.operators.pair_rows.all_pairs import AllPairsLogic
         from skyband.operators.pair_rows.partner_shards import FoundSearch
 

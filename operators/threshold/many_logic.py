@@ -12,48 +12,48 @@ from skyband.operators.single_rows.kernels.arrays import grown, grown_rows
 from skyband.operators.single_rows.score_programs import ScoreProgram, program_scores
 from skyband.operators.single_rows.scores import as_floats
 from skyband.operators.single_rows.tombstones import Tombstones
-from skyband.operators.threshold.kernels.many import BlockEvents, Windows, replay_lists
-from skyband.operators.threshold.kernels.many_grid import (
-    ENTRIES,
-    FILLS,
-    FULL,
-    NEW,
-    OUTSIDE,
-    TESTS,
-    WILD,
-    InfluenceGrid,
-    Thresholds,
-    find_passes,
-)
-from skyband.operators.threshold.kernels.many_lists import (
+from skyband.operators.threshold.many_configuration import ManyThresholdConfiguration
+from skyband.operators.threshold.many_kernels import (
     AT,
     COLUMNS,
     END,
+    ENTRIES,
+    FILLS,
+    FULL,
     HEAD,
     HI,
     KEY,
     LISTS,
     LIVE,
     LO,
+    NEW,
     NEWEST,
+    OUTSIDE,
     QUERY,
     ROOM,
     SAVED,
     SHOWN,
+    TESTS,
+    WILD,
+    BlockEvents,
+    InfluenceGrid,
     ListTable,
     Members,
     RowLog,
+    Thresholds,
+    Windows,
     chained,
     deleted_from,
     due_lists,
+    find_passes,
     forget_rows,
     grouped,
     hashed,
     note_rows,
     packed,
+    replay_lists,
     spot,
 )
-from skyband.operators.threshold.many_configuration import ManyThresholdConfiguration
 from skyband.operators.windows import UNBOUNDED, check_window, count_of
 
 # Find the thresholds that rows pass: by influence grid where that pays, else by scoring every row for every query.
@@ -243,7 +243,7 @@ class ManyThresholdLogic:
     # ---------------------------------------------------------------- events
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. O(rows) look-ups, O(queries a row's cell can reach), O(log) per change and list visited."""
+        """Process every event < ``until``. O(rows) look-ups, O(queries a row's cell can reach), O(log) per change and list visited."""
         op = self.op
         self._grow(last_key(arrivals) + 1)
         also = np.flatnonzero(self.lists.wake < until)

@@ -65,7 +65,7 @@ class ThresholdPairs(ThresholdPairsConfiguration):
         return True
 
     def build_shard(self, share: Share, state: State | None) -> PartnerShard:
-        """See ``Shardable``."""
+        """Return one shard, as ``Shardable.build_shard``."""
         from skyband.operators.pair_rows.all_pairs import partner_queries
         from skyband.operators.pair_rows.partner_shards import PartnerShard
         from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
@@ -73,7 +73,7 @@ class ThresholdPairs(ThresholdPairsConfiguration):
         return PartnerShard(ScoredPartnerSearch(self, partner_queries(self)), share, state)
 
     def build_merge(self, state: State | None) -> AllPairsLogic:
-        """See ``Shardable``."""
+        """Return the merge of shards, as ``Shardable.build_merge``."""
         from skyband.operators.pair_rows.all_pairs import AllPairsLogic
         from skyband.operators.pair_rows.partner_shards import FoundSearch
 

@@ -11,18 +11,30 @@ from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Ch
 from skyband.operators.jit import HAVE_NUMBA
 from skyband.operators.single_rows.arrays import changes_of, earliest, extent, external, spans, widened
 from skyband.operators.single_rows.blocks import DELETION_COLUMN, Block, columns_of, cut, last_key
-from skyband.operators.single_rows.kernels.list_moves import alive_from
+from skyband.operators.single_rows.kernels.ranked_list import alive_from
 from skyband.operators.single_rows.kernels.replay_state import Records
 from skyband.operators.single_rows.score_programs import program_scores
 from skyband.operators.single_rows.scores import as_floats
 from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.topk.kernels.many import forget, replay_queries
-from skyband.operators.topk.kernels.many_grid import BOUNDS, UNKNOWN, CellLists, InfluenceGrid
-from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists
-from skyband.operators.topk.kernels.many_probe import BlockCandidates, probe_grid
-from skyband.operators.topk.kernels.many_queries import COUNTERS, OUTSIDE, TESTS, UNUSABLE, QueryTable, query_of
-from skyband.operators.topk.kernels.many_scores import score_rows
-from skyband.operators.topk.kernels.window_pool import LEAF, NO_RING, WindowPool, append_rows, first_place_from, plan_slabs
+from skyband.operators.topk.kernels.many_probe import BOUNDS, UNKNOWN, BlockCandidates, CellLists, InfluenceGrid, probe_grid
+from skyband.operators.topk.kernels.many_tables import (
+    COUNTERS,
+    LEAF,
+    NO_RING,
+    NO_SEQ,
+    OUTSIDE,
+    TESTS,
+    UNUSABLE,
+    QueryLists,
+    QueryTable,
+    WindowPool,
+    append_rows,
+    first_place_from,
+    plan_slabs,
+    query_of,
+    score_rows,
+)
 from skyband.operators.topk.list_sizes import list_sizes
 from skyband.operators.topk.many_configuration import ManyTopKConfiguration
 from skyband.operators.windows import check_window, count_of, micros_of
@@ -394,7 +406,7 @@ class ManyTopKLogic:
     # ---------------------------------------------------------------- rows in
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. O(rows) for one key, O(rows x queries) for many, plus O(k) per change."""
+        """Process every event < ``until``, as ``Logic.advance``. O(rows) for one key, O(rows x queries) for many, plus O(k) per change."""
         self._grow(last_key(arrivals) + 1)
         if len(self.next_seq) == 1 and len(arrivals) > self.piece + self.piece // 2:
             return self._advance_in_parts(arrivals, until)

@@ -14,8 +14,7 @@ from skyband.operators.single_rows.blocks import Block, columns_of, cut, last_ke
 from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.kernels.replay_state import Records
 from skyband.operators.single_rows.tombstones import Tombstones
-from skyband.operators.topk.kernels.advance import Plain, advance_bands, advance_windows, block_of, publish
-from skyband.operators.topk.kernels.compact import mark_deleted
+from skyband.operators.topk.kernels.advance import Plain, advance_bands, advance_windows, block_of, mark_deleted, publish
 from skyband.operators.topk.kernels.state import Ends, Keys, Members, Queries, Scratch
 from skyband.operators.topk.list_sizes import list_sizes
 from skyband.operators.topk.one_function_configuration import TopKConfiguration
@@ -187,7 +186,7 @@ class TopKLogic:
         return block_of(key, seq, time, also, self.keys.next_seq), None
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        """See ``Logic.advance``. O(rows) block compares per query, O(k) per change, one skyband pass at the end."""
+        """Process every event < ``until``. O(rows) block compares per query, O(k) per change, one skyband pass at the end."""
         op, self._living = self.op, None
         self._grow(last_key(arrivals) + 1)
         block, objects = self._cut(arrivals, until)
@@ -196,7 +195,7 @@ class TopKLogic:
         scores = self._score(columns, rows)
         self.rows += rows
         given = self._queries, tuple(block), scores, self._keys, self._members
-        rest = self._records, _scratch.arrays, self.until, until, PIECE
+        rest = self._records, _scratch.arrays, (self.until, until, PIECE)
         if op.deletes:
             found, changes, refills, self._members = advance_windows(*given, self._ends(block, rows), *rest)
         else:

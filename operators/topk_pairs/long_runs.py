@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import I64
 from skyband.operators.pair_rows.kernels.tables import (
     NEXT_SEQ,
     SKYBAND_CAPACITY,
@@ -22,10 +21,10 @@ from skyband.operators.pair_rows.kernels.tables import (
     Advance,
     Bucket,
     ChangeRows,
-    Progress,
     Queries,
     Settings,
     Skyband,
+    Task,
 )
 from skyband.operators.pair_rows.segments import can_be_cut, first_alive_at, instant_after, skyband_at
 
@@ -41,19 +40,18 @@ SUB_BATCH = 256
 """Arrivals of a sub-batch with a cutoff; a block of partners stays in the first-level cache for all of them."""
 
 Compiled = Callable[..., tuple[ChangeRows, int, Skyband, int, int]]
-"""``drive`` with its scoring: settings, cutoff, queries, bucket, progress, what to take, work counters."""
+"""``drive`` with its scoring and zones: it takes a cutoff and a task."""
 
 
-def run(
-    compiled: Compiled, settings: Settings, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64
-) -> tuple[ChangeRows, int, Skyband, int]:
-    """Run ``compiled`` over ``advance``, with a cutoff as long as that pays."""
-    if not _long(settings, queries, bucket, advance):
-        return compiled(settings, np.inf, queries, bucket, progress, advance, work)[:4]
-    return _Run(compiled, settings, queries, bucket, progress, advance, work).run()
+def run(compiled: Compiled, task: Task) -> tuple[ChangeRows, int, Skyband, int]:
+    """Run ``compiled`` over a task, with a cutoff as long as that pays."""
+    if not _long(task):
+        return compiled(np.inf, task)[:4]
+    return _Run(compiled, task).run()
 
 
-def _long(settings: Settings, queries: Queries, bucket: Bucket, advance: Advance) -> bool:
+def _long(task: Task) -> bool:
+    settings, queries, bucket, advance = task.settings, task.queries, task.bucket, task.advance
     if not len(queries.k) or not can_be_cut(queries, bucket, advance):
         return False
     start, stop = int(advance.first_new[0]), int(bucket.keys[0, NEXT_SEQ])
@@ -65,19 +63,15 @@ def _long(settings: Settings, queries: Queries, bucket: Bucket, advance: Advance
 class _Run:
     """The state of a run: ``bucket`` has the skyband of all arrivals before ``at``."""
 
-    def __init__(
-        self, compiled: Compiled, settings: Settings, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64
-    ) -> None:
-        self.compiled, self.settings, self.queries, self.progress, self.advance, self.work = (
-            compiled, settings, queries, progress, advance, work,
-        )  # fmt: skip
-        self.initial, self.bucket = bucket, bucket._replace(keys=bucket.keys.copy())
-        self.at, self.stop = int(advance.first_new[0]), int(bucket.keys[0, NEXT_SEQ])
+    def __init__(self, compiled: Compiled, task: Task) -> None:
+        self.compiled, self.task, self.settings, self.queries = compiled, task, task.settings, task.queries
+        self.initial, self.bucket = task.bucket, task.bucket._replace(keys=task.bucket.keys.copy())
+        self.at, self.stop = int(task.advance.first_new[0]), int(task.bucket.keys[0, NEXT_SEQ])
         self.misses = 0
         self.rows: list[ChangeRows] = []
 
     def run(self) -> tuple[ChangeRows, int, Skyband, int]:
-        """Run ``compiled`` over ``advance``, with a cutoff as long as that pays."""
+        """Process all events of the task, with a cutoff as long as that pays."""
         while self.at < self.stop:
             alive = self.at - first_alive_at(self.settings.window_count, self.settings.window_micros, self.initial, self.at)
             cutoff = self._cutoff() if self.misses < MOST_MISSES else np.inf
@@ -128,17 +122,19 @@ class _Run:
             self.bucket = before
             return
         first = first_alive_at(self.settings.window_count, self.settings.window_micros, self.initial, self.at)
-        self.bucket, _ = skyband_at(self._whole, self.initial, first, self.at, None)
+        self.bucket, _ = skyband_at(self._without_cutoff, self.task, first, self.at, None)
 
-    def _whole(self, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, index: None) -> Any:
-        return (*self.compiled(self.settings, np.inf, queries, bucket, progress, advance, work)[:4], None)
+    def _without_cutoff(self, task: Task, index: None) -> Any:
+        return (*self.compiled(np.inf, task)[:4], index)
 
     def _drive(self, settings: Settings, cutoff: float, queries: Queries, bucket: Bucket, upto: int) -> None:
         """Process arrivals up to seq ``upto``, or fewer if the driver stops early."""
-        since = self.advance.since if self.at == self.advance.first_new[0] else instant_after(self.initial, self.at)
-        until = self.advance.until if upto == self.stop else instant_after(self.initial, upto)
+        advance = self.task.advance
+        since = advance.since if self.at == advance.first_new[0] else instant_after(self.initial, self.at)
+        until = advance.until if upto == self.stop else instant_after(self.initial, upto)
         bucket.keys[0, NEXT_SEQ] = upto
-        mine = Advance(self.advance.keys, np.array([self.at]), since, until)
-        rows, written, skyband, end, self.at = self.compiled(settings, cutoff, queries, bucket, self.progress, mine, self.work)
+        mine = Advance(advance.keys, np.array([self.at]), since, until)
+        task = self.task._replace(settings=settings, queries=queries, bucket=bucket, advance=mine)
+        rows, written, skyband, end, self.at = self.compiled(cutoff, task)
         self.rows.append(ChangeRows(rows.fields[:written], rows.score[:written]))
         self.bucket = Bucket(bucket.keys, bucket.objects, skyband, end)

@@ -13,10 +13,8 @@ from skyband.operators.topk_pairs.configuration import CappedTopKPairsConfigurat
 
 if TYPE_CHECKING:
     from skyband.operators.shards import Share
-    from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
-    from skyband.operators.topk_pairs.deletes.logic import ReserveLogic
-    from skyband.operators.topk_pairs.logic import PairsLogic
-    from skyband.operators.topk_pairs.shards import CappedPairsMerge, CappedPairsShard, PairsMerge, PairsShard
+    from skyband.operators.topk_pairs.deletes import ReserveLogic
+    from skyband.operators.topk_pairs.logic import CappedPairsLogic, CappedPairsMerge, CappedPairsShard, PairsLogic, PairsMerge, PairsShard
 
 
 class TopKPairs(TopKPairsConfiguration):
@@ -25,7 +23,7 @@ class TopKPairs(TopKPairsConfiguration):
     def build(self, state: State | None) -> PairsLogic | ReserveLogic:
         """Return a logic that continues ``state`` bit for bit, or starts empty."""
         if self.deletes:
-            from skyband.operators.topk_pairs.deletes.logic import ReserveLogic
+            from skyband.operators.topk_pairs.deletes import ReserveLogic
 
             return ReserveLogic(self, 0, state)
         from skyband.operators.topk_pairs.logic import PairsLogic
@@ -38,14 +36,14 @@ class TopKPairs(TopKPairsConfiguration):
         return not self.deletes
 
     def build_shard(self, share: Share, state: State | None) -> PairsShard:
-        """See ``Shardable.build_shard``."""
-        from skyband.operators.topk_pairs.shards import PairsShard
+        """Return one shard, as ``Shardable.build_shard``."""
+        from skyband.operators.topk_pairs.logic import PairsShard
 
         return PairsShard(self, share, state)
 
     def build_merge(self, state: State | None) -> PairsMerge:
-        """See ``Shardable.build_merge``."""
-        from skyband.operators.topk_pairs.shards import PairsMerge
+        """Return the merge of shards, as ``Shardable.build_merge``."""
+        from skyband.operators.topk_pairs.logic import PairsMerge
 
         return PairsMerge(self, state)
 
@@ -56,10 +54,10 @@ class CappedTopKPairs(CappedTopKPairsConfiguration):
     def build(self, state: State | None) -> CappedPairsLogic | ReserveLogic:
         """Return a logic that continues ``state`` bit for bit, or starts empty."""
         if self.deletes:
-            from skyband.operators.topk_pairs.deletes.logic import ReserveLogic
+            from skyband.operators.topk_pairs.deletes import ReserveLogic
 
             return ReserveLogic(self, self.max_per_object, state)
-        from skyband.operators.topk_pairs.capped_logic import CappedPairsLogic
+        from skyband.operators.topk_pairs.logic import CappedPairsLogic
 
         return CappedPairsLogic(self, state)
 
@@ -69,13 +67,13 @@ class CappedTopKPairs(CappedTopKPairsConfiguration):
         return not self.deletes
 
     def build_shard(self, share: Share, state: State | None) -> CappedPairsShard:
-        """See ``Shardable.build_shard``."""
-        from skyband.operators.topk_pairs.shards import CappedPairsShard
+        """Return one shard, as ``Shardable.build_shard``."""
+        from skyband.operators.topk_pairs.logic import CappedPairsShard
 
         return CappedPairsShard(self, share, state)
 
     def build_merge(self, state: State | None) -> CappedPairsMerge:
-        """See ``Shardable.build_merge``."""
-        from skyband.operators.topk_pairs.shards import CappedPairsMerge
+        """Return the merge of shards, as ``Shardable.build_merge``."""
+        from skyband.operators.topk_pairs.logic import CappedPairsMerge
 
         return CappedPairsMerge(self, state)

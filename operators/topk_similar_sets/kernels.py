@@ -1,6 +1,6 @@
-"""The driver: one call takes a whole ``advance`` of every key that has arrivals or is due, sub-batch by sub-batch.
+"""Find the candidates of a sub-batch in the index of the window's sets; and the drivers of top-k similar sets.
 
-It is compiled once; the pairs' condition comes in as first-class functions.
+The drivers are compiled once; the pairs' condition comes in as first-class functions.
 """
 
 from __future__ import annotations
@@ -11,58 +11,36 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import I64, NEVER
-from skyband.operators.jit import inner, inner_inlined, jit
-from skyband.operators.pair_rows.kernels.fresh import new_near, send_fresh
-from skyband.operators.pair_rows.kernels.lists import fill_lists
+from skyband.operators.jit import inner, inner_inlined, jit, maker
+from skyband.operators.pair_rows.kernels.driver import SKYBAND, Finder, events_driver, shard_driver
 from skyband.operators.pair_rows.kernels.partners import FoundPartners
-from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows, add_found, end_of_block, new_shard_rows, next_own, pass_over
-from skyband.operators.pair_rows.kernels.sub_batch import (
-    Skybands,
-    merge_sub_batch,
-    new_scratch,
-    next_sub_batch,
-    no_changes,
-    no_lists,
-    replay_queries,
-    wake_times,
-)
+from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows, new_outbox
+from skyband.operators.pair_rows.kernels.sub_batch import new_skyband_keeper
 from skyband.operators.pair_rows.kernels.tables import (
-    FIRST_STORED,
     FOUND,
     IS_A,
     IS_NEITHER,
-    NEXT_SEQ,
     ORDER_BITS,
-    REGION_START,
-    Advance,
-    Bucket,
     Candidates,
     ChangeRows,
-    Objects,
-    Progress,
-    Queries,
-    Settings,
+    Place,
     Skyband,
-    Sources,
     SubBatch,
+    Task,
     grow_candidates,
-    history_of,
     new_candidates,
-    new_skyband,
-    new_sub_batch,
-    skyband_of,
+    with_found,
 )
 from skyband.operators.set_index.functions import HAMMING
-from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group, put_range
-from skyband.operators.set_index.kernels.index import ask_ahead, insert, lacks_room, look_up, rebuild, sort_few
-from skyband.operators.set_index.kernels.probe import PairCondition, ProbingSet, probe
+from skyband.operators.set_index.kernels.arrive import StoredSets, group_of, other_group, put_range, rebuild_index
+from skyband.operators.set_index.kernels.index import ask_ahead, insert, lacks_room, look_up, sort_few
+from skyband.operators.set_index.kernels.probe import PairCondition, Probe, ProbingSet, find_set_partners
 from skyband.operators.set_index.kernels.tables import (
     SLOT_BITS,
     ArrivingSets,
     Index,
     Staircase,
     TokenLookup,
-    Tokens,
     new_lookup,
     new_staircase,
 )
@@ -84,39 +62,44 @@ class SearchCriteria(NamedTuple):
     """Whether pairs must meet a condition."""
 
 
-class SearchInput(NamedTuple):
-    """What a search reads."""
+class SetSource(NamedTuple):
+    """What a search reads of a task, and the counters that it changes."""
 
-    settings: Settings
+    test_as_a: Callable[..., None]
+    """The pairs' condition for an arrival on side a."""
+    test_as_b: Callable[..., None]
+    """As ``test_as_a``, for an arrival on side b."""
     criteria: SearchCriteria
-    keys: I64
-    """int64 (keys, KEY_COLUMNS): the key table."""
-    objects: Objects
-    """The windows' arena."""
-    tokens: Tokens
-    """The arrivals' tokens."""
+    stored: StoredSets
+    first_row: I64
+    """int64 (m,): the row of ``Tokens`` of the first arrival of each of ``Advance.keys``."""
+    counters: I64
+    """int64 (PROBED,)."""
 
 
-class SearchTables(NamedTuple):
-    """What a search writes. A table that is too small is replaced by a larger one."""
+class SetFinder(NamedTuple):
+    """The index of the window's sets, as a finder of ``pair_rows.kernels.driver``.
 
+    A table that is too small is replaced by a larger one.
+    """
+
+    source: SetSource
     inverted_index: Index
     lookup: TokenLookup
     staircase: Staircase
     candidates: Candidates
 
 
-class BatchPosition(NamedTuple):
-    """Where a sub-batch stands in its key, its tokens and the arena."""
+class Search(NamedTuple):
+    """The search for the candidates of a sub-batch."""
 
-    key: int
-    """int64."""
+    finder: SetFinder
+    place: Place
+    batch: SubBatch
     row: int
     """int64: the row of the tokens of its first arrival."""
-    offset: int
-    """int64: the object of seq s is at position s + offset of the windows' arena."""
-    instant: int
-    """int64: the instant up to which earlier calls of ``advance`` have taken every event."""
+    steps: int
+    """int64: steps of the staircase."""
 
 
 @inner
@@ -146,16 +129,24 @@ def max_partners(index: Index, batch: SubBatch, i: int, size: int, lookup: Token
 
 
 @inner_inlined
-def search_one(
-    test: Callable[..., None], condition: PairCondition, probing: ProbingSet, batch: SubBatch, i: int, index: Index, lookup: TokenLookup,
-    staircase: Staircase, candidates: Candidates, count: int, counters: I64,
-) -> int:  # fmt: skip
+def search_one(search: Search, i: int, tokens: int, group: int, count: int) -> int:
     """Find the candidates of arrival i, ``count`` being known of the arrivals before it; return the new count.
 
-    Pairs within the sub-batch go to ``batch.scores``, the others to ``candidates``.
+    Its ``tokens`` are looked up. Pairs within the sub-batch go to ``batch.scores``, the others to ``candidates``.
     """
-    found = FoundPartners(candidates.score, candidates.older)
-    stop = probe(index, test, condition, probing, lookup, staircase, 0, found, count, counters)
+    finder, batch, candidates, source = search.finder, search.batch, search.finder.candidates, search.finder.source
+    criteria, objects = source.criteria, source.stored.objects
+    first = batch.first_partner[i]
+    probing = ProbingSet(
+        criteria.function, tokens, first, batch.first_seq + i - 1, other_group(source.stored.settings, group), search.steps
+    )
+    condition = PairCondition(
+        objects.floats, objects.integers, search.place.offset, batch.floats[i], batch.integers[i], objects.pool, criteria.has_condition
+    )  # fmt: skip
+    test = source.test_as_a if batch.side[i] == IS_A else source.test_as_b
+    partners = FoundPartners(candidates.score, candidates.older)
+    probe = Probe(finder.inverted_index, probing, finder.lookup, finder.staircase, test, condition, 0, partners, source.counters)
+    stop = find_set_partners(probe, count)
     best = batch.best[i]
     for c in range(count, stop):
         score, older = candidates.score[c], candidates.older[c]
@@ -173,39 +164,32 @@ def search_one(
 
 @inner
 def search_from(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], reads: SearchInput, position: BatchPosition, batch: SubBatch,
-    steps: int, tables: SearchTables, start: int, count: int, counters: I64,
+    finder: SetFinder, place: Place, batch: SubBatch, row: int, steps: int, start: int, count: int
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Search for arrivals from number ``start`` on, until a table is full; the staircase has ``steps`` steps.
+    """Search for arrivals from number ``start`` on, until a table is full; others as of ``Search``.
 
     Returns the number of the next arrival, the candidates found so far, and the size ``candidates`` needs: 0 if the index is the full
     table, or if all arrivals are done.
     """
-    settings, criteria, objects, tokens = reads.settings, reads.criteria, reads.objects, reads.tokens
-    index, lookup, staircase, candidates = tables.inverted_index, tables.lookup, tables.staircase, tables.candidates
+    settings, tokens = finder.source.stored.settings, finder.source.stored.tokens
+    index, lookup, search = finder.inverted_index, finder.lookup, Search(finder, place, batch, row, steps)
     for i in range(start, batch.size):
-        row = position.row + i
-        codes = tokens.values[tokens.start[row] : tokens.start[row + 1]]
+        own = row + i
+        codes = tokens.values[tokens.start[own] : tokens.start[own + 1]]
         batch.best[i] = np.nan
         for j in range(i):
             batch.scores[i, j] = np.nan
         if len(codes) == 0 or batch.side[i] == IS_NEITHER:
             continue
-        group = group_of(settings, position.key, batch.side[i])
-        other = other_group(settings, group)
+        group = group_of(settings, place.key, batch.side[i])
         if i + 1 < batch.size:
-            ask_ahead(index, group, tokens.values[tokens.start[row + 1] : tokens.start[row + 2]])
-        if lacks_room(index, len(codes), look_up(index, group, other, codes, lookup)):
+            ask_ahead(index, group, tokens.values[tokens.start[own + 1] : tokens.start[own + 2]])
+        if lacks_room(index, len(codes), look_up(index, group, other_group(settings, group), codes, lookup)):
             return i, count, 0
-        needed = count + max_partners(index, batch, i, len(codes), lookup, criteria.function == HAMMING)
-        if needed > len(candidates.score):
+        needed = count + max_partners(index, batch, i, len(codes), lookup, finder.source.criteria.function == HAMMING)
+        if needed > len(finder.candidates.score):
             return i, count, needed
-        probing = ProbingSet(criteria.function, len(codes), batch.first_partner[i], batch.first_seq + i - 1, other, steps)
-        condition = PairCondition(
-            objects.floats, objects.integers, position.offset, batch.floats[i], batch.integers[i], objects.pool, criteria.has_condition
-        )  # fmt: skip
-        test = test_as_a if batch.side[i] == IS_A else test_as_b
-        count = search_one(test, condition, probing, batch, i, index, lookup, staircase, candidates, count, counters)
+        count = search_one(search, i, len(codes), group, count)
         insert(index, group, batch.first_seq + i, batch.first_partner[0], codes, lookup)
     return batch.size, count, 0
 
@@ -221,120 +205,89 @@ def order_candidates(candidates: Candidates, count: int) -> None:
         sort_few(candidates.grouped, count, candidates.order)
 
 
-@jit()
-def search(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], reads: SearchInput, position: BatchPosition, batch: SubBatch,
-    skyband: Skyband, tables: SearchTables, work: I64, counters: I64,
-) -> SearchTables:  # fmt: skip
-    """Find the sub-batch's candidates and put its sets into the index.
+@maker
+def find_in_index(finder: SetFinder, task: Task, place: Place, batch: SubBatch, skyband: Skyband) -> tuple[SetFinder, bool]:
+    """Find the candidates of a sub-batch, as ``Finder.find``, and put its sets into the index.
 
-    Pairs among its arrivals go to ``batch.scores``, the others to ``candidates`` of the tables returned. ``test_as_a`` and ``test_as_b``
-    evaluate the pairs' condition for an arrival on that side. Counts in ``work`` (int64 (COUNTERS,)) and ``counters`` (int64 (PROBED,)).
+    Pairs among its arrivals go to ``batch.scores``, the others to ``candidates``.
     """
-    index, lookup, staircase, candidates = tables.inverted_index, tables.lookup, tables.staircase, tables.candidates
-    if len(skyband.older) + 1 > len(staircase.below):
+    source = finder.source
+    if len(skyband.older) + 1 > len(finder.staircase.below):
         staircase = new_staircase(2 * len(skyband.older) + 1)
-    steps = fill_staircase(skyband, reads.criteria.worst_score, staircase)
+        finder = SetFinder(source, finder.inverted_index, finder.lookup, staircase, finder.candidates)
+    steps = fill_staircase(skyband, source.criteria.worst_score, finder.staircase)
+    row = source.first_row[place.group] + batch.first_seq - task.advance.first_new[place.group]
     i, count = 0, 0
     while True:
-        current = SearchTables(index, lookup, staircase, candidates)
-        i, count, needed = search_from(test_as_a, test_as_b, reads, position, batch, steps, current, i, count, counters)
+        i, count, needed = search_from(finder, place, batch, row, steps, i, count)
         if i == batch.size:
             break
         if needed > 0:
-            candidates = grow_candidates(candidates, count, 2 * needed)
+            candidates = grow_candidates(finder.candidates, count, 2 * needed)
+            finder = SetFinder(source, finder.inverted_index, finder.lookup, finder.staircase, candidates)
         else:
-            first_alive = first_alive_of(reads.settings, reads.keys, reads.objects.times, position.instant)
-            row = position.row + i
-            index = rebuild(index, first_alive, reads.tokens.start[row + 1] - reads.tokens.start[row], len(index.newest))
-    order_candidates(candidates, count)
-    work[FOUND] += count
-    found = Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, count)
-    return SearchTables(index, lookup, staircase, found)
+            tokens = source.stored.tokens.start[row + i + 1] - source.stored.tokens.start[row + i]
+            index = rebuild_index(source.stored, finder.inverted_index, tokens)
+            finder = SetFinder(source, index, finder.lookup, finder.staircase, finder.candidates)
+    order_candidates(finder.candidates, count)
+    task.work[FOUND] += count
+    found = with_found(finder.candidates, count)
+    return SetFinder(source, finder.inverted_index, finder.lookup, finder.staircase, found), batch.size > 0
+
+
+@maker
+def put_others(finder: SetFinder, task: Task, place: Place, first: int, stop: int) -> SetFinder:
+    """Put the sets that other shards search for into the index, as ``Finder.pass_over``."""
+    source = finder.source
+    row = source.first_row[place.group] + first - task.advance.first_new[place.group]
+    index = put_range(source.stored, place.key, first, stop, row, finder.inverted_index, finder.lookup)
+    return SetFinder(source, index, finder.lookup, finder.staircase, finder.candidates)
+
+
+@maker
+def new_finder(
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], criteria: SearchCriteria, task: Task, sets: ArrivingSets, index: Index,
+    counters: I64,
+) -> SetFinder:  # fmt: skip
+    """Return the finder for a task whose arrivals have ``sets``."""
+    stored = StoredSets(task.settings, task.bucket.keys, task.bucket.objects, sets.tokens, task.advance.since - 1)
+    source = SetSource(test_as_a, test_as_b, criteria, stored, sets.first_row, counters)
+    return SetFinder(source, index, new_lookup(sets.largest), new_staircase(1024), new_candidates(1024))
+
+
+INDEX = Finder(find_in_index, put_others)
+_run = events_driver(INDEX, SKYBAND)
+_run_shard = shard_driver(INDEX, SKYBAND)
 
 
 def drive(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, criteria: SearchCriteria, queries: Queries,
-    bucket: Bucket, progress: Progress, advance: Advance, sets: ArrivingSets, index: Index, work: I64, counters: I64,
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], criteria: SearchCriteria, task: Task, sets: ArrivingSets, index: Index,
+    counters: I64,
 ) -> tuple[ChangeRows, int, Skyband, int, Index]:  # fmt: skip
-    """Take all events of ``advance``, whose arrivals ``sets`` are in the windows' arena already.
+    """Process all events of a task, whose arrivals have ``sets``.
 
     ``test_as_a`` and ``test_as_b`` evaluate the pairs' condition for an arrival on that side. Returns the change rows and their number,
     the skybands' arena and its end, and the index; arena and index may be new arrays. Writes to the key table, ``progress``, ``work``
-    (int64 (COUNTERS,)) and ``counters`` (int64 (PROBED,)).
+    and ``counters`` (int64 (PROBED,)).
     """
-    keys, objects = bucket.keys, bucket.objects
-    skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
-    changes, lists = no_changes(), no_lists(queries)
-    batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    scratch = new_scratch(settings)
-    reads = SearchInput(settings, criteria, keys, objects, sets.tokens)
-    tables = SearchTables(index, new_lookup(sets.largest), new_staircase(1024), new_candidates(1024))
-    for g in range(len(advance.keys)):
-        key, seq = advance.keys[g], advance.first_new[g]
-        history = history_of(keys, key, objects.times)
-        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
-        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, skybands.skyband), lists)
-        while True:
-            batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
-            skyband = skyband_of(keys, key, skybands.skyband)
-            position = BatchPosition(key, sets.first_row[g] + seq - advance.first_new[g], offset, advance.since - 1)
-            tables = search(test_as_a, test_as_b, reads, position, batch, skyband, tables, work, counters)
-            sources = Sources(batch, tables.candidates, skyband)
-            changes = replay_queries(key, queries, history, sources, lists, progress, changes, work)
-            if batch.size > 0:
-                skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
-            seq += batch.size
-            if batch.last:
-                break
-        wake_times(key, queries, history, lists, progress)
-    return changes.rows, changes.written, skybands.skyband, skybands.end, tables.inverted_index
-
-
-# The driver of a shard: as ``drive``, without queries; sets of other shards' arrivals go into the index without a search.
+    finder = new_finder(test_as_a, test_as_b, criteria, task, sets, index, counters)
+    keeper = new_skyband_keeper(task.settings, task.bucket)
+    rows, written, keeper, finder, _ = _run(task, finder, keeper, task.settings.sub_batch)
+    return rows, written, keeper.skyband, keeper.end, finder.inverted_index
 
 
 def drive_shard(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, criteria: SearchCriteria, own: OwnBlocks,
-    bucket: Bucket, advance: Advance, sets: ArrivingSets, index: Index, work: I64, counters: I64,
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], criteria: SearchCriteria, own: OwnBlocks, task: Task,
+    sets: ArrivingSets, index: Index, counters: I64,
 ) -> tuple[ShardRows, int, Skyband, int, Index]:  # fmt: skip
-    """Find the pairs of the arrivals of ``advance`` that are the shard's; all are in the windows' arena already.
+    """Find the pairs of the arrivals of a task that are the shard's; other shards' sets go into the index without a search.
 
     Return the pairs and their number, the skybands' arena and its end, and the index; arena and index may be new arrays. Other arguments as
     of ``drive``.
     """
-    keys, objects = bucket.keys, bucket.objects
-    skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
-    batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    scratch, instant = new_scratch(settings), advance.since - 1
-    reads = SearchInput(settings, criteria, keys, objects, sets.tokens)
-    tables = SearchTables(index, new_lookup(sets.largest), new_staircase(1024), new_candidates(1024))
-    near, rows, written = new_near(settings.keep_k, 1024), new_shard_rows(1024), 0
-    for g in range(len(advance.keys)):
-        key, seq = advance.keys[g], advance.first_new[g]
-        stop, row = keys[key, NEXT_SEQ], sets.first_row[g] - seq
-        history = history_of(keys, key, objects.times)
-        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
-        while seq < stop:
-            mine = min(stop, next_own(own, key, seq))
-            inverted_index = put_range(
-                settings, keys, objects, key, seq, mine, row + seq, sets.tokens, instant, tables.inverted_index, tables.lookup
-            )  # fmt: skip
-            tables, seq = SearchTables(inverted_index, tables.lookup, tables.staircase, tables.candidates), mine
-            if seq == stop:
-                break
-            keys[key, NEXT_SEQ] = min(stop, end_of_block(own, seq))
-            batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
-            keys[key, NEXT_SEQ] = stop
-            skyband = skyband_of(keys, key, skybands.skyband)
-            position = BatchPosition(key, row + seq, offset, instant)
-            tables = search(test_as_a, test_as_b, reads, position, batch, skyband, tables, work, counters)
-            if settings.keep_k > own.block:  # then hardly a pair is dominated by those of near objects
-                rows, written = add_found(key, batch, tables.candidates, rows, written)
-            else:
-                first = seq - (own.of - 1) * own.block
-                near, rows, written = send_fresh(key, first, batch, tables.candidates, skyband, near, rows, written)
-            skybands = merge_sub_batch(settings, keys, key, first_alive, Sources(batch, tables.candidates, skyband), skybands, scratch)
-            seq += batch.size
-        pass_over(settings, keys, key, history)
-    return rows, written, skybands.skyband, skybands.end, tables.inverted_index
+    finder = new_finder(test_as_a, test_as_b, criteria, task, sets, index, counters)
+    keeper = new_skyband_keeper(task.settings, task.bucket)
+    # With K larger than a block hardly a pair is dominated by those of near objects.
+    outbox = new_outbox(task.settings, task.settings.keep_k <= own.block)
+    rows, written, keeper, finder, _ = _run_shard(task, own, finder, keeper, outbox)
+    return rows, written, keeper.skyband, keeper.end, finder.inverted_index

@@ -1,4 +1,4 @@
-"""The logic of ``TopKSimilarSets``: the pairs' skyband, with candidates from the index of the window's sets."""
+"""The logic of ``TopKSimilarSets``, whole or of a shard: the pairs' skyband, with candidates from the index of the window's sets."""
 
 from __future__ import annotations
 
@@ -9,48 +9,46 @@ from typing import Any
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.base import F64, I64, AnyArray, Arrivals, State
+from skyband.operators.base import F64, AnyArray, Arrivals, State
 from skyband.operators.expressions.compile import score_type
-from skyband.operators.pair_rows.kernels.tables import (
-    FOUND,
-    KEY_COLUMNS,
-    REFILLS,
-    Advance,
-    Bucket,
-    ChangeRows,
-    Progress,
-    Queries,
-    Settings,
-    Skyband,
-)
-from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
+from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows
+from skyband.operators.pair_rows.kernels.tables import FOUND, REFILLS, Advance, Bucket, ChangeRows, Skyband, Task
+from skyband.operators.pair_rows.logic import PairRowsLogic, no_task, sub_batch
 from skyband.operators.pair_rows.segments import DriverResult, run_segments, segments
-from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.pair_rows.shard import FoundPairsLogic, SkybandShard
 from skyband.operators.set_index.kernels.probe import COUNTED, PROBED, READ, WEIGHED
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, Tokens, new_index
 from skyband.operators.set_index.sets import Sets, new_sets
+from skyband.operators.shards import Share
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
-from skyband.operators.topk_similar_sets.kernels import SearchCriteria, drive
+from skyband.operators.topk_similar_sets.kernels import SearchCriteria, drive, drive_shard
 
 FEWEST: int = 32
 """Smallest number of arrivals of a sub-batch."""
+SHORTER, LEAST = 2, 8
+"""Sub-batches of shards are shorter by this factor, with so many arrivals at the least: of pairs among them fewer are found in vain."""
+
+
+def compiled_driver(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
+    """Compile a driver with arguments of the types of ``more`` before the task, for just these types and all conditions."""
+    from numba import typeof
+
+    none = np.empty(0, np.int64)
+    tables = (*more, no_task(), ArrivingSets(Tokens(none, none), none, 0), new_index(1, 1, 1, 1, 0), none)
+    compiled: Callable[..., Any] = jit.jit((score_type(), score_type(), *map(typeof, tables)))(function)
+    return compiled
 
 
 @cache
 def driver() -> Callable[..., Any]:
-    """Return ``drive``, compiled once for all conditions: its signature is the types of its tables."""
-    if not jit.HAVE_NUMBA:
-        return drive
-    from numba import typeof
+    """Return ``drive``, compiled: its signature is the types of its tables."""
+    return compiled_driver(drive, SearchCriteria(0, 0.0, False)) if jit.HAVE_NUMBA else drive
 
-    none = np.empty(0, np.int64)
-    bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
-    fixed = (Settings(0, 0, 0, 0, 0, 0, 0), SearchCriteria(0, 0.0, False))
-    moving = (no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0))
-    sets = ArrivingSets(Tokens(none, none), none, 0)
-    signature = (score_type(), score_type(), *map(typeof, (*fixed, *moving, sets, new_index(1, 1, 1, 1, 0), none, none)))
-    compiled: Callable[..., Any] = jit.jit(signature)(drive)
-    return compiled
+
+@cache
+def shard_driver() -> Callable[..., Any]:
+    """Return ``drive_shard``, compiled."""
+    return compiled_driver(drive_shard, SearchCriteria(0, 0.0, False), OwnBlocks(0, 1, 1)) if jit.HAVE_NUMBA else drive_shard
 
 
 class SimilarSetsLogic(PairRowsLogic):
@@ -73,19 +71,17 @@ class SimilarSetsLogic(PairRowsLogic):
         tokens, largest = self.sets.tokens(arrivals) if len(arrivals) else (Tokens(np.zeros(1, np.int64), np.empty(0, np.int64)), 0)
         row, compiled, counted = self.sets.rows_of(arrivals, advance.keys), driver(), []
 
-        def drive(queries: Queries, bucket: Bucket, progress: Progress, of: Advance, work: I64, index: Index) -> DriverResult[Index]:
+        def drive(task: Task, index: Index) -> DriverResult[Index]:
             counters = np.zeros(PROBED, np.int64)
-            sets = ArrivingSets(tokens, row + of.first_new - advance.first_new, largest)
-            found: DriverResult[Index] = compiled(
-                *self.sets.tests, self.settings, self.criteria, queries, bucket, progress, of, sets, index, work, counters
-            )  # fmt: skip
-            if len(queries.k):
+            sets = ArrivingSets(tokens, row + task.advance.first_new - advance.first_new, largest)
+            result: DriverResult[Index] = compiled(*self.sets.tests, self.criteria, task, sets, index, counters)
+            if len(task.queries.k):
                 counted.append(counters)
-            return found
+            return result
 
-        inputs = self.queries, bucket, self.progress, advance, self.work, self.sets.index
-        parts = segments(self.settings, self.queries, bucket, advance, again=False)
-        rows, written, skyband, end, self.sets.index = run_segments(drive, *inputs, parts, new_sets) if parts else drive(*inputs)
+        task, index = self._task(bucket, advance), self.sets.index
+        parts = segments(task, again=False)
+        rows, written, skyband, end, self.sets.index = run_segments(drive, task, index, parts, new_sets) if parts else drive(task, index)
         self.sets.counters += np.sum(counted, axis=0)
         return rows, written, skyband, end
 
@@ -106,3 +102,39 @@ class SimilarSetsLogic(PairRowsLogic):
         found = {"read": int(counts[READ]), "weighed": int(counts[WEIGHED]), "counted": int(counts[COUNTED])}
         counts[:] = 0
         return found | {"candidates": int(self.work[FOUND]), "refills": int(self.work[REFILLS])}
+
+
+# Shards and the merge (docs/algorithms D6).
+
+
+class SimilarSetsShard(SkybandShard, SimilarSetsLogic):
+    """One shard: the index of all sets, and the skyband of the pairs of its share."""
+
+    def __init__(self, configuration: TopKSimilarSetsConfiguration, share: Share, state: State | None) -> None:
+        self.share = share
+        super().__init__(configuration, state)
+        self.settings = self.settings._replace(sub_batch=max(LEAST, sub_batch(configuration.keep_k) // SHORTER))
+
+    def _find(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ShardRows, int, Skyband, int]:
+        tokens, largest = self.sets.tokens(arrivals)
+        sets = ArrivingSets(tokens, self.sets.rows_of(arrivals, advance.keys), largest)
+        task = self._task(bucket, advance)
+        rows, written, skyband, end, self.sets.index = shard_driver()(
+            *self.sets.tests, self.criteria, self._own, task, sets, self.sets.index, self.sets.counters
+        )  # fmt: skip
+        return rows, written, skyband, end
+
+
+class SimilarSetsMerge(FoundPairsLogic):
+    """The state of ``SimilarSetsLogic``, of pairs that shards found, without an index."""
+
+    def __init__(self, configuration: TopKSimilarSetsConfiguration, state: State | None) -> None:
+        self.external, self.is_unusable = configuration.external, configuration.unusable
+        super().__init__(configuration, state)
+
+    def _unusable(self, arrivals: Arrivals) -> AnyArray:
+        """Return a mask of the arrivals without tokens."""
+        return self.is_unusable(arrivals)
+
+    def _external(self, score: F64) -> F64:
+        return self.external(score)

@@ -16,16 +16,15 @@ from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsCon
 
 if TYPE_CHECKING:
     from skyband.operators.shards import Share
-    from skyband.operators.topk_similar_sets.deletes.logic import DeletableSetsLogic
-    from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
-    from skyband.operators.topk_similar_sets.shards import SimilarSetsMerge, SimilarSetsShard
+    from skyband.operators.topk_similar_sets.deletes import DeletableSetsLogic
+    from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic, SimilarSetsMerge, SimilarSetsShard
 
 
 class TopKSimilarSets(TopKSimilarSetsConfiguration):
     """The operator of a ``TopKSimilarSetsConfiguration``."""
 
     def build(self, state: State | None) -> SimilarSetsLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
         from skyband.operators.topk_similar_sets.logic import SimilarSetsLogic
 
         return SimilarSetsLogic(self, state)
@@ -36,14 +35,14 @@ class TopKSimilarSets(TopKSimilarSetsConfiguration):
         return not self.deletes
 
     def build_shard(self, share: Share, state: State | None) -> SimilarSetsShard:
-        """See ``Shardable``."""
-        from skyband.operators.topk_similar_sets.shards import SimilarSetsShard
+        """Return one shard, as ``Shardable.build_shard``."""
+        from skyband.operators.topk_similar_sets.logic import SimilarSetsShard
 
         return SimilarSetsShard(self, share, state)
 
     def build_merge(self, state: State | None) -> SimilarSetsMerge:
-        """See ``Shardable``."""
-        from skyband.operators.topk_similar_sets.shards import SimilarSetsMerge
+        """Return the merge of shards, as ``Shardable.build_merge``."""
+        from skyband.operators.topk_similar_sets.logic import SimilarSetsMerge
 
         return SimilarSetsMerge(self, state)
 
@@ -67,7 +66,7 @@ class TopKSimilarSetsDeletes(TopKSimilarSetsConfiguration):
     )  # fmt: skip
 
     def build(self, state: State | None) -> DeletableSetsLogic:
-        """A logic that continues ``state`` bit for bit, or starts empty."""
-        from skyband.operators.topk_similar_sets.deletes.logic import DeletableSetsLogic
+        """Return a logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.topk_similar_sets.deletes import DeletableSetsLogic
 
         return DeletableSetsLogic(self, state)

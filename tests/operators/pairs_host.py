@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import DELETION_TARGET, NULL, Arrivals, State, Window
-from skyband.operators.contract_rows import random_rows
+from skyband.operators.contract import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.expressions.vectors import Vector
 from skyband.operators.matches.operator import ScoredMatches

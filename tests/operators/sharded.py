@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import Arrivals, Changes, State
-from skyband.operators.contract_rows import Rows
+from skyband.operators.contract import Rows
 from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.shards import Share
 from tests.operators.host import Row, band_of, in_order

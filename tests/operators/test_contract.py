@@ -14,8 +14,7 @@ import pytest
 
 import skyband.operators
 from skyband.operators.base import NULL, Changes, Column, Window
-from skyband.operators.contract import BrokenContract, SnapshotRequest, check_operator, snapshot_requests
-from skyband.operators.contract_rows import random_rows
+from skyband.operators.contract import BrokenContract, SnapshotRequest, check_operator, random_rows, snapshot_requests
 from skyband.operators.expressions import parse
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 from skyband.operators.matches.operator import Matches, ScoredMatches
@@ -23,9 +22,15 @@ from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQ
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.single_rows.scores import Linear
+from skyband.operators.skyline.chosen import (
+    RankedSkyline,
+    RankedSkylineDeletes,
+    RankedSkylineQuery,
+    SizedSkyline,
+    SizedSkylineDeletes,
+    SizedSkylineQuery,
+)
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineDeletes, SkylineQuery
-from skyband.operators.skyline.ranked import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
-from skyband.operators.skyline.sized import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
 from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, Window
-from skyband.operators.contract import check_operator
-from skyband.operators.contract_rows import Rows, random_rows
+from skyband.operators.contract import Rows, check_operator, random_rows
 from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.set_index.kernels.tables import CLOCK, LAST_CLOCK
-from skyband.operators.topk_similar_sets.deletes import logic
+from skyband.operators.topk_similar_sets import deletes as logic
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSetsDeletes
 from tests.operators.host import in_order
 from tests.operators.pairs_host import changes_of_some_keys, text_of

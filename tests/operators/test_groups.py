@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from skyband.operators.base import CAUSES, NULL, Arrivals, Calendar, Changes, Kind, State, Window
-from skyband.operators.contract import check_operator
-from skyband.operators.contract_rows import Numbers
+from skyband.operators.contract import Numbers, check_operator
 from skyband.operators.expressions import parse
 from skyband.operators.expressions.aggregates import Aggregate, parse_aggregates
 from skyband.operators.expressions.ast import Attr

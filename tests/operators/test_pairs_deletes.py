@@ -16,7 +16,7 @@ from skyband.operators.expressions import parse
 from skyband.operators.matches.operator import ScoredMatches
 from skyband.operators.pair_rows.queries import BoundedPairQuery, PairQuery
 from skyband.operators.threshold_pairs.operator import ThresholdPairs
-from skyband.operators.topk_pairs.deletes import logic as deletes_logic
+from skyband.operators.topk_pairs import deletes as deletes_logic
 from skyband.operators.topk_pairs.operator import CappedTopKPairs, TopKPairs
 from tests.operators.pairs_host import (
     Case,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import CAUSES, Arrivals, Changes, Column, State, Window
 from skyband.operators.single_rows.scores import Linear
+from skyband.operators.skyline.chosen import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
 from skyband.operators.skyline.operator import Dimension, SkylineQuery
-from skyband.operators.skyline.ranked import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
 from tests.operators import host
 from tests.operators.test_skyline import FIELDS
 from tests.operators.test_skyline import Case as Plain

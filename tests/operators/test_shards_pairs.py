@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skyband.operators import shards
 from skyband.operators.base import Arrivals, State, Window
-from skyband.operators.contract_rows import random_rows
+from skyband.operators.contract import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.found_pairs import FoundPairs
 from skyband.operators.pair_rows.queries import PairQuery

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.operators.contract_rows import random_rows
+from skyband.operators.contract import random_rows
 from skyband.operators.shards import BLOCK, Shardable
 from tests.operators.sharded import SHARDS, cuts_of, plain_changes, sharded_changes
 from tests.operators.test_scored_partners import operators

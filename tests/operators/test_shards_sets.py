@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.operators.base import Window
-from skyband.operators.contract_rows import random_rows
+from skyband.operators.contract import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import Between, BoundedPairQuery, PairQuery

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.operators.base import CAUSES, AnyArray, Changes, Column, Window
+from skyband.operators.skyline.chosen import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
 from skyband.operators.skyline.kernels.sizing import GRAIN, Preference, chosen, radii
 from skyband.operators.skyline.operator import Dimension, SkylineQuery
-from skyband.operators.skyline.sized import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
 from tests.operators import host
 from tests.operators.test_ranked_skyline import _Stream
 from tests.operators.test_skyline import FIELDS

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from skyband.operators.base import NULL, Arrivals, Changes, Column, State, Window
 from skyband.operators.expressions import parse
 from skyband.operators.threshold import many_logic
-from skyband.operators.threshold.kernels.many_lists import LIVE
 from skyband.operators.threshold.many import ManyThreshold
+from skyband.operators.threshold.many_kernels import LIVE
 from tests.operators.expression_families import FAMILIES, with_family
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.threshold_many_host import BOUNDS, cut_blocks, expected, random_op, scores, single, value

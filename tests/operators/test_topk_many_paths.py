@@ -14,9 +14,7 @@ from skyband.operators.single_rows.kernels.ranked_list import RankedList
 from skyband.operators.single_rows.kernels.select import Below
 from skyband.operators.topk import many_logic
 from skyband.operators.topk.kernels.many import CHUNK, RefillRequest, SearchSpace, refill_rows
-from skyband.operators.topk.kernels.many_queries import COUNTERS, query_of
-from skyband.operators.topk.kernels.many_scores import find_corners
-from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
+from skyband.operators.topk.kernels.many_tables import COUNTERS, LEAF, WindowPool, find_corners, query_of
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.many_logic import query_table
 from tests.operators.test_topk import expected

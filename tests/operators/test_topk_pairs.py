@@ -160,25 +160,38 @@ def test_wrong_configurations_are_refused() -> None:
         logic.advance(Arrivals(np.zeros(1, np.int64), np.array([3]), np.array([5]), {"x": np.ones(1)}), 9)
 
 
-def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
-    """A leaf counts no references: an array it got from a counting kernel would leak, one it gave to such a kernel be freed too early."""
-    functions: dict[str, tuple[str, ast.FunctionDef]] = {}
-    for path in sorted(
-        p
-        for room in ("pair_rows", "pair_rows/zone_maps", "topk_pairs", "topk_pairs/deletes")
-        for p in (ROOT / "operators" / room).glob("kernels/*.py" if (ROOT / "operators" / room / "kernels").is_dir() else "kernels.py")
-    ):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+ROOMS_OF_PAIRS = ("pair_rows", "set_index", "topk_pairs", "topk_similar_sets")
+
+
+def kernels_of_pairs() -> dict[tuple[str, str], tuple[str, ast.FunctionDef, dict[str, tuple[str, str]]]]:
+    """(module, name) -> "leaf" or "counting", the function, and the functions that the names of its module stand for."""
+    modules = {}
+    for path in sorted(p for room in ROOMS_OF_PAIRS for p in (ROOT / "operators" / room).rglob("*.py")):
+        module = "skyband." + path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        modules[module] = ast.parse(path.read_text(encoding="utf-8")).body
+    kernels = {}
+    for module, body in modules.items():
+        names = {a.asname or a.name: (n.module, a.name) for n in body if isinstance(n, ast.ImportFrom) and n.module for a in n.names}
+        names |= {node.name: (module, node.name) for node in body if isinstance(node, ast.FunctionDef)}
+        for node in body:
             if isinstance(node, ast.FunctionDef):
                 decorators = [ast.unparse(d) for d in node.decorator_list]
-                functions[node.name] = ("leaf" if decorators in (["inner"], ["inner_inlined"], ["jit(_nrt=False)"]) else "counting", node)
-    assert {"part", "replay", "merge"} <= {name for name, (kind, _) in functions.items() if kind == "leaf"}
-    for kind, node in functions.values():
-        called = {c.func.id for c in ast.walk(node) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)} & set(functions)
+                kind = "leaf" if decorators in (["inner"], ["inner_inlined"], ["jit(_nrt=False)"]) else "counting"
+                kernels[module, node.name] = (kind, node, names)
+    return kernels
+
+
+def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
+    """A leaf counts no references: an array it got from a counting kernel would leak, one it gave to such a kernel be freed too early."""
+    kernels = kernels_of_pairs()
+    assert {"part", "replay_query", "merge", "find_set_partners"} <= {name for (_, name), (kind, *_) in kernels.items() if kind == "leaf"}
+    for kind, node, names in kernels.values():
+        calls = {c.func.id for c in ast.walk(node) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)}
+        called = {kernels[names[name]][:2] for name in calls if names.get(name) in kernels}
         if kind == "leaf":
-            assert {name for name in called if functions[name][0] != "leaf"} == set(), node.name
+            assert {callee.name for other, callee in called if other != "leaf"} == set(), node.name
         else:
-            returned = [ast.unparse(functions[name][1].returns or ast.Constant(None)) for name in called if functions[name][0] == "leaf"]
+            returned = [ast.unparse(callee.returns or ast.Constant(None)) for other, callee in called if other == "leaf"]
             assert set(re.findall(r"\w+", " ".join(returned))) <= {"tuple", "int", "float", "bool", "None"}, node.name
 
 

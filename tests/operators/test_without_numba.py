@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators.contract_rows import random_rows
+from skyband.operators.contract import random_rows
 from skyband.operators.jit import HAVE_NUMBA
-from skyband.operators.topk_similar_sets.deletes import logic as deletes_logic
+from skyband.operators.topk_similar_sets import deletes as deletes_logic
 from tests.operators import (
     host,
     loyalty_host,

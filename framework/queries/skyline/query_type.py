@@ -244,7 +244,7 @@ def _ranked(context: Context, group: tuple[QueryEntry, ...], first: Skyline, by:
     most = [cast(Skyline, m.query).top or 1 for m in group]
 
     def build(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.skyline.ranked import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
+        from skyband.operators.skyline.chosen import RankedSkyline, RankedSkylineDeletes, RankedSkylineQuery
 
         queries = tuple(RankedSkylineQuery(m.name, m.window, m.query.every, k) for m, k in zip(group, most, strict=True))
         kind = RankedSkylineDeletes if context.deletes else RankedSkyline
@@ -265,7 +265,7 @@ def _sized(context: Context, group: tuple[QueryEntry, ...], first: Skyline) -> O
     sizes = [cast(Skyline, m.query).size or 1 for m in group]
 
     def build(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.skyline.sized import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
+        from skyband.operators.skyline.chosen import SizedSkyline, SizedSkylineDeletes, SizedSkylineQuery
 
         queries = tuple(SizedSkylineQuery(m.name, m.window, m.query.every, size) for m, size in zip(group, sizes, strict=True))
         kind = SizedSkylineDeletes if context.deletes else SizedSkyline

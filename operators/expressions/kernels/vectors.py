@@ -123,21 +123,22 @@ def squares_columns(columns: F64, row: int, other: int, dimension: int, start: i
 
 
 @inner
-def hits(
-    function: int, columns: F64, row: int, dimension: int, part: int, start: int, count: int, x: F64, at: int, limit: float, out: F64
-) -> int:  # fmt: skip
-    """Return how many objects may have a score of at most ``limit``, ``out`` having the sums of the dimensions before ``part``.
+def distance_hits(count: int, limit: float, out: F64) -> int:
+    """Return how many objects may have a distance of at most ``limit``, ``out`` having squares of some dimensions: they only grow."""
+    hits = 0
+    for j in range(count):
+        hits += int(np.sqrt(out[j]) <= limit)
+    return hits
 
-    A distance only grows. What a dot product can still gain is the product of the norms of the other dimensions; the slack covers the
-    rounding of all sums and norms. NaN of an overflow is a hit, NaN of a null vector is none.
+
+@inner
+def product_hits(function: int, dimension: int, norms: F64, rests: F64, norm: float, rest: float, limit: float, out: F64) -> int:
+    """Return how many objects may have a score of at most ``limit``, ``out`` having the products of some dimensions.
+
+    What a dot product can still gain is the product of the norms of the other dimensions: ``rests`` of the objects, ``rest`` of x. The
+    slack covers the rounding of all sums and norms. NaN of an overflow is a hit, NaN of a null vector is none.
     """
-    found = 0
-    if function == L2:
-        for j in range(count):
-            found += int(np.sqrt(out[j]) <= limit)
-        return found
-    norms, rests = columns[row + dimension, start : start + count], columns[row + dimension + part, start : start + count]
-    norm, rest, slack = x[at + dimension], x[at + dimension + part], (4.0 * dimension + 64.0) * 2.0**-53
+    count, hits, slack = len(norms), 0, (4.0 * dimension + 64.0) * 2.0**-53
     if norm != norm:
         return 0
     if norm < LEAST_NORM:
@@ -146,8 +147,22 @@ def hits(
         product = norms[j] * norm
         most = out[j] + (rests[j] * rest + slack * product)
         score = -most if function == DOT else -(most / product)
-        found += int(norms[j] == norms[j]) & (1 - int(score > limit) | int(norms[j] < LEAST_NORM))
-    return found
+        hits += int(norms[j] == norms[j]) & (1 - int(score > limit) | int(norms[j] < LEAST_NORM))
+    return hits
+
+
+@inner
+def hits_before(
+    function: int, columns: F64, row: int, dimension: int, start: int, count: int, x: F64, part: int, limit: float, out: F64
+) -> int:  # fmt: skip
+    """Return how many objects may have a score of at most ``limit``, ``out`` having the sums of the dimensions before ``part``.
+
+    ``x`` begins with the vector that the objects are compared with.
+    """
+    if function == L2:
+        return distance_hits(count, limit, out)
+    norms, rests = columns[row + dimension, start : start + count], columns[row + dimension + part, start : start + count]
+    return product_hits(function, dimension, norms, rests, x[dimension], x[dimension + part], limit, out)
 
 
 @inner
@@ -165,6 +180,6 @@ def reach(
             add_squares(columns, row + first, stop - first, start, count, x, at + first, out)
         else:
             add_products(columns, row + first, stop - first, start, count, x, at + first, out)
-        if part + 1 < PARTS and hits(function, columns, row, dimension, part + 1, start, count, x, at, limit, out) == 0:
+        if part + 1 < PARTS and hits_before(function, columns, row, dimension, start, count, x[at:], part + 1, limit, out) == 0:
             return False
     return True

@@ -8,9 +8,8 @@ from typing import Final
 from skyband.operators.base import I64, NEVER, NULL
 from skyband.operators.groups.kernels.carried import cell_of, note_cells
 from skyband.operators.groups.kernels.deletions import add_to_index, drop_from_index, find_row, unlink
-from skyband.operators.groups.kernels.lists import enter_list, leave_list, leave_whole_list, unchain
+from skyband.operators.groups.kernels.lists import enter_list, enter_set, leave_list, leave_set, leave_whole_list, unchain
 from skyband.operators.groups.kernels.order import enter_order, leave_order, row_at
-from skyband.operators.groups.kernels.sets import enter_set, leave_set
 from skyband.operators.groups.kernels.sums import add_number, add_whole, clear, rounded
 from skyband.operators.groups.kernels.tables import (
     COUNT,

@@ -5,8 +5,7 @@ Without deletions ``Rows.before`` is empty and all this does nothing.
 
 from __future__ import annotations
 
-from skyband.operators.groups.kernels.lists import unchain
-from skyband.operators.groups.kernels.sets import leave_set, place_of
+from skyband.operators.groups.kernels.lists import leave_set, place_of, unchain
 from skyband.operators.groups.kernels.tables import State
 from skyband.operators.jit import inner, inner_inlined
 

@@ -23,13 +23,15 @@ from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_STORED,
     ORDER_MASK,
+    Bucket,
     Candidates,
     ChangeRows,
     History,
     Lists,
     Pairs,
-    Progress,
     Queries,
+    Replay,
+    Settings,
     Skyband,
     Sources,
     SubBatch,
@@ -76,6 +78,26 @@ def ensure_buffers(buffers: Buffers, limits: Limits, sub_batch: int, pairs: int,
     if pairs <= len(buffers.pool.score) and objects <= len(buffers.marks):
         return buffers
     return new_buffers(limits, sub_batch, max(2 * pairs, len(buffers.pool.score)), max(objects, len(buffers.marks)))
+
+
+class CappedKeeper(NamedTuple):
+    """The states of a bucket's keys while it advances, as a keeper of ``driver``."""
+
+    limits: Limits
+    sub_batch: int
+    """int64: the most arrivals of a sub-batch."""
+    skyband: Skyband
+    """The arena of the states."""
+    end: int
+    """int64: its end."""
+    buffers: Buffers
+
+
+@maker
+def new_capped_keeper(limits: Limits, settings: Settings, bucket: Bucket) -> CappedKeeper:
+    """Return the states of ``bucket`` with buffers for sub-batches."""
+    buffers = new_buffers(limits, settings.sub_batch, 1024, 1024)
+    return CappedKeeper(limits, settings.sub_batch, bucket.skyband, bucket.skyband_end, buffers)
 
 
 @inner
@@ -231,13 +253,14 @@ def pairs_of(sources: Sources) -> int:
 
 
 @maker
-def merge_sub_batch(
-    limits: Limits, keys: I64, key: int, first_alive: int, sources: Sources, skyband: Skyband, end: int, buffers: Buffers
-) -> tuple[Skyband, int]:
-    """Make the sub-batch part of the key's state; ``first_alive`` after its last arrival. Return the states' arena and its end."""
+def merge_sub_batch(keeper: CappedKeeper, keys: I64, key: int, history: History, first_alive: int, sources: Sources) -> CappedKeeper:
+    """Make the sub-batch part of the key's state; ``first_alive`` after its last arrival."""
+    limits, first_stored = keeper.limits, keys[key, FIRST_STORED]
+    buffers = ensure_buffers(keeper.buffers, limits, keeper.sub_batch, pairs_of(sources), len(history.times))
     keys[key, FIRST_ALIVE] = first_alive
-    length = merge(limits, first_alive, keys[key, FIRST_STORED], sources.batch, sources.candidates, sources.skyband, buffers)
-    return store(keys, key, buffers.merged, length, skyband, end)
+    length = merge(limits, first_alive, first_stored, sources.batch, sources.candidates, sources.skyband, buffers)
+    skyband, end = store(keys, key, buffers.merged, length, keeper.skyband, keeper.end)
+    return CappedKeeper(limits, keeper.sub_batch, skyband, end, buffers)
 
 
 # The result by a greedy walk: pairs in rank order, passing over those with an object that is in ``cap`` taken pairs already.
@@ -341,12 +364,23 @@ def walk(pool: Pairs, count: int, k: int, cap: int, first_stored: int, marks: I6
 def fill_lists(
     limits: Limits, queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists, buffers: Buffers
 ) -> None:
-    """Fill every query's result as of ``instant`` from the skyband; the objects before seq ``upto`` have arrived."""
+    """Fill every query's result as of ``instant`` from a key's state; the objects before seq ``upto`` have arrived."""
     for query in range(len(queries.k)):
         first_alive = alive_from(history, upto, instant, queries.window_count[query], queries.window_micros[query])
         count = collect_stored(buffers.pool, queries.worst[query], first_alive, skyband)
         best = part(lists.best, queries.list_start[query], queries.k[query])
         lists.length[query] = walk(buffers.pool, count, queries.k[query], limits.cap, history.first_stored, buffers.marks, best)
+
+
+@maker
+def fill_from_state(
+    keeper: CappedKeeper, queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists
+) -> CappedKeeper:
+    """Return the keeper with enough room for a key, and fill the results of its queries as ``fill_lists`` does."""
+    limits, sub_batch = keeper.limits, keeper.sub_batch
+    buffers = ensure_buffers(keeper.buffers, limits, sub_batch, len(skyband.score), len(history.times))
+    fill_lists(limits, queries, history, upto, instant, skyband, lists, buffers)
+    return CappedKeeper(limits, sub_batch, keeper.skyband, keeper.end, buffers)
 
 
 @inner
@@ -378,11 +412,13 @@ def enters(best: Pairs, length: int, cap: int, bar: float, first_alive: int, i: 
 
 
 @inner
-def replay(
-    query: int, key: int, arrived: int, limits: Limits, queries: Queries, history: History, sources: Sources, lists: Lists,
-    buffers: Buffers, progress: Progress, rows: ChangeRows, written: int,
-) -> tuple[int, int, bool]:  # fmt: skip
-    """Process the events of a sub-batch, as ``pair_rows.kernels.replay.replay``; a visited event costs O(skyband + candidates)."""
+def replay_query(
+    replay: Replay, limits: Limits, buffers: Buffers, query: int, arrived: int, rows: ChangeRows, written: int
+) -> tuple[int, int, bool]:
+    """Process the events of a sub-batch, as ``replay.replay_query``; a visited event costs O(skyband + candidates)."""
+    key, queries, history, sources, lists, progress = (
+        replay.key, replay.queries, replay.history, replay.sources, replay.lists, replay.progress,
+    )  # fmt: skip
     k, every = queries.k[query], queries.every[query]
     count, micros = queries.window_count[query], queries.window_micros[query]
     worst, start = queries.worst[query], queries.list_start[query]
@@ -396,7 +432,7 @@ def replay(
         moment = next_moment(batch, history, arrived, bar, first_out, count, micros)
         next_in, at = moment.next_in, moment.at
         if every > 0 and progress.due[query, key] < at:
-            written = write_boundary(query, key, queries, batch.first_seq + batch.size, history, best, length, progress, rows, written)
+            written = write_boundary(replay, query, best, length, rows, written)
             continue
         if next_in == batch.size and not moment.expires:
             done = True
@@ -419,25 +455,14 @@ def replay(
 
 
 @maker
-def replay_queries(
-    key: int,
-    limits: Limits,
-    queries: Queries,
-    history: History,
-    sources: Sources,
-    lists: Lists,
-    buffers: Buffers,
-    progress: Progress,
-    changes: ChangeBuffer,
-) -> ChangeBuffer:
+def replay_queries(keeper: CappedKeeper, replay: Replay, changes: ChangeBuffer) -> tuple[CappedKeeper, ChangeBuffer]:
     """Replay the sub-batch for every query."""
-    rows, written = changes.rows, changes.written
-    group_by_arrival(sources.batch, sources.candidates)
-    for query in range(len(queries.k)):
+    rows, written, k, limits = changes.rows, changes.written, replay.queries.k, keeper.limits
+    buffers = ensure_buffers(keeper.buffers, limits, keeper.sub_batch, pairs_of(replay.sources), len(replay.history.times))
+    group_by_arrival(replay.sources.batch, replay.sources.candidates)
+    for query in range(len(k)):
         arrived, done = 0, False
         while not done:
-            rows = ensure_capacity(rows, written, 2 * queries.k[query])
-            arrived, written, done = replay(
-                query, key, arrived, limits, queries, history, sources, lists, buffers, progress, rows, written
-            )  # fmt: skip
-    return ChangeBuffer(rows, written)
+            rows = ensure_capacity(rows, written, 2 * k[query])
+            arrived, written, done = replay_query(replay, limits, buffers, query, arrived, rows, written)
+    return CappedKeeper(limits, keeper.sub_batch, keeper.skyband, keeper.end, buffers), ChangeBuffer(rows, written)

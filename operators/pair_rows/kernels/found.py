@@ -1,4 +1,4 @@
-"""A driver that takes candidates from pairs that shards found, instead of searching for them (docs/algorithms D6)."""
+"""Take candidates from pairs that shards found, instead of searching for them (docs/algorithms D6)."""
 
 from __future__ import annotations
 
@@ -8,36 +8,20 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, maker
-from skyband.operators.pair_rows.kernels.lists import fill_lists
-from skyband.operators.pair_rows.kernels.sub_batch import (
-    Skybands,
-    merge_sub_batch,
-    new_scratch,
-    next_sub_batch,
-    no_changes,
-    no_lists,
-    replay_queries,
-    wake_times,
-)
+from skyband.operators.pair_rows.capped.kernels import new_capped_keeper
+from skyband.operators.pair_rows.capped.limits import Limits
+from skyband.operators.pair_rows.kernels.driver import CAPPED, SKYBAND, Finder, events_driver
+from skyband.operators.pair_rows.kernels.sub_batch import new_skyband_keeper
 from skyband.operators.pair_rows.kernels.tables import (
-    FIRST_ALIVE,
     FOUND,
     ORDER_BITS,
-    Advance,
-    Bucket,
     Candidates,
     ChangeRows,
-    Progress,
-    Queries,
-    Settings,
+    Place,
     Skyband,
-    Sources,
     SubBatch,
-    history_of,
+    Task,
     new_candidates,
-    new_skyband,
-    new_sub_batch,
-    skyband_of,
     with_found,
 )
 
@@ -106,47 +90,79 @@ def fill_candidates(grouped: Grouped, row: int, batch: SubBatch, candidates: Can
     return count
 
 
-@maker
-def take_pairs(grouped: Grouped, row: int, batch: SubBatch, candidates: Candidates, work: I64) -> Candidates:
-    """Return the candidates of a sub-batch whose first arrival has ``row``, those with another of its arrivals among them."""
-    more = grouped.start[row + batch.size] - grouped.start[row]
-    if more > len(candidates.score):
-        candidates = new_candidates(2 * more)
-    count = fill_candidates(grouped, row, batch, candidates)
-    candidates.order[:count].sort()
-    work[FOUND] += count
-    return with_found(candidates, count)
+@inner
+def divide(grouped: Grouped, row: int, batch: SubBatch, candidates: Candidates) -> int:
+    """Fill ``batch.scores`` with the pairs of two arrivals of a sub-batch whose first has ``row``, and the candidates with its others.
 
-
-def drive_found(
-    settings: Settings, found: FoundRows, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64
-) -> tuple[ChangeRows, int, Skyband, int]:
-    """Process all events of ``advance``, whose arrivals are in the windows' arena already and have the pairs ``found``.
-
-    Return change rows and their number, the skybands' (perhaps new) arena and its end. Writes to the key table, ``progress`` and ``work``
-    (int64 (COUNTERS,)). O(pairs + skyband) per sub-batch with pairs.
+    Return how many candidates there are. O(arrivals^2 + pairs).
     """
-    keys, objects = bucket.keys, bucket.objects
-    skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
-    changes, lists, grouped = no_changes(), no_lists(queries), by_arrival(found)
-    batch = new_sub_batch(settings.sub_batch, 0, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, scratch = new_candidates(1024), new_scratch(settings)
-    for g in range(len(advance.keys)):
-        key, seq = advance.keys[g], advance.first_new[g]
-        history = history_of(keys, key, objects.times)
-        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, skybands.skyband), lists)
-        while True:
-            batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
-            row = found.first_row[g] + seq - advance.first_new[g]
-            candidates = take_pairs(grouped, row, batch, candidates, work)
-            sources = Sources(batch, candidates, skyband_of(keys, key, skybands.skyband))
-            changes = replay_queries(key, queries, history, sources, lists, progress, changes, work)
-            if candidates.found > 0:
-                skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
-            else:
-                keys[key, FIRST_ALIVE] = first_alive
-            seq += batch.size
-            if batch.last:
-                break
-        wake_times(key, queries, history, lists, progress)
-    return changes.rows, changes.written, skybands.skyband, skybands.end
+    count, first = 0, batch.first_seq
+    for arrival in range(batch.size):
+        batch.best[arrival] = np.nan
+        for j in range(arrival):
+            batch.scores[arrival, j] = np.nan
+        for at in range(grouped.start[row + arrival], grouped.start[row + arrival + 1]):
+            score, older = grouped.score[at], grouped.older[at]
+            note_best(batch, arrival, score)
+            if older >= first:
+                batch.scores[arrival, older - first] = score
+                continue
+            candidates.score[count], candidates.older[count], candidates.arrival[count] = score, older, arrival
+            candidates.order[count] = ((first - older) << ORDER_BITS) | count
+            count += 1
+    return count
+
+
+class FoundFinder(NamedTuple):
+    """The pairs that shards found, as a finder of ``driver``."""
+
+    grouped: Grouped
+    first_row: I64
+    """int64 (m + 1,): as ``FoundRows.first_row``."""
+    candidates: Candidates
+
+
+@maker
+def take_pairs(finder: FoundFinder, task: Task, place: Place, batch: SubBatch, _skyband: Skyband) -> tuple[FoundFinder, bool]:
+    """Take the pairs of a sub-batch: those of two of its arrivals into ``batch.scores``, if it has room for them, all others as candidates.
+
+    Return also whether there are any pairs.
+    """
+    grouped, candidates = finder.grouped, finder.candidates
+    row = finder.first_row[place.group] + batch.first_seq - task.advance.first_new[place.group]
+    pairs = grouped.start[row + batch.size] - grouped.start[row]
+    if pairs > len(candidates.score):
+        candidates = new_candidates(2 * pairs)
+    count = divide(grouped, row, batch, candidates) if len(batch.scores) > 0 else fill_candidates(grouped, row, batch, candidates)
+    candidates.order[:count].sort()
+    task.work[FOUND] += count
+    return FoundFinder(grouped, finder.first_row, with_found(candidates, count)), pairs > 0
+
+
+@maker
+def pass_over_found(finder: FoundFinder, _task: Task, _place: Place, _first: int, _stop: int) -> FoundFinder:
+    """Return the finder: no state depends on the arrivals of other shards."""
+    return finder
+
+
+FOUND_PAIRS = Finder(take_pairs, pass_over_found)
+_run = events_driver(FOUND_PAIRS, SKYBAND)
+_run_capped = events_driver(FOUND_PAIRS, CAPPED)
+
+
+def drive_found(found: FoundRows, task: Task) -> tuple[ChangeRows, int, Skyband, int]:
+    """Process all events of a task whose arrivals have the pairs ``found``. O(pairs + skyband) per sub-batch with pairs.
+
+    Return change rows and their number, the skybands' (perhaps new) arena and its end.
+    """
+    finder = FoundFinder(by_arrival(found), found.first_row, new_candidates(1024))
+    rows, written, keeper, finder, _ = _run(task, finder, new_skyband_keeper(task.settings, task.bucket), 0)
+    return rows, written, keeper.skyband, keeper.end
+
+
+def drive_capped_found(limits: Limits, found: FoundRows, task: Task) -> tuple[ChangeRows, int, Skyband, int]:
+    """Process all events of a task, as ``drive_found``, with a cap per object."""
+    finder = FoundFinder(by_arrival(found), found.first_row, new_candidates(1024))
+    keeper = new_capped_keeper(limits, task.settings, task.bucket)
+    rows, written, keeper, finder, _ = _run_capped(task, finder, keeper, task.settings.sub_batch)
+    return rows, written, keeper.skyband, keeper.end

@@ -8,6 +8,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined, jit
+from skyband.operators.pair_rows.kernels.tables import Advance, Objects, Settings
 
 QUERY, KEY, NEWER, OLDER, PARTNER_COLUMNS = range(5)
 """Columns of the partners found: ``NEWER`` is twice the arrival's seq, plus 1 if it is on side a."""
@@ -24,6 +25,18 @@ class PartnerQueries(NamedTuple):
     """int64: microseconds of the window, or ``UNBOUNDED``."""
     worst_score: F64
     """float64: the largest internal score."""
+
+
+class PartnerTask(NamedTuple):
+    """What a search for partners takes: the arrivals are in the windows' arena already."""
+
+    settings: Settings
+    queries: PartnerQueries
+    keys: I64
+    """int64 (keys, KEY_COLUMNS): the key table."""
+    objects: Objects
+    """The windows' arena."""
+    advance: Advance
 
 
 class Partners(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import I64, NEVER
+from skyband.operators.base import NEVER
 from skyband.operators.jit import inner
 from skyband.operators.pair_rows.kernels.arena import alive_from, first_after
 from skyband.operators.pair_rows.kernels.boundaries import note_due, show, shown_list
@@ -20,11 +20,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     SHORT,
     ChangeRows,
     History,
-    Lists,
     Pairs,
     Progress,
-    Queries,
-    Sources,
+    Replay,
     SubBatch,
     part,
 )
@@ -89,17 +87,15 @@ def report(query: int, key: int, every: int, at: int, written: int, end: int, pr
 
 
 @inner
-def write_boundary(
-    query: int, key: int, queries: Queries, newest: int, history: History, best: Pairs, length: int, progress: Progress,
-    rows: ChangeRows, written: int,
-) -> int:  # fmt: skip
+def write_boundary(replay: Replay, query: int, best: Pairs, length: int, rows: ChangeRows, written: int) -> int:
     """Process the query's due boundary: write the changes since the list last shown, and store the list. Return the next free row.
 
-    ``newest``: the key's objects before this seq have been put into its history; ``rows`` have room for 2k more. O(k).
+    ``best`` has the first ``length`` pairs of the query's result; ``rows`` have room for 2k more. O(k).
     """
+    key, queries, history, progress, batch = replay.key, replay.queries, replay.history, replay.progress, replay.sources.batch
     edge = progress.due[query, key]
     progress.due[query, key] = NEVER
-    first_stored = history.first_stored
+    first_stored, newest = history.first_stored, batch.first_seq + batch.size
     upto = first_after(history.times, 0, newest - first_stored, edge) + first_stored
     first_alive = alive_from(history, upto, edge, queries.window_count[query], queries.window_micros[query])
     shown = shown_list(query, key, queries, progress)
@@ -110,16 +106,16 @@ def write_boundary(
 
 
 @inner
-def replay(
-    query: int, key: int, arrived: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress,
-    rows: ChangeRows, written: int, work: I64,
-) -> tuple[int, int, bool]:  # fmt: skip
+def replay_query(replay: Replay, query: int, arrived: int, rows: ChangeRows, written: int) -> tuple[int, int, bool]:
     """Process the sub-batch's events for one query, the first ``arrived`` arrivals being processed already.
 
     Return how many arrivals are processed now, how many change rows are written, and whether that is all. If not, ``rows`` needs room
     for 2k more. Expiries and boundaries: those before ``batch.limit`` if this is the last sub-batch; else expiries up to it and boundaries
     before it. Visited events cost O(k), refills O(skyband).
     """
+    key, queries, history, sources, lists, progress = (
+        replay.key, replay.queries, replay.history, replay.sources, replay.lists, replay.progress,
+    )  # fmt: skip
     k, every = queries.k[query], queries.every[query]
     count, micros = queries.window_count[query], queries.window_micros[query]
     worst, start, room = queries.worst[query], queries.list_start[query], queries.list_room[query]
@@ -133,8 +129,7 @@ def replay(
         moment = next_moment(batch, history, arrived, bar, first_out, count, micros)
         next_in, at = moment.next_in, moment.at
         if every > 0 and progress.due[query, key] < at:
-            newest = batch.first_seq + batch.size
-            written = write_boundary(query, key, queries, newest, history, best, min(length, k), progress, rows, written)
+            written = write_boundary(replay, query, best, min(length, k), rows, written)
             continue
         if next_in == batch.size and not moment.expires:
             done = True
@@ -150,12 +145,12 @@ def replay(
         copy_pairs(best, length_before, before)
         length = drop_expired(best, length, first_alive)
         if length < k and not whole:
-            work[REFILLS] += 1
+            replay.work[REFILLS] += 1
             length = select(best, worst, first_alive, arrived, sources)
             whole = True
         elif arriving >= 0:
             length = arrive(best, length, whole, worst, first_alive, next_in, sources)
-        work[SHORT] += length < k and queries.partial[query] == 1
+        replay.work[SHORT] += length < k and queries.partial[query] == 1
         whole = whole and length < room
         event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False, -1)
         end = difference(rows, written, event, before, length_before, best, min(length, k))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import inner, maker
+from skyband.operators.jit import inner, inner_inlined, maker
 from skyband.operators.pair_rows.kernels.partners import (
     KEY,
     NEWER,
@@ -22,6 +22,7 @@ from skyband.operators.pair_rows.kernels.partners import (
     FoundPartners,
     PartnerQueries,
     Partners,
+    PartnerTask,
     add_found,
     advance_windows,
     ensure_capacity,
@@ -38,7 +39,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     NEXT_SEQ,
     REGION_START,
     SCORED,
-    Advance,
     Objects,
     Scoring,
     Settings,
@@ -81,6 +81,26 @@ class Best(NamedTuple):
     """int64 (queries,): places of each of its heaps; 0 for queries for all partners."""
     heaps: FoundPartners
     """The heaps, of queries for the best partners."""
+
+
+class Search(NamedTuple):
+    """What the search for the partners of a sub-batch reads, its buffers, and the counters that it changes."""
+
+    scoring: Scoring
+    zones: Zones
+    objects: Objects
+    key: int
+    offset: int
+    seen_until: I64
+    """The row ``deletions.UNTIL`` of the arena, or int64 (0,) if no objects can be deleted."""
+    queries: PartnerQueries
+    batch: SubBatch
+    best: Best
+    scores: F64
+    """float64 (LARGEST,): those of an arrival with a range."""
+    buffers: ZoneBuffers
+    work: I64
+    """int64 (COUNTERS,)."""
 
 
 @maker
@@ -139,18 +159,17 @@ def loosest_bar(queries: PartnerQueries, best: Best, i: int, upto: int) -> float
     return bar
 
 
-@inner
-def score_range(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, i: int, first: int, upto: int, bar: float, scores: F64, work: I64
-) -> int:
+@inner_inlined
+def score_range(search: Search, i: int, first: int, upto: int, bar: float) -> int:
     """Fill ``scores`` with those of arrival i and the partners first..upto - 1, unless none is at most ``bar``.
 
     Return how many are at the most; with 0 the scores are undefined.
     """
+    scoring, objects, offset, batch, scores = search.scoring, search.objects, search.offset, search.batch, search.scores
     count_as_a, score_as_a = scoring.count_as_a, scoring.score_as_a
     count_as_b, score_as_b = scoring.count_as_b, scoring.score_as_b
     floats, integers, start, stop, good = objects.floats, objects.integers, first + offset, upto + offset, upto - first
-    work[SCORED] += upto - first
+    search.work[SCORED] += upto - first
     if good > UNCOUNTED and bar < np.inf:
         if batch.side[i] == IS_B:
             good = count_as_b(floats, integers, start, stop, batch.floats[i], batch.integers[i], scoring.pool, bar)
@@ -188,15 +207,12 @@ def sees(seen_until: I64, position: int, seq: int) -> bool:
     return bool(len(seen_until) == 0 or seen_until[position] > seq)
 
 
-@inner
-def take_range(
-    queries: PartnerQueries, key: int, batch: SubBatch, i: int, first: int, upto: int, offset: int, seen_until: I64, scores: F64,
-    best: Best, partners: Partners, written: int,
-) -> int:  # fmt: skip
-    """Give arrival i's ``scores`` with the partners first..upto - 1 to every query: into heaps, or as rows; return how many are written.
-
-    ``seen_until``: the row ``deletions.UNTIL`` of the arena, or (0,) if no objects can be deleted.
-    """
+@inner_inlined
+def take_range(search: Search, i: int, first: int, upto: int, partners: Partners, written: int) -> int:
+    """Give arrival i's ``scores`` with the partners first..upto - 1 to every query: into heaps, or as rows; return how many are written."""
+    queries, key, batch, offset, seen_until, scores, best = (
+        search.queries, search.key, search.batch, search.offset, search.seen_until, search.scores, search.best,
+    )  # fmt: skip
     seq = batch.first_seq + i
     for q in range(len(queries.k)):
         low, k, bar = max(first, best.first[q, i]), queries.k[q], bar_of(queries, best, q, i, upto)
@@ -221,34 +237,31 @@ def take_range(
 
 
 @maker
-def scan_range(
-    scoring: Scoring, objects: Objects, offset: int, queries: PartnerQueries, key: int, batch: SubBatch, low: int, high: int,
-    seen_until: I64, scores: F64, best: Best, partners: Partners, written: int, work: I64,
-) -> tuple[Partners, int]:  # fmt: skip
+def scan_range(search: Search, low: int, high: int, partners: Partners, written: int) -> tuple[Partners, int]:
     """Find the partners of seq low..high - 1 for all arrivals of ``batch``; return the (perhaps new) rows and their number.
 
-    ``scores`` has room for the range. O(arrivals * range) vectorised scores.
+    The range is at most ``LARGEST`` long. O(arrivals * range) vectorised scores.
     """
-    whole = queries.k.min() == 0
+    queries, batch = search.queries, search.batch
+    finds_all = queries.k.min() == 0
     for i in range(batch.size):
         first, upto = max(low, batch.first_partner[i]), min(high, batch.first_seq + i)
         if first >= upto or batch.side[i] == IS_NEITHER:
             continue
-        bar = loosest_bar(queries, best, i, upto)
-        most = score_range(scoring, objects, offset, batch, i, first, upto, bar, scores, work)
+        most = score_range(search, i, first, upto, loosest_bar(queries, search.best, i, upto))
         if most > 0:
-            if whole:
+            if finds_all:
                 partners = ensure_capacity(partners, written, most * len(queries.k))
-            written = take_range(queries, key, batch, i, first, upto, offset, seen_until, scores, best, partners, written)
+            written = take_range(search, i, first, upto, partners, written)
     return partners, written
 
 
-@inner
-def take_leaf(
-    queries: PartnerQueries, key: int, batch: SubBatch, i: int, seqs: I64, offset: int, seen_until: I64, scores: F64, best: Best,
-    partners: Partners, written: int,
-) -> int:  # fmt: skip
-    """Give arrival i's ``scores`` with the objects ``seqs`` of a leaf to every query; as ``take_range``."""
+@inner_inlined
+def take_leaf(search: Search, i: int, seqs: I64, partners: Partners, written: int) -> int:
+    """Give arrival i's scores with the objects ``seqs`` of a leaf to every query; as ``take_range``."""
+    queries, key, batch, offset, seen_until, scores, best = (
+        search.queries, search.key, search.batch, search.offset, search.seen_until, search.buffers.scores, search.best,
+    )  # fmt: skip
     for q in range(len(queries.k)):
         first, k, worst = best.first[q, i], queries.k[q], queries.worst_score[q]
         for j in range(len(scores)):
@@ -262,16 +275,16 @@ def take_leaf(
 
 
 @maker
-def scan_segment(
-    scoring: Scoring, zones: Zones, segment: int, queries: PartnerQueries, key: int, batch: SubBatch, offset: int, seen_until: I64,
-    buffers: ZoneBuffers, best: Best, partners: Partners, written: int, work: I64,
-) -> tuple[Partners, int]:  # fmt: skip
+def scan_segment(search: Search, segment: int, partners: Partners, written: int) -> tuple[Partners, int]:
     """Find the partners in a segment of the zones for all arrivals of ``batch``; as ``scan_range``.
 
     Bars rise from leaf to leaf; the leaves of a segment of one group are looked at at once, others after the bounds of their groups.
     """
+    scoring, zones, queries, batch, buffers, best, work = (
+        search.scoring, search.zones, search.queries, search.batch, search.buffers, search.best, search.work,
+    )  # fmt: skip
     stop, first = zones.segments[segment, STOP_SEQ], zones.segments[segment, START] // GROUP
-    groups, whole = (stop - zones.segments[segment, FIRST_SEQ]) // GROUP, queries.k.min() == 0
+    groups, finds_all = (stop - zones.segments[segment, FIRST_SEQ]) // GROUP, queries.k.min() == 0
     for i in range(batch.size):
         if batch.first_partner[i] >= stop:
             break
@@ -287,10 +300,10 @@ def scan_segment(
             for leaf in range(GROUP // LEAF):
                 bar, low = loosest_bar(queries, best, i, stop), (first + group) * GROUP + leaf * LEAF
                 if buffers.leaf_bounds[leaf] <= bar and score_leaf(scoring, zones, low, i, batch, buffers, bar, work) > 0:
-                    if whole:
+                    if finds_all:
                         partners = ensure_capacity(partners, written, LEAF * len(queries.k))
                     seqs = zones.seqs[low : low + LEAF]
-                    written = take_leaf(queries, key, batch, i, seqs, offset, seen_until, buffers.scores, best, partners, written)
+                    written = take_leaf(search, i, seqs, partners, written)
     return partners, written
 
 
@@ -317,15 +330,15 @@ def leave_to_others(settings: Settings, key: int, batch: SubBatch) -> None:
 
 def find_partners(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, settings: Settings, queries: PartnerQueries, keys: I64,
-    objects: Objects, advance: Advance, work: I64,
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, task: PartnerTask, work: I64,
 ) -> tuple[Partners, int]:  # fmt: skip
-    """Find the partners of all arrivals of ``advance`` for every query; the functions are those of ``Scoring``.
+    """Find the partners of all arrivals of a task for every query; the functions are those of ``Scoring``.
 
-    The arrivals are in the windows' arena already. ``zones`` with segments are those of the only key, and end before its first arrival.
+    ``zones`` with segments are those of the only key, and end before its first arrival.
     Returns the partners and their number: best ones grouped by arrival, all ones by ranges. Writes to the key table and to ``work`` (int64
     (COUNTERS,)).
     """
+    settings, queries, keys, objects, advance = task.settings, task.queries, task.keys, task.objects, task.advance
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, objects.pool)
     partners, written, seen_until = no_partners(), 0, np.empty(0, np.int64)
     if settings.own_integers > 0:
@@ -346,20 +359,17 @@ def find_partners(
             if settings.shards > 1:
                 leave_to_others(settings, key, batch)
             best = start_best(queries, objects.times, offset, batch, window_first, best)
+            search = Search(scoring, zones, objects, key, offset, seen_until, queries, batch, best, scores, buffers, work)
             oldest, high, width = batch.first_partner[0], seq + batch.size, SMALLEST
             if len(zones.segments) > 0:
                 oldest = max(oldest, zones.segments[0, STOP_SEQ])
                 fill_boxes(batch, buffers)
             while high > oldest:
                 low = max(oldest, high - width)
-                partners, written = scan_range(
-                    scoring, objects, offset, queries, key, batch, low, high, seen_until, scores, best, partners, written, work
-                )  # fmt: skip
+                partners, written = scan_range(search, low, high, partners, written)
                 high, width = low, min(2 * width, LARGEST)
             for segment in range(len(zones.segments)):
-                partners, written = scan_segment(
-                    scoring, zones, segment, queries, key, batch, offset, seen_until, buffers, best, partners, written, work
-                )  # fmt: skip
+                partners, written = scan_segment(search, segment, partners, written)
             partners = ensure_capacity(partners, written, best.found[:, : batch.size].sum())
             written = write_best(queries, key, batch, best, partners, written)
             keys[key, FIRST_ALIVE] = first_alive

@@ -11,7 +11,8 @@ from skyband.operators.jit import inner, maker
 from skyband.operators.pair_rows.kernels.arena import copy_attributes, side_of
 from skyband.operators.pair_rows.kernels.boundaries import note_wake
 from skyband.operators.pair_rows.kernels.changes import ensure_capacity
-from skyband.operators.pair_rows.kernels.replay import replay
+from skyband.operators.pair_rows.kernels.lists import fill_lists
+from skyband.operators.pair_rows.kernels.replay import replay_query
 from skyband.operators.pair_rows.kernels.skyband import merge, store
 from skyband.operators.pair_rows.kernels.tables import (
     CHANGE_COLUMNS,
@@ -21,6 +22,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     NEXT_SEQ,
     REGION_START,
     SKYBAND_LENGTH,
+    Bucket,
     Candidates,
     ChangeRows,
     History,
@@ -28,6 +30,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Objects,
     Progress,
     Queries,
+    Replay,
     Scratch,
     Settings,
     Skyband,
@@ -49,15 +52,18 @@ class ChangeBuffer(NamedTuple):
     """int64."""
 
 
-class Skybands(NamedTuple):
-    """The skybands of a bucket while it advances."""
+class SkybandKeeper(NamedTuple):
+    """The K-skybands of a bucket while it advances, as a keeper of ``driver``."""
 
+    keep_k: int
+    """int64: K."""
     skyband: Skyband
     """The arena."""
     end: int
     """int64: its end."""
     merged: Skyband
     """Room for the next skyband of a key."""
+    scratch: Scratch
 
 
 @maker
@@ -74,10 +80,11 @@ def no_lists(queries: Queries) -> Lists:
 
 
 @maker
-def new_scratch(settings: Settings) -> Scratch:
-    """Return scratch buffers for sub-batches."""
+def new_skyband_keeper(settings: Settings, bucket: Bucket) -> SkybandKeeper:
+    """Return the skybands of ``bucket`` with buffers for sub-batches."""
     ranked = settings.keep_k + settings.sub_batch + 1
-    return Scratch(np.empty(settings.keep_k, np.float64), np.empty(ranked, np.float64), np.empty(ranked, np.int64))
+    scratch = Scratch(np.empty(settings.keep_k, np.float64), np.empty(ranked, np.float64), np.empty(ranked, np.int64))
+    return SkybandKeeper(settings.keep_k, bucket.skyband, bucket.skyband_end, new_skyband(1024), scratch)
 
 
 @inner
@@ -132,33 +139,38 @@ def group_by_arrival(batch: SubBatch, candidates: Candidates) -> None:
 
 
 @maker
-def replay_queries(
-    key: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress, changes: ChangeBuffer, work: I64
-) -> ChangeBuffer:
-    """Replay the sub-batch for every query."""
-    rows, written = changes.rows, changes.written
-    group_by_arrival(sources.batch, sources.candidates)
-    for query in range(len(queries.k)):
-        arrived, done = 0, False
-        while not done:
-            rows = ensure_capacity(rows, written, 2 * queries.k[query])
-            arrived, written, done = replay(query, key, arrived, queries, history, sources, lists, progress, rows, written, work)
-    return ChangeBuffer(rows, written)
+def fill_from_skyband(
+    keeper: SkybandKeeper, queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists
+) -> SkybandKeeper:
+    """Fill every query's list from a key's skyband, as of ``instant`` and before seq ``upto``."""
+    fill_lists(queries, history, upto, instant, skyband, lists)
+    return keeper
 
 
 @maker
-def merge_sub_batch(
-    settings: Settings, keys: I64, key: int, first_alive: int, sources: Sources, skybands: Skybands, scratch: Scratch
-) -> Skybands:
+def replay_queries(keeper: SkybandKeeper, replay: Replay, changes: ChangeBuffer) -> tuple[SkybandKeeper, ChangeBuffer]:
+    """Replay the sub-batch for every query."""
+    rows, written, k = changes.rows, changes.written, replay.queries.k
+    group_by_arrival(replay.sources.batch, replay.sources.candidates)
+    for query in range(len(k)):
+        arrived, done = 0, False
+        while not done:
+            rows = ensure_capacity(rows, written, 2 * k[query])
+            arrived, written, done = replay_query(replay, query, arrived, rows, written)
+    return keeper, ChangeBuffer(rows, written)
+
+
+@maker
+def merge_sub_batch(keeper: SkybandKeeper, keys: I64, key: int, _history: History, first_alive: int, sources: Sources) -> SkybandKeeper:
     """Make the sub-batch part of the key's skyband; ``first_alive`` after its last arrival."""
-    scored, merged = own_scores(sources.batch), skybands.merged
+    scored, merged = own_scores(sources.batch), keeper.merged
     keys[key, FIRST_ALIVE] = first_alive
     most = keys[key, SKYBAND_LENGTH] + sources.candidates.found + scored * (scored - 1) // 2
     if most > len(merged.score):
         merged = new_skyband(2 * most)
-    length = merge(settings.keep_k, first_alive, sources.batch, sources.candidates, sources.skyband, merged, scratch)
-    skyband, end = store(keys, key, merged, length, skybands.skyband, skybands.end)
-    return Skybands(skyband, end, merged)
+    length = merge(keeper.keep_k, first_alive, sources.batch, sources.candidates, sources.skyband, merged, keeper.scratch)
+    skyband, end = store(keys, key, merged, length, keeper.skyband, keeper.end)
+    return SkybandKeeper(keeper.keep_k, skyband, end, merged, keeper.scratch)
 
 
 @inner

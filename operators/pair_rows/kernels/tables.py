@@ -187,6 +187,29 @@ class Advance(NamedTuple):
     """int64: microseconds."""
 
 
+class Task(NamedTuple):
+    """What every driver takes: what is fixed, the tables that it changes, and the events to process."""
+
+    settings: Settings
+    queries: Queries
+    bucket: Bucket
+    """The arrivals are in the windows' arena already. Drivers change the key table and return the (perhaps new) skybands' arena."""
+    progress: Progress
+    advance: Advance
+    work: I64
+    """int64 (COUNTERS,)."""
+
+
+class Place(NamedTuple):
+    """The key that a driver is at. All int64."""
+
+    group: int
+    """Its index in ``Advance.keys``."""
+    key: int
+    offset: int
+    """The object of seq s is at position s + ``offset`` of the windows' arena."""
+
+
 class DeletionRows(NamedTuple):
     """The deletions of an ``Advance``, in order within each key. (n,), except ``start``."""
 
@@ -284,6 +307,20 @@ class Lists(NamedTuple):
     """int64 (queries,): pairs in each list."""
     whole: I64
     """int64 (queries,): 1 if the list has all pairs there are, 0 if there may be others behind its last."""
+
+
+class Replay(NamedTuple):
+    """What the replay of a sub-batch of one key reads and changes."""
+
+    key: int
+    """int64."""
+    queries: Queries
+    history: History
+    sources: Sources
+    lists: Lists
+    progress: Progress
+    work: I64
+    """int64 (COUNTERS,)."""
 
 
 class ChangeRows(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from skyband.operators.base import I64
@@ -49,41 +51,57 @@ def first_alive_of(settings: Settings, keys: I64, times: I64, instant: int) -> I
     return first
 
 
+class StoredSets(NamedTuple):
+    """The sets of arrivals, which are in the windows' arena already, and what an index of them reads."""
+
+    settings: Settings
+    keys: I64
+    """int64 (keys, KEY_COLUMNS): the key table."""
+    objects: Objects
+    """The windows' arena."""
+    tokens: Tokens
+    """The arrivals' tokens."""
+    instant: int
+    """int64: events up to this instant are taken."""
+
+
 @maker
-def put(
-    settings: Settings, keys: I64, times: I64, instant: int, index: Index, group: int, seq: int, first_alive: int, codes: I64,
-    lookup: TokenLookup,
-) -> Index:  # fmt: skip
+def rebuild_index(sets: StoredSets, index: Index, more: int) -> Index:
+    """Return an index of the sets that are alive, with room for one of ``more`` tokens."""
+    first_alive = first_alive_of(sets.settings, sets.keys, sets.objects.times, sets.instant)
+    return rebuild(index, first_alive, more, len(index.newest))
+
+
+@maker
+def put(sets: StoredSets, index: Index, group: int, seq: int, first_alive: int, codes: I64, lookup: TokenLookup) -> Index:
     """Put a set into the index without a search; return the (perhaps new) index. O(tokens).
 
-    Events up to ``instant`` are taken; ``first_alive``: as ``insert``.
+    ``first_alive``: as ``insert``.
     """
     if lacks_room(index, len(codes), look_up_own(index, group, codes, lookup)):
-        index = rebuild(index, first_alive_of(settings, keys, times, instant), len(codes), len(index.newest))
+        index = rebuild_index(sets, index, len(codes))
         look_up_own(index, group, codes, lookup)
     insert(index, group, seq, first_alive, codes, lookup)
     return index
 
 
 @maker
-def put_range(
-    settings: Settings, keys: I64, objects: Objects, key: int, first: int, stop: int, row: int, tokens: Tokens, instant: int, index: Index,
-    lookup: TokenLookup,
-) -> Index:  # fmt: skip
+def put_range(sets: StoredSets, key: int, first: int, stop: int, row: int, index: Index, lookup: TokenLookup) -> Index:
     """Put the sets of the objects [``first``, ``stop``) of a key into the index, without a search; return the (perhaps new) index.
 
-    ``row``: the first one's row of ``tokens``. Events up to ``instant`` are taken. O(tokens).
+    ``row``: the first one's row of ``tokens``. O(tokens).
     """
+    settings, keys, objects, tokens = sets.settings, sets.keys, sets.objects, sets.tokens
     offset, first_alive = keys[key, REGION_START] - keys[key, FIRST_STORED], keys[key, FIRST_ALIVE]
     for seq in range(first, stop):
-        at = row + seq - first
-        codes, side = tokens.values[tokens.start[at] : tokens.start[at + 1]], side_of(settings, objects, seq + offset)
+        own = row + seq - first
+        codes, side = tokens.values[tokens.start[own] : tokens.start[own + 1]], side_of(settings, objects, seq + offset)
         if len(codes) == 0 or side == IS_NEITHER:
             continue
         group = group_of(settings, key, side)
         if seq + 1 < stop:
-            ask_ahead(index, group, tokens.values[tokens.start[at + 1] : tokens.start[at + 2]])
-        index = put(settings, keys, objects.times, instant, index, group, seq, first_alive, codes, lookup)
+            ask_ahead(index, group, tokens.values[tokens.start[own + 1] : tokens.start[own + 2]])
+        index = put(sets, index, group, seq, first_alive, codes, lookup)
     return index
 
 
@@ -93,9 +111,9 @@ def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, s
 
     The objects are in the windows' arena already. Returns the (perhaps new) index.
     """
-    tokens, lookup = sets.tokens, new_lookup(sets.largest)
+    stored, lookup = StoredSets(settings, keys, objects, sets.tokens, rows.since - 1), new_lookup(sets.largest)
     for g in range(len(rows.keys)):
         key = rows.keys[g]
         first, stop = rows.first_new[g], keys[key, NEXT_SEQ]
-        index = put_range(settings, keys, objects, key, first, stop, sets.first_row[g], tokens, rows.since - 1, index, lookup)
+        index = put_range(stored, key, first, stop, sets.first_row[g], index, lookup)
     return index

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skyband.operators.base import I64, NEVER
+from skyband.operators.jit import inner_inlined
 from skyband.operators.pair_rows.kernels.arena import copy_attributes, side_of
 from skyband.operators.pair_rows.kernels.partners import (
     KEY,
@@ -16,6 +17,7 @@ from skyband.operators.pair_rows.kernels.partners import (
     FoundPartners,
     PartnerQueries,
     Partners,
+    PartnerTask,
     advance_windows,
     ensure_capacity,
     no_partners,
@@ -28,26 +30,36 @@ from skyband.operators.pair_rows.kernels.tables import (
     IS_NEITHER,
     NEXT_SEQ,
     REGION_START,
-    Advance,
-    Objects,
-    Settings,
     is_searched,
 )
-from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group, put
-from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
-from skyband.operators.set_index.kernels.probe import PairCondition, ProbingSet, probe
-from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup, new_staircase
+from skyband.operators.set_index.kernels.arrive import StoredSets, group_of, other_group, put, rebuild_index
+from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up
+from skyband.operators.set_index.kernels.probe import PairCondition, Probe, ProbingSet, find_set_partners
+from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, Staircase, TokenLookup, new_lookup, new_staircase
+
+
+@inner_inlined
+def start_probe(
+    index: Index, probing: ProbingSet, lookup: TokenLookup, staircase: Staircase, test: Callable[..., None], condition: PairCondition,
+    k: int, found: FoundPartners, counters: I64,
+) -> int:  # fmt: skip
+    """Fill ``found`` with the partners of a set, and return how many.
+
+    A leaf: where references are counted, a ``Probe`` would count those of all its arrays for each set.
+    """
+    return find_set_partners(Probe(index, probing, lookup, staircase, test, condition, k, found, counters), 0)
 
 
 def find_partners(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, function: int, has_condition: bool,
-    queries: PartnerQueries, keys: I64, objects: Objects, advance: Advance, sets: ArrivingSets, index: Index, counters: I64,
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], function: int, has_condition: bool, task: PartnerTask,
+    sets: ArrivingSets, index: Index, counters: I64,
 ) -> tuple[Partners, int, Index]:  # fmt: skip
-    """Find the partners of all arrivals of ``advance`` for every query, and put the arrivals into the index.
+    """Find the partners of all arrivals of a task for every query, and put the arrivals into the index.
 
-    The arrivals ``sets`` are in the windows' arena already. Returns the partners, their number, and the (perhaps new) index. Writes to the
-    key table and to ``counters`` (int64 (PROBED,)).
+    Return the partners, their number, and the (perhaps new) index. Writes to the key table and to ``counters`` (int64 (PROBED,)).
     """
+    settings, queries, keys, objects, advance = task.settings, task.queries, task.keys, task.objects, task.advance
+    stored = StoredSets(settings, keys, objects, sets.tokens, advance.since - 1)
     partners, written = no_partners(), 0
     lookup, staircase = new_lookup(sets.largest), new_staircase(1)
     found = FoundPartners(np.empty(1024, np.float64), np.empty(1024, np.int64))
@@ -69,14 +81,13 @@ def find_partners(
                 continue
             group = group_of(settings, key, side)
             if settings.shards > 1 and not is_searched(settings, key, seq):
-                index = put(settings, keys, objects.times, advance.since - 1, index, group, seq, first_of_state[0], codes, lookup)
+                index = put(stored, index, group, seq, first_of_state[0], codes, lookup)
                 continue
             copy_attributes(objects, seq + offset, own_floats, own_integers)
             other = other_group(settings, group)
             needed = look_up(index, group, other, codes, lookup)
             if lacks_room(index, len(codes), needed):
-                first_alive = first_alive_of(settings, keys, objects.times, advance.since - 1)
-                index = rebuild(index, first_alive, len(codes), len(index.newest))
+                index = rebuild_index(stored, index, len(codes))
                 look_up(index, group, other, codes, lookup)
             for q in range(query_count):
                 if seq - first[q] > len(found.score):
@@ -87,7 +98,7 @@ def find_partners(
                 probing = ProbingSet(function, len(codes), first[q], seq - 1, other, 1)
                 condition = PairCondition(objects.floats, objects.integers, offset, own_floats, own_integers, objects.pool, has_condition)
                 test = test_as_a if side == IS_A else test_as_b
-                count = probe(index, test, condition, probing, lookup, staircase, queries.k[q], found, 0, counters)
+                count = start_probe(index, probing, lookup, staircase, test, condition, queries.k[q], found, counters)
                 if queries.k[q] > 0:
                     sort_best_first(found, count)
                 partners = ensure_capacity(partners, written, count)

@@ -86,6 +86,25 @@ class PairCondition(NamedTuple):
     """False if every pair qualifies."""
 
 
+class Probe(NamedTuple):
+    """A search for the partners of an arriving set."""
+
+    inverted_index: Index
+    probing: ProbingSet
+    lookup: TokenLookup
+    """The set's tokens, looked up."""
+    staircase: Staircase
+    """What admits a score."""
+    test: Callable[..., None]
+    """The compiled condition of pairs."""
+    condition: PairCondition
+    k: int
+    """int64: only the best k are kept: ``found`` is a heap with the worst first, and the only step is lowered to the worst. 0 for all."""
+    found: FoundPartners
+    counters: I64
+    """int64 (PROBED,)."""
+
+
 @inner_inlined
 def most_common_tokens(index: Index, probing: ProbingSet, lookup: TokenLookup, at: int, size: int, most: int) -> int:
     """Return an upper bound, ``most`` at most, on the tokens that the set of ``size`` at a position shares with the arriving one."""
@@ -114,8 +133,9 @@ def verify(index: Index, probing: ProbingSet, at: int, limit: float) -> float:
 
 
 @inner_inlined
-def passes(test: Callable[..., None], condition: PairCondition, seq: int, lookup: TokenLookup) -> bool:
+def passes(probe: Probe, seq: int) -> bool:
     """Return True if the pair with the object ``seq`` meets the condition."""
+    test, condition, lookup = probe.test, probe.condition, probe.lookup
     if not condition.exists:
         return True
     at = seq + condition.offset
@@ -133,14 +153,14 @@ def last_step_reached(staircase: Staircase, step: int, score: float) -> int:
 
 @inner_inlined
 def compare_entries(
-    index: Index, probing: ProbingSet, lookup: TokenLookup, staircase: Staircase, last: int, lowest: int, most: int, start: int, entry: int,
-    step: int, near: int, counters: I64,
+    probe: Probe, last: int, lowest: int, most: int, start: int, entry: int, step: int, near: int
 ) -> tuple[int, int, int]:  # fmt: skip
     """Add the sets to the ``near`` ones in ``lookup`` that can be partners by size and signature, without a branch on the outcome.
 
     Reads a list back from ``entry`` to ``start`` or to the seq ``lowest``, until ``AT_ONCE`` sets are near. Returns the next entry (before
     ``start`` at the end), its step of the staircase, and the number near. The arriving set shares ``most`` tokens at most with each.
     """
+    index, probing, lookup, staircase = probe.inverted_index, probe.probing, probe.lookup, probe.staircase
     sets, postings, below, limits = index.sets, index.postings, staircase.below, staircase.limit
     clock, now = index.scalars[CLOCK], probing.last_seq + 1
     read, weighed = 0, 0
@@ -162,37 +182,31 @@ def compare_entries(
         near += new & int(may_reach(probing.function, common, probing.size, size, limits[step]))
         read += 1
         weighed += new
-    counters[READ] += read
-    counters[WEIGHED] += weighed
+    probe.counters[READ] += read
+    probe.counters[WEIGHED] += weighed
     return entry, step, near
 
 
-@inner
-def add_near(
-    index: Index, test: Callable[..., None], condition: PairCondition, probing: ProbingSet, lookup: TokenLookup, staircase: Staircase,
-    near: int, k: int, found: FoundPartners, count: int, counters: I64,
-) -> int:  # fmt: skip
-    """Count the common tokens of the ``near`` sets, and append the partners among them as ``probe`` does; return the new count."""
-    counters[COUNTED] += near
+@inner_inlined
+def add_near(probe: Probe, near: int, count: int) -> int:
+    """Count the common tokens of the ``near`` sets, and append the partners among them as ``find_set_partners`` does; return the new
+    count."""
+    index, lookup, staircase = probe.inverted_index, probe.lookup, probe.staircase
+    probe.counters[COUNTED] += near
     for i in range(near):
-        at = lookup.near[i] & POSITION_MASK
-        score = verify(index, probing, at, staircase.limit[lookup.near_step[i]])
-        if score == score and passes(test, condition, index.sets[at + SEQ], lookup):
-            count = add_partner(found, count, k, score, index.sets[at + SEQ], staircase)
+        row = lookup.near[i] & POSITION_MASK
+        score = verify(index, probe.probing, row, staircase.limit[lookup.near_step[i]])
+        if score == score and passes(probe, index.sets[row + SEQ]):
+            count = add_partner(probe, count, score, index.sets[row + SEQ])
     return count
 
 
 @inner
-def probe(
-    index: Index, test: Callable[..., None], condition: PairCondition, probing: ProbingSet, lookup: TokenLookup, staircase: Staircase,
-    k: int, found: FoundPartners, count: int, counters: I64,
-) -> int:  # fmt: skip
-    """Append the partners whose score the staircase admits to ``found``, which has ``count``; return the new count.
-
-    With ``k`` > 0 only the best k are kept: ``found`` is a heap with the worst first, and the only step is lowered to the worst.
-    """
+def find_set_partners(probe: Probe, count: int) -> int:
+    """Append the partners whose score the staircase admits to ``found``, which has ``count``; return the new count."""
+    index, probing, lookup, staircase = probe.inverted_index, probe.probing, probe.lookup, probe.staircase
     if probing.function == HAMMING:
-        return probe_all(index, test, condition, probing, lookup, staircase, k, found, count, counters)
+        return scan_window(probe, count)
     slots, last, near = index.slots, probing.step_count - 1, 0
     for p in range(probing.size):
         left = probing.size - p
@@ -207,48 +221,45 @@ def probe(
         step, start = 0, slots[(lookup.lists[p] & SLOT_MASK) * SLOT_COLUMNS + START]
         entry = start + (lookup.lists[p] >> SLOT_BITS) - 1
         while entry >= start:
-            entry, step, near = compare_entries(
-                index, probing, lookup, staircase, last, lowest, left, start, entry, step, near, counters
-            )  # fmt: skip
-            if near == AT_ONCE or k > 0:
-                count = add_near(index, test, condition, probing, lookup, staircase, near, k, found, count, counters)
+            entry, step, near = compare_entries(probe, last, lowest, left, start, entry, step, near)
+            if near == AT_ONCE or probe.k > 0:
+                count = add_near(probe, near, count)
                 near = 0
-    return add_near(index, test, condition, probing, lookup, staircase, near, k, found, count, counters)
+    return add_near(probe, near, count)
 
 
 @inner
-def probe_all(
-    index: Index, test: Callable[..., None], condition: PairCondition, probing: ProbingSet, lookup: TokenLookup, staircase: Staircase,
-    k: int, found: FoundPartners, count: int, counters: I64,
-) -> int:  # fmt: skip
-    """Do as ``probe``, but verify every set of the window: small sets without a common token can be near (docs/algorithms E1.4)."""
-    sets, at, step = index.sets, index.newest[probing.group], 0
+def scan_window(probe: Probe, count: int) -> int:
+    """Do as ``find_set_partners``, but verify every set of the window: small sets without a common token can be near (docs/algorithms
+    E1.4)."""
+    index, probing, lookup, staircase, counters = probe.inverted_index, probe.probing, probe.lookup, probe.staircase, probe.counters
+    sets, row, step = index.sets, index.newest[probing.group], 0
     last = last_step_reached(staircase, probing.step_count - 1, 0.0)
     if last < 0:
         return count
     lowest = probing.first_seq if last + 1 == probing.step_count else max(probing.first_seq, staircase.below[last + 1])
-    while at >= 0:
-        seq, size = sets[at + SEQ], sets[at + MET] & SIZE_MASK
+    while row >= 0:
+        seq, size = sets[row + SEQ], sets[row + MET] & SIZE_MASK
         if seq < lowest:
             break
         while step < last and seq < staircase.below[step + 1]:
             step += 1
         counters[READ] += 1
         counters[WEIGHED] += 1
-        most = most_common_tokens(index, probing, lookup, at, size, probing.size)
+        most = most_common_tokens(index, probing, lookup, row, size, probing.size)
         if score_of(probing.function, most, probing.size, size) <= staircase.limit[step]:
             counters[COUNTED] += 1
-            score = verify(index, probing, at, staircase.limit[step])
-            if score == score and passes(test, condition, seq, lookup):
-                count = add_partner(found, count, k, score, seq, staircase)
-        at = sets[at + PREVIOUS]
+            score = verify(index, probing, row, staircase.limit[step])
+            if score == score and passes(probe, seq):
+                count = add_partner(probe, count, score, seq)
+        row = sets[row + PREVIOUS]
     return count
 
 
 @inner_inlined
-def add_partner(found: FoundPartners, count: int, k: int, score: float, older: int, staircase: Staircase) -> int:
+def add_partner(probe: Probe, count: int, score: float, older: int) -> int:
     """Add a partner as ``add_found`` does, and lower the only step to the worst of k; return the new count."""
-    count = add_found(found, count, k, score, older)
-    if k > 0 and count == k:
-        staircase.limit[0] = found.score[0]
+    count = add_found(probe.found, count, probe.k, score, older)
+    if probe.k > 0 and count == probe.k:
+        probe.staircase.limit[0] = probe.found.score[0]
     return count

@@ -20,9 +20,20 @@ from skyband.operators.jit import inner
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event
-from skyband.operators.single_rows.kernels.list_moves import ALWAYS, Alive, Departure, alive_from, delete, expire, insert, place_for, purge
 from skyband.operators.single_rows.kernels.net_change import AppliedEvent, Shown, changed, write_boundary, write_event
-from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
+from skyband.operators.single_rows.kernels.ranked_list import (
+    ALWAYS,
+    Alive,
+    Departure,
+    RankedList,
+    alive_from,
+    delete,
+    expire,
+    insert,
+    oldest,
+    place_for,
+    purge,
+)
 from skyband.operators.single_rows.kernels.replay_state import (
     BASE,
     CUT,

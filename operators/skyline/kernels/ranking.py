@@ -227,25 +227,36 @@ def insert_members(rows: AnyArray, score: AnyArray, first: int, end: int, begin:
     return size
 
 
+class Step(NamedTuple):
+    """A step of a skyline: its change rows, and its number in the ranked result. All int64."""
+
+    first: int
+    """The first change row, those that leave first."""
+    middle: int
+    """The first one that enters."""
+    end: int
+    """The place behind the last one."""
+    number: int
+    entered: int
+    """The cause of members that the skyline had before the step, and that enter the result."""
+
+
 @inner
-def put_step(
-    rows: AnyArray, first: int, middle: int, end: int, step: int, entered: int, begin: int, shown: int, size: int, members: Members,
-    found: Ranked, made: int,
-) -> int:  # fmt: skip
+def put_step(rows: AnyArray, change: Step, begin: int, shown: int, size: int, members: Members, found: Ranked, written: int) -> int:
     """Write how the first ``size`` members differ from the first ``shown`` before the step; return the number of changes then.
 
-    The step's change rows are those in [first, middle) that leave and in [middle, end) that enter. ``entered``: the cause of members that
-    the skyline had before. O(shown + size).
+    O(shown + size).
     """
-    before, j = made, 0
+    first, middle, end, step, entered = change.first, change.middle, change.end, change.number, change.entered
+    before, j = written, 0
     for i in range(shown):
         seq, score = members.first_seq[i], members.first_score[i]
         while j < size and ranks_before(members.score[begin + j], members.seq[begin + j], score, seq):
             j += 1
         if j == size or members.seq[begin + j] != seq:
             row = find_change(rows, first, middle, seq)
-            put(found, made, rows, first, step, made - before, -1, rows[row, CAUSE] if row >= 0 else DISPLACED, seq, score)
-            made += 1
+            put(found, written, rows, first, step, written - before, -1, rows[row, CAUSE] if row >= 0 else DISPLACED, seq, score)
+            written += 1
     j = 0
     for i in range(size):
         seq, score = members.seq[begin + i], members.score[begin + i]
@@ -253,20 +264,22 @@ def put_step(
             j += 1
         if j == shown or members.first_seq[j] != seq:
             row = find_change(rows, middle, end, seq)
-            put(found, made, rows, first, step, made - before, 1, rows[row, CAUSE] if row >= 0 else entered, seq, score)
-            made += 1
-    return made
+            put(found, written, rows, first, step, written - before, 1, rows[row, CAUSE] if row >= 0 else entered, seq, score)
+            written += 1
+    return written
 
 
 @inner
-def put(found: Ranked, made: int, rows: AnyArray, first: int, step: int, pos: int, sign: int, cause: int, seq: int, score: float) -> None:
-    """Write one change in place ``made``, of the query, key and instant of the change row ``first``."""
-    row = found.rows[made]
+def put(
+    found: Ranked, written: int, rows: AnyArray, first: int, step: int, pos: int, sign: int, cause: int, seq: int, score: float
+) -> None:  # fmt: skip
+    """Write one change in place ``written``, of the query, key and instant of the change row ``first``."""
+    row = found.rows[written]
     row[QUERY], row[KEY] = rows[first, QUERY], rows[first, KEY]
     row[AT], row[STEP] = rows[first, AT], step
     row[POS], row[SIGN] = pos, sign
     row[CAUSE], row[SEQ] = cause, seq
-    found.score[made] = score
+    found.score[written] = score
 
 
 @jit
@@ -290,7 +303,7 @@ def rank_changes(
     sources, start = np.full(lists, -1), np.zeros(lists + 1, np.int64)
     for place in range(lists):
         start[place + 1] = ranking.start[place + 1] - ranking.start[place]
-    first, begin, made = 0, 0, 0
+    first, begin, written = 0, 0, 0
     while first < count:
         query, key = rows[first, QUERY], rows[first, KEY]
         place = key * queries + query
@@ -312,12 +325,11 @@ def rank_changes(
                 members.first_score[j] = members.score[begin + j]
             size = remove_members(rows, score, first, middle, begin, size, members)
             size = insert_members(rows, score, middle, end, begin, size, members)
-            entered = BOUNDARY if bounded[query] else PROMOTED
-            top = min(size, most[query])
-            after = put_step(rows, first, middle, end, steps[key, query] + 1, entered, begin, shown, top, members, found, made)
-            if after > made:
+            step = Step(first, middle, end, steps[key, query] + 1, BOUNDARY if bounded[query] else PROMOTED)
+            after = put_step(rows, step, begin, shown, min(size, most[query]), members, found, written)
+            if after > written:
                 steps[key, query] += 1
-            made, first = after, end
+            written, first = after, end
         sources[place], start[place + 1] = begin, size
         begin += size
     for place in range(lists):
@@ -331,7 +343,7 @@ def rank_changes(
             else:
                 old = ranking.start[place] + j
                 after_seq[start[place] + j], after_score[start[place] + j] = ranking.seq[old], ranking.score[old]
-    return Ranked(found.rows[:made], found.score[:made]), Ranking(start, after_seq, after_score)
+    return Ranked(found.rows[:written], found.score[:written]), Ranking(start, after_seq, after_score)
 
 
 @inner

@@ -202,9 +202,9 @@ def values_of(key: AnyArray, seq: AnyArray, known: Points, fresh: Points) -> Any
 
 
 @inner
-def put(found: AnyArray, made: int, rows: AnyArray, first: int, step: int, pos: int, sign: int, cause: int, seq: int) -> None:
-    """Write one change in place ``made``, of the query, key and instant of the change row ``first``."""
-    row = found[made]
+def put(found: AnyArray, written: int, rows: AnyArray, first: int, step: int, pos: int, sign: int, cause: int, seq: int) -> None:
+    """Write one change in place ``written``, of the query, key and instant of the change row ``first``."""
+    row = found[written]
     row[QUERY], row[KEY] = rows[first, QUERY], rows[first, KEY]
     row[AT], row[STEP] = rows[first, AT], step
     row[POS], row[SIGN] = pos, sign
@@ -242,14 +242,14 @@ def after_step(
 @jit
 def put_step(
     rows: AnyArray, first: int, middle: int, end: int, step: int, entered: int, before: tuple[AnyArray, AnyArray],
-    after: tuple[AnyArray, AnyArray], found: AnyArray, made: int,
+    after: tuple[AnyArray, AnyArray], found: AnyArray, written: int,
 ) -> int:  # fmt: skip
     """Write how the result ``after`` a step differs from that ``before``, the newest first; return the number of changes then.
 
     Both are (seq, shown) of the members; the change rows are those of ``after_step``. ``entered``: the cause of members that the skyline
     had before.
     """
-    begin = made
+    begin = written
     seq, shown = before
     new_seq, new_shown = after
     other = len(new_seq) - 1
@@ -259,8 +259,8 @@ def put_step(
         stays = other >= 0 and new_seq[other] == seq[j] and new_shown[other] == 1
         if shown[j] == 1 and not stays:
             row = find_change(rows, first, middle, seq[j])
-            put(found, made, rows, first, step, made - begin, -1, rows[row, CAUSE] if row >= 0 else DISPLACED, seq[j])
-            made += 1
+            put(found, written, rows, first, step, written - begin, -1, rows[row, CAUSE] if row >= 0 else DISPLACED, seq[j])
+            written += 1
     other = len(seq) - 1
     for j in range(len(new_seq) - 1, -1, -1):
         while other >= 0 and seq[other] > new_seq[j]:
@@ -268,9 +268,9 @@ def put_step(
         was = other >= 0 and seq[other] == new_seq[j] and shown[other] == 1
         if new_shown[j] == 1 and not was:
             row = find_change(rows, middle, end, new_seq[j])
-            put(found, made, rows, first, step, made - begin, 1, rows[row, CAUSE] if row >= 0 else entered, new_seq[j])
-            made += 1
-    return made
+            put(found, written, rows, first, step, written - begin, 1, rows[row, CAUSE] if row >= 0 else entered, new_seq[j])
+            written += 1
+    return written
 
 
 @jit
@@ -282,7 +282,7 @@ def key_changes(
 
     ``values`` (n, d) are those of the rows, ``step`` is the last one before; each step takes the time of ``radii``.
     """
-    count, first, made = len(rows), 0, 0
+    count, first, written = len(rows), 0, 0
     found = np.empty((0, 8), np.int64)
     while first < count:
         middle = first
@@ -293,19 +293,19 @@ def key_changes(
             end += 1
         new_seq, new_shown, new_values = after_step(rows, values, first, middle, end, seq, shown, own)
         new_shown = chosen(new_seq, new_values, size, preference)
-        room = made + len(seq) + len(new_seq)
+        room = written + len(seq) + len(new_seq)
         if room > len(found):
             more = np.empty((2 * room, 8), np.int64)
-            for i in range(made):
+            for i in range(written):
                 for field in range(8):
                     more[i, field] = found[i, field]
             found = more
-        after = put_step(rows, first, middle, end, step + 1, entered, (seq, shown), (new_seq, new_shown), found, made)
-        if after > made:
+        after = put_step(rows, first, middle, end, step + 1, entered, (seq, shown), (new_seq, new_shown), found, written)
+        if after > written:
             step += 1
-        made, first = after, end
+        written, first = after, end
         seq, shown, own = new_seq, new_shown, new_values
-    return found[:made].copy(), seq, shown, own
+    return found[:written].copy(), seq, shown, own
 
 
 def sized_changes(
@@ -318,7 +318,7 @@ def sized_changes(
     """
     queries, own = len(sizes), members
     runs = np.flatnonzero(np.diff(rows[:, QUERY], prepend=-1) | np.diff(rows[:, KEY], prepend=-1))
-    made, changed = [np.empty((0, 8), np.int64)], {}
+    written, changed = [np.empty((0, 8), np.int64)], {}
     for first, end in zip(runs.tolist(), [*runs[1:].tolist(), len(rows)], strict=True):
         query, key = int(rows[first, QUERY]), int(rows[first, KEY])
         place = key * queries + query
@@ -330,7 +330,7 @@ def sized_changes(
         changed[place] = after
         if len(found):
             steps[key, query] = found[-1, STEP]
-            made.append(found)
+            written.append(found)
     lengths, parts, done = np.diff(own.start), [], 0
     for place in sorted(changed):
         same = slice(done, own.start[place])
@@ -338,4 +338,4 @@ def sized_changes(
         lengths[place], done = len(changed[place][0]), own.start[place + 1]
     parts.append((own.seq[done:], own.shown[done:], own.values[done:]))
     seq, shown, points = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    return np.concatenate(made), Members(np.append(0, np.cumsum(lengths)), seq, shown, points)
+    return np.concatenate(written), Members(np.append(0, np.cumsum(lengths)), seq, shown, points)

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, AnyArray
+from skyband.operators.base import F64, I64, NEVER, AnyArray
 from skyband.operators.jit import HAVE_NUMBA, inner, jit, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.emit import ChangeRows, more_rows
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order
-from skyband.operators.single_rows.kernels.list_moves import FAR_FUTURE, Alive, alive_from
+from skyband.operators.single_rows.kernels.ranked_list import FAR_FUTURE, Alive, alive_from
 from skyband.operators.single_rows.kernels.replay import next_capacity, next_wake, replay_on, stamp
 from skyband.operators.single_rows.kernels.replay_state import (
     AHEAD,
@@ -48,7 +48,6 @@ from skyband.operators.single_rows.kernels.replay_state import (
     set_cutoff,
 )
 from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
-from skyband.operators.topk.kernels.compact import compact
 from skyband.operators.topk.kernels.scan import band, gather
 from skyband.operators.topk.kernels.state import (
     Ends,
@@ -66,6 +65,79 @@ from skyband.operators.topk.kernels.state import (
     wider_lists,
 )
 from skyband.operators.windows import UNBOUNDED
+
+# Where rows can be deleted: all alive candidates of every key, in seq order, brought up to date once per block.
+
+
+@jit
+def _alive_nb(scores: F64, ended_by: AnyArray, lo: int, hi: int, out: AnyArray) -> int:
+    count = 0
+    for i in range(lo, hi):
+        if scores[i] >= -np.inf and ended_by[i] == NEVER:
+            out[count] = i
+            count += 1
+    return count
+
+
+def _alive_np(scores: F64, ended_by: AnyArray, lo: int, hi: int, out: AnyArray) -> int:
+    rows = lo + np.flatnonzero((scores[lo:hi] >= -np.inf) & (ended_by[lo:hi] == NEVER))
+    out[: len(rows)] = rows
+    return len(rows)
+
+
+_alive = _alive_nb if HAVE_NUMBA else _alive_np
+"""The places of [lo, hi) with a score that no deletion has ended, into ``out``; returns their number."""
+
+
+@maker
+def compact(queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, until: int) -> Members:
+    """Return the members alive after the block, one key after the other; ``keys`` says where (in place). O(rows + members).
+
+    The members must be packed so before. ``keys.next_seq`` is that after the block.
+    """
+    room = len(members.score) + len(scores)
+    score, seq, time = np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int64)
+    out = np.empty(room, np.int64)
+    since = alive_from(until - 1, queries.keep_micros)
+    size, group = 0, 0
+    for key in range(len(keys.next_seq)):
+        begin, end = keys.start[key], keys.start[key] + keys.length[key]
+        oldest_seq = keys.next_seq[key] - queries.keep_count
+        first = max(lower_bound(members.seq, begin, end, oldest_seq), lower_bound(members.time, begin, end, since))
+        keys.start[key] = size
+        for a in range(_alive(members.score, ends.member, first, end, out)):
+            i = out[a]
+            score[size], seq[size], time[size] = members.score[i], members.seq[i], members.time[i]
+            size += 1
+        if group < len(block.keys) and block.keys[group] == key:
+            begin, end, first_seq = block.begin[group], block.end[group], block.first_seq[group]
+            first = lower_bound(block.time, max(begin, min(end, begin + (oldest_seq - first_seq))), end, since)
+            for a in range(_alive(scores, ends.row, first, end, out)):
+                i = out[a]
+                score[size], seq[size], time[size] = scores[i], first_seq + i - begin, block.time[i]
+                size += 1
+            group += 1
+        keys.length[key] = size - keys.start[key]
+    return Members(score[:size].copy(), seq[:size].copy(), time[:size].copy(), members.dominators)
+
+
+@jit
+def mark_deleted(block: Block, keys: Keys, seqs: I64, ends: Ends) -> None:
+    """Note in ``ends`` which deletion ends which row or member; ``seqs`` int64 (members,): the members' seqs. O(deletions log members)."""
+    for group in range(len(block.keys)):
+        key, first_seq = block.keys[group], block.first_seq[group]
+        begin, end = keys.start[key], keys.start[key] + keys.length[key]
+        for deletion in range(block.deletion_begin[group], block.deletion_end[group]):
+            target = block.deletion_seq[deletion]
+            if target >= first_seq:
+                row = block.begin[group] + (target - first_seq)
+                if row < block.end[group]:
+                    ends.row[row] = min(ends.row[row], deletion)
+            else:
+                place = lower_bound(seqs, begin, end, target)
+                if place < end and seqs[place] == target:
+                    ends.member[place] = min(ends.member[place], deletion)
+
 
 # Top-k of one scoring function: the driver that replays a block for every query and key (docs/algorithms D1).
 #
@@ -266,18 +338,28 @@ def replay_keys(task: Task, query: Query, group: int, lists: Lists, progress: Pr
     return group, DONE
 
 
+class Span(NamedTuple):
+    """The time of a block's events. All int64."""
+
+    since: int
+    """Microseconds, the first instant."""
+    until: int
+    """Microseconds, the first instant that is later."""
+    piece: int
+    """How many rows the scan for candidates looks ahead at first."""
+
+
 @maker
 def replay_block(
-    queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, records: Records, scratch: Scratch,
-    since: int, until: int, piece: int,
+    queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, records: Records, scratch: Scratch, span: Span
 ) -> tuple[ChangeRows, int, int]:  # fmt: skip
-    """Replay the events of [since, until) for every query and every key of the block, and bring ``keys.next_seq`` up to date. Return the
+    """Replay the events of a span for every query and every key of the block, and bring ``keys.next_seq`` up to date. Return the
     changes (grouped by query, then key), their number and the number of refills.
 
-    ``scores`` float64 (rows,): internal scores, NaN for no candidate. The scan for candidates looks ``piece`` rows ahead at first.
+    ``scores`` float64 (rows,): internal scores, NaN for no candidate.
     """
     candidates, changes = Candidates(scratch.row, scratch.score), ChangeRows(scratch.change_numbers, scratch.change_score)
-    task = Task(queries, block, scores, keys, members, ends, records, candidates, since, until, piece)
+    task = Task(queries, block, scores, keys, members, ends, records, candidates, span.since, span.until, span.piece)
     lists, progress = new_lists(64), Progress(np.zeros(PLACES, np.int64), np.zeros(2, np.float64))
     for number in range(len(queries.k)):
         query, group, stop = query_of(queries, number), 0, START
@@ -445,33 +527,31 @@ Plain = tuple[Any, ...]
 
 @jit
 def advance_bands(
-    queries: Plain, block: Plain, scores: F64, keys: Plain, members: Plain, end: int, records: Plain, scratch: Plain,
-    since: int, until: int, piece: int,
+    queries: Plain, block: Plain, scores: F64, keys: Plain, members: Plain, end: int, records: Plain, scratch: Plain, span: Plain
 ) -> tuple[Plain, int, int, Plain, int]:  # fmt: skip
     """Run ``replay_block`` without deletions on skybands, then ``absorb``; return their results with groups as plain tuples."""
     table, rows, all_keys = Queries(*queries), Block(*block), Keys(*keys)
     bands, room = Members(*members), Scratch(*scratch)
-    none = rows.deletion_row
+    none, time = rows.deletion_row, Span(*span)
     found, changes, refills = replay_block(
-        table, rows, scores, all_keys, bands, Ends(False, none, none), Records(*records), room, since, until, piece
+        table, rows, scores, all_keys, bands, Ends(False, none, none), Records(*records), room, time
     )  # fmt: skip
-    bands, end = absorb(table, rows, scores, all_keys, bands, end, until, room)
+    bands, end = absorb(table, rows, scores, all_keys, bands, end, time.until, room)
     moved = bands.score, bands.seq, bands.time, bands.dominators
     return (found.numbers, found.score), changes, refills, moved, end
 
 
 @jit
 def advance_windows(
-    queries: Plain, block: Plain, scores: F64, keys: Plain, members: Plain, ends: Plain, records: Plain, scratch: Plain,
-    since: int, until: int, piece: int,
+    queries: Plain, block: Plain, scores: F64, keys: Plain, members: Plain, ends: Plain, records: Plain, scratch: Plain, span: Plain
 ) -> tuple[Plain, int, int, Plain]:  # fmt: skip
     """Run ``replay_block`` with deletions on all alive candidates, then ``compact``; return their results with groups as plain tuples."""
     table, rows, all_keys = Queries(*queries), Block(*block), Keys(*keys)
-    kept, gone = Members(*members), Ends(*ends)
+    kept, gone, time = Members(*members), Ends(*ends), Span(*span)
     found, changes, refills = replay_block(
-        table, rows, scores, all_keys, kept, gone, Records(*records), Scratch(*scratch), since, until, piece
+        table, rows, scores, all_keys, kept, gone, Records(*records), Scratch(*scratch), time
     )  # fmt: skip
-    kept = compact(table, rows, scores, all_keys, kept, gone, until)
+    kept = compact(table, rows, scores, all_keys, kept, gone, time.until)
     return (found.numbers, found.score), changes, refills, (kept.score, kept.seq, kept.time, kept.dominators)
 
 

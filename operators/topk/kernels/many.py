@@ -15,8 +15,7 @@ from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import grown, shift
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, change_rows, more_rows, put
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, sift_down
-from skyband.operators.single_rows.kernels.list_moves import alive_from
-from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest, place_of
+from skyband.operators.single_rows.kernels.ranked_list import RankedList, alive_from, oldest, place_of
 from skyband.operators.single_rows.kernels.replay import next_capacity, replay_on
 from skyband.operators.single_rows.kernels.replay_state import (
     AT,
@@ -50,13 +49,25 @@ from skyband.operators.single_rows.kernels.replay_state import (
 from skyband.operators.single_rows.kernels.score_programs import bound_boxes_by_steps, has_steps
 from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
 from skyband.operators.single_rows.score_programs import TILE
-from skyband.operators.topk.kernels.many_grid import BOUNDS, UNKNOWN, InfluenceGrid
-from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists, moved_list
-from skyband.operators.topk.kernels.many_probe import BlockCandidates
-from skyband.operators.topk.kernels.many_queries import REFILLS, ROWS_READ, QueryTable, TableQuery, query_of
-from skyband.operators.topk.kernels.many_scores import bound_leaves, corners_pay, find_corners, score_rows
+from skyband.operators.topk.kernels.many_probe import BOUNDS, UNKNOWN, BlockCandidates, InfluenceGrid
+from skyband.operators.topk.kernels.many_tables import (
+    LEAF,
+    NO_SEQ,
+    REFILLS,
+    ROWS_READ,
+    QueryLists,
+    QueryTable,
+    TableQuery,
+    WindowPool,
+    bound_leaves,
+    corners_pay,
+    find_corners,
+    first_place_from,
+    moved_list,
+    query_of,
+    score_rows,
+)
 from skyband.operators.topk.kernels.scan import gather
-from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool, first_place_from
 from skyband.operators.windows import UNBOUNDED
 
 # Forget the lists of cells that queries reach since their cutoffs are lower (see ``many_grid``).

@@ -16,7 +16,7 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.results.reader import Reader
 from skyband.jobs import cli
 from skyband.operators.base import Window
-from skyband.operators.skyline.sized_configuration import MAX_DIMENSIONS
+from skyband.operators.skyline.chosen_configuration import MAX_DIMENSIONS
 from tests.framework.plan.test_compile_rows import with_queries
 from tests.framework.spec.examples import other
 from tests.framework.verify import small

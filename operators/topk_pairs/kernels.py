@@ -1,4 +1,4 @@
-"""Find a sub-batch's candidate pairs: blocks of partners, newest first, against the staircase at its start.
+"""Find a sub-batch's candidate pairs: blocks of partners, newest first, against the staircase at its start; and the drivers of top-k pairs.
 
 See docs/algorithms D2. A finite ``cutoff`` excludes pairs above it, makes pairs of two arrivals candidates like the others, and limits
 their number. Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache for every arrival.
@@ -14,46 +14,28 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined, maker
-from skyband.operators.pair_rows.kernels.lists import enough, fill_lists
-from skyband.operators.pair_rows.kernels.sub_batch import (
-    ChangeBuffer,
-    Skybands,
-    merge_sub_batch,
-    new_scratch,
-    next_sub_batch,
-    no_changes,
-    no_lists,
-    replay_queries,
-    wake_times,
-)
+from skyband.operators.pair_rows.capped.kernels import new_capped_keeper
+from skyband.operators.pair_rows.capped.limits import Limits
+from skyband.operators.pair_rows.kernels.driver import CAPPED, SKYBAND, Finder, events_driver, shard_driver
+from skyband.operators.pair_rows.kernels.share import OwnBlocks, ShardRows, new_outbox
+from skyband.operators.pair_rows.kernels.sub_batch import new_skyband_keeper
 from skyband.operators.pair_rows.kernels.tables import (
-    FIRST_STORED,
     FOUND,
     INDEXED,
     IS_B,
     IS_NEITHER,
-    REGION_START,
     SCORED,
-    SHORT,
-    Advance,
-    Bucket,
     Candidates,
     ChangeRows,
     Objects,
-    Progress,
-    Queries,
+    Place,
     Scoring,
-    Settings,
     Skyband,
-    Sources,
     SubBatch,
+    Task,
     grow_candidates,
-    history_of,
     new_candidates,
-    new_skyband,
-    new_sub_batch,
     own_scores,
-    skyband_of,
     with_found,
 )
 from skyband.operators.pair_rows.zone_maps.kernels import (
@@ -102,6 +84,23 @@ class Blocks(NamedTuple):
     """Those of a search through zones."""
     costly: int
     """int64: ``Settings.costly``."""
+
+
+class Search(NamedTuple):
+    """What the search for the candidates of a sub-batch reads, and the counters that it changes."""
+
+    scoring: Scoring
+    objects: Objects
+    offset: int
+    zones: Zones
+    """If they have segments, they cover the partners from the oldest one up to a seq that is not after the sub-batch's first."""
+    batch: SubBatch
+    skyband: Skyband
+    """The key's own."""
+    cutoff: float
+    blocks: Blocks
+    work: I64
+    """int64 (COUNTERS,)."""
 
 
 @maker
@@ -188,19 +187,17 @@ def pairs_newer_than(older: I64, seq: int) -> int:
     return low
 
 
-@inner
-def add_of_leaf(
-    scores: F64, limit: float, seqs: I64, arrival: int, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
-    blocks: Blocks,
-) -> None:  # fmt: skip
-    """Add the candidates of an arrival in a leaf with ``scores``, of the objects ``seqs``; ``limit`` is no less than any one's bar."""
+@inner_inlined
+def add_of_leaf(search: Search, limit: float, seqs: I64, arrival: int, candidates: Candidates) -> None:
+    """Add the candidates of an arrival in the leaf of the objects ``seqs`` that is scored; ``limit`` is no less than any one's bar."""
+    batch, skyband, blocks, scores = search.batch, search.skyband, search.blocks, search.blocks.zone.scores
     found, near, best, count = 0, blocks.near, batch.best, blocks.place[COUNT]
     for j in range(len(scores)):
         near[found] = j
         found += scores[j] <= limit
     for at in range(found):
         score, seq = scores[near[at]], seqs[near[at]]
-        if seq < batch.first_partner[arrival] or not score <= bound(skyband.stair, pairs_newer_than(skyband.older, seq), cutoff):
+        if seq < batch.first_partner[arrival] or not score <= bound(skyband.stair, pairs_newer_than(skyband.older, seq), search.cutoff):
             continue
         candidates.score[count], candidates.older[count], candidates.arrival[count] = score, seq, arrival
         count += 1
@@ -210,28 +207,23 @@ def add_of_leaf(
 
 
 @inner_inlined
-def scan_group(
-    scoring: Scoring, zones: Zones, group: int, limit: float, arrival: int, batch: SubBatch, skyband: Skyband, cutoff: float,
-    candidates: Candidates, blocks: Blocks, work: I64,
-) -> None:  # fmt: skip
+def scan_group(search: Search, group: int, limit: float, arrival: int, candidates: Candidates) -> None:
     """Find the candidates of an arrival in a group of leaves."""
-    bounds = blocks.zone.leaf_bounds
-    bound_leaves(scoring, zones, group, arrival, batch, blocks.zone, work)
+    scoring, zones, batch, buffers, work = search.scoring, search.zones, search.batch, search.blocks.zone, search.work
+    bound_leaves(scoring, zones, group, arrival, batch, buffers, work)
     for leaf in range(GROUP // LEAF):
         low = group * GROUP + leaf * LEAF
-        if bounds[leaf] <= limit and score_leaf(scoring, zones, low, arrival, batch, blocks.zone, limit, work) > 0:
-            add_of_leaf(blocks.zone.scores, limit, zones.seqs[low : low + LEAF], arrival, batch, skyband, cutoff, candidates, blocks)
+        if buffers.leaf_bounds[leaf] <= limit and score_leaf(scoring, zones, low, arrival, batch, buffers, limit, work) > 0:
+            add_of_leaf(search, limit, zones.seqs[low : low + LEAF], arrival, candidates)
 
 
 @inner
-def scan_segment(
-    scoring: Scoring, zones: Zones, limit: float, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates, blocks: Blocks,
-    work: I64,
-) -> bool:  # fmt: skip
+def scan_segment(search: Search, limit: float, candidates: Candidates) -> bool:
     """Find the candidates in the segment at ``blocks.place``, of arrivals from the one there on: False if there may be no room.
 
     The leaves of a segment of one group are looked at at once, others after the bounds of their groups.
     """
+    zones, batch, blocks, work = search.zones, search.batch, search.blocks, search.work
     place, bounds, room = blocks.place, blocks.zone.group_bounds, len(candidates.score)
     segment = zones.segments[place[SEGMENT]]
     objects, first = segment[STOP_SEQ] - segment[FIRST_SEQ], segment[START] // GROUP
@@ -242,31 +234,30 @@ def scan_segment(
         if batch.side[i] == IS_NEITHER:
             continue
         if groups > 1:
-            bound_groups(scoring, zones, first, first + groups, i, batch, blocks.zone, work)
+            bound_groups(search.scoring, zones, first, first + groups, i, batch, blocks.zone, work)
         for group in range(place[NEXT_GROUP], groups):
             if groups == 1 or bounds[group] <= limit:
                 if place[COUNT] + GROUP > room:
                     place[ARRIVAL], place[NEXT_GROUP] = i, group
                     return False
-                scan_group(scoring, zones, first + group, limit, i, batch, skyband, cutoff, candidates, blocks, work)
+                scan_group(search, first + group, limit, i, candidates)
         place[NEXT_GROUP] = 0
         work[INDEXED] += objects
     return True
 
 
 @inner
-def scan_segments(
-    scoring: Scoring, zones: Zones, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates, blocks: Blocks, work: I64
-) -> bool:  # fmt: skip
+def scan_segments(search: Search, candidates: Candidates) -> bool:
     """Find the candidates in the segments from ``blocks.place`` on; as ``scan_blocks``."""
+    zones, batch, skyband, blocks = search.zones, search.batch, search.skyband, search.blocks
     place = blocks.place
     while place[SEGMENT] < len(zones.segments):
         first, stop = zones.segments[place[SEGMENT], FIRST_SEQ], zones.segments[place[SEGMENT], STOP_SEQ]
         place[NEWER_PAIRS] = newer_than(skyband.older, place[NEWER_PAIRS], stop)
-        limit = bound(skyband.stair, place[NEWER_PAIRS], cutoff)
+        limit = bound(skyband.stair, place[NEWER_PAIRS], search.cutoff)
         if limit != limit or stop <= batch.first_partner[0]:
             break
-        if not scan_segment(scoring, zones, limit, batch, skyband, cutoff, candidates, blocks, work):
+        if not scan_segment(search, limit, candidates):
             return False
         sort_found(candidates.older, candidates.order, place[SORTED], place[COUNT], stop, stop - first, blocks.distances)
         place[SORTED], place[ARRIVAL] = place[COUNT], 0
@@ -284,8 +275,9 @@ def reach(scores: F64, bars: F64) -> bool:
 
 
 @inner
-def scan_arrivals(scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, work: I64) -> None:
+def scan_arrivals(search: Search) -> None:
     """Score the pairs among the arrivals: fill ``batch.scores`` and start ``batch.best``. O(arrivals^2)."""
+    scoring, objects, offset, batch = search.scoring, search.objects, search.offset, search.batch
     score_as_a, score_as_b = scoring.score_as_a, scoring.score_as_b
     for i in range(batch.size):
         best = np.nan
@@ -300,7 +292,7 @@ def scan_arrivals(scoring: Scoring, objects: Objects, offset: int, batch: SubBat
                 score_as_b(objects.floats, objects.integers, low, high, batch.floats[i], batch.integers[i], scoring.pool, row[first:i])
             else:
                 score_as_a(objects.floats, objects.integers, low, high, batch.floats[i], batch.integers[i], scoring.pool, row[first:i])
-            work[SCORED] += i - first
+            search.work[SCORED] += i - first
             for j in range(first, i):
                 if row[j] < best or best != best:
                     best = row[j]
@@ -335,12 +327,11 @@ def add_found(scores: F64, bars: F64, first: int, arrival: int, batch: SubBatch,
 
 
 @inner
-def scan_block(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
-    blocks: Blocks, work: I64,
-) -> bool:  # fmt: skip
+def scan_block(search: Search, candidates: Candidates) -> bool:
     """Find the candidates with partners of the block at ``blocks.place``, of arrivals from the one there on: False if there may be no room
     for the next one's. O(partners) compares per arrival."""
+    scoring, objects, offset, batch = search.scoring, search.objects, search.offset, search.batch
+    skyband, cutoff, blocks, work = search.skyband, search.cutoff, search.blocks, search.work
     count_as_a, score_as_a = scoring.count_as_a, scoring.score_as_a
     count_as_b, score_as_b = scoring.count_as_b, scoring.score_as_b
     floats, integers, block, place = objects.floats, objects.integers, blocks.scores, blocks.place
@@ -385,23 +376,21 @@ def scan_block(
 
 
 @inner
-def scan_blocks(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, cutoff: float, oldest: int, candidates: Candidates,
-    blocks: Blocks, work: I64,
-) -> bool:  # fmt: skip
+def scan_blocks(search: Search, oldest: int, candidates: Candidates) -> bool:
     """Find the candidates with partners from ``blocks.place`` on down to seq ``oldest``, and their best scores for ``batch.best``.
 
-    ``skyband`` is the key's own. False if ``candidates`` needs more room: then go on with the same ``blocks`` and larger arrays.
+    False if ``candidates`` needs more room: then go on with the same ``blocks`` and larger arrays.
     """
+    skyband, blocks = search.skyband, search.blocks
     place = blocks.place
     while place[HIGH] > oldest:
         high = place[HIGH]
         place[LOW] = max(oldest, high - place[WIDTH])
         place[NEWER_PAIRS] = newer_than(skyband.older, place[NEWER_PAIRS], high)
-        limit = bound(skyband.stair, place[NEWER_PAIRS], cutoff)
+        limit = bound(skyband.stair, place[NEWER_PAIRS], search.cutoff)
         if limit != limit:
             break
-        if not scan_block(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work):
+        if not scan_block(search, candidates):
             return False
         sort_found(candidates.older, candidates.order, place[SORTED], place[COUNT], high, place[WIDTH], blocks.distances)
         place[SORTED], place[ARRIVAL], place[HIGH] = place[COUNT], 0, place[LOW]
@@ -410,19 +399,16 @@ def scan_blocks(
 
 
 @maker
-def scan(
-    scoring: Scoring, objects: Objects, offset: int, zones: Zones, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
-    blocks: Blocks, work: I64,
-) -> Candidates:  # fmt: skip
+def scan(search: Search, candidates: Candidates) -> Candidates:
     """Find the sub-batch's candidates, those among its arrivals (``batch.scores``) and the others (returned); see the functions above.
 
-    ``zones``, if they have segments, cover the partners from the oldest one up to a seq that is not after the sub-batch's first. With a
-    finite ``cutoff`` there are none in ``batch.scores``, and ``candidates`` does not grow: ``found`` is -1 if there is no room.
+    With a finite ``cutoff`` there are none in ``batch.scores``, and ``candidates`` does not grow: ``found`` is -1 if there is no room.
     """
+    batch, blocks, zones = search.batch, search.blocks, search.zones
     if batch.size == 0:
         return with_found(candidates, 0)
     if own_scores(batch) > 0:
-        scan_arrivals(scoring, objects, offset, batch, work)
+        scan_arrivals(search)
         start_blocks(blocks.place, batch.first_seq, SMALLEST)
     else:
         for i in range(batch.size):
@@ -432,72 +418,123 @@ def scan(
     if len(zones.segments) > 0:
         oldest = max(oldest, zones.segments[0, STOP_SEQ])
         fill_boxes(batch, blocks.zone)
-    while not (
-        scan_blocks(scoring, objects, offset, batch, skyband, cutoff, oldest, candidates, blocks, work)
-        and scan_segments(scoring, zones, batch, skyband, cutoff, candidates, blocks, work)
-    ):
-        if cutoff < np.inf:
+    while not (scan_blocks(search, oldest, candidates) and scan_segments(search, candidates)):
+        if search.cutoff < np.inf:
             return with_found(candidates, -1)
         candidates = grow_candidates(candidates, blocks.place[COUNT], 2 * len(candidates.score) + LARGEST)
-    work[FOUND] += blocks.place[COUNT]
+    search.work[FOUND] += blocks.place[COUNT]
     return with_found(candidates, blocks.place[COUNT])
 
 
-# The driver: one call processes a whole ``advance`` of every key that has arrivals or is due, sub-batch by sub-batch.
+# The drivers: one call processes a whole ``advance`` of every key that has arrivals or is due, sub-batch by sub-batch.
 #
-# It is compiled once and receives the scoring expression as first-class functions.
+# They are compiled once and receive the scoring expression as first-class functions.
 
 MOST_FOUND = 4
 """With more candidates per arrival a cutoff is too loose: without one there are more, but each costs less to find."""
 
 
+class ScanFinder(NamedTuple):
+    """The scan of partners, as a finder of ``pair_rows.kernels.driver``."""
+
+    scoring: Scoring
+    zones: Zones
+    cutoff: float
+    """float64."""
+    blocks: Blocks
+    candidates: Candidates
+
+
+@maker
+def new_scan(scoring: Scoring, zones: Zones, cutoff: float, task: Task) -> ScanFinder:
+    """Return the scan for the sub-batches of a task."""
+    settings = task.settings
+    candidates = new_candidates(LARGEST + MOST_FOUND * settings.sub_batch)
+    return ScanFinder(scoring, zones, cutoff, new_blocks(zones, settings.sub_batch, settings.costly), candidates)
+
+
+@maker
+def find_by_scan(finder: ScanFinder, task: Task, place: Place, batch: SubBatch, skyband: Skyband) -> tuple[ScanFinder, bool]:
+    """Find the candidates of a sub-batch, as ``Finder.find``."""
+    scoring, zones, cutoff, blocks = finder.scoring, finder.zones, finder.cutoff, finder.blocks
+    search = Search(scoring, task.bucket.objects, place.offset, zones, batch, skyband, cutoff, blocks, task.work)
+    return ScanFinder(scoring, zones, cutoff, blocks, scan(search, finder.candidates)), batch.size > 0
+
+
+@maker
+def pass_over_scan(finder: ScanFinder, _task: Task, _place: Place, _first: int, _stop: int) -> ScanFinder:
+    """Return the finder: arrivals of other shards are in the windows' arena, and need nothing else."""
+    return finder
+
+
+SCAN = Finder(find_by_scan, pass_over_scan)
+_run = events_driver(SCAN, SKYBAND)
+_run_capped = events_driver(SCAN, CAPPED)
+_run_shard = shard_driver(SCAN, SKYBAND)
+_run_capped_shard = shard_driver(SCAN, CAPPED)
+
+
 def drive(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, settings: Settings, cutoff: float, queries: Queries,
-    bucket: Bucket, progress: Progress, advance: Advance, work: I64,
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, cutoff: float, task: Task,
 ) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
-    """Process all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
+    """Process all events of a task; the functions are those of ``Scoring``.
 
     Return change rows and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Writes to
-    the key table, ``progress`` and ``work`` (int64 (COUNTERS,)).
+    the key table, ``progress`` and ``work``.
 
     ``zones`` with segments are those of the only key, and end before its first arrival. A finite ``cutoff`` is for one key alone, whose
     skyband has no pair above it; neither has the one returned. The run then ends before
     the first sub-batch that leaves too few pairs in a list that is ``partial``, or that has more than ``MOST_FOUND`` candidates an arrival.
     """
-    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, bucket.objects.pool)
-    keys, objects = bucket.keys, bucket.objects
-    skybands = Skybands(bucket.skyband, bucket.skyband_end, new_skyband(1024))
-    changes, lists = no_changes(), no_lists(queries)
-    scored = settings.sub_batch if cutoff == np.inf else 0
-    batch = new_sub_batch(settings.sub_batch, scored, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, scratch, blocks = (
-        new_candidates(LARGEST + MOST_FOUND * settings.sub_batch),
-        new_scratch(settings),
-        new_blocks(zones, settings.sub_batch, settings.costly),
-    )
-    steps, seq = np.zeros(len(queries.k), np.int64), 0
-    for g in range(len(advance.keys)):
-        key, seq = advance.keys[g], advance.first_new[g]
-        history = history_of(keys, key, objects.times)
-        offset = keys[key, REGION_START] - keys[key, FIRST_STORED]
-        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, skybands.skyband), lists)
-        while enough(queries, lists):
-            batch, first_alive = next_sub_batch(settings, keys, key, seq, advance.until, objects, batch)
-            skyband = skyband_of(keys, key, skybands.skyband)
-            candidates = scan(scoring, objects, offset, zones, batch, skyband, cutoff, candidates, blocks, work)
-            if candidates.found < 0:
-                break
-            sources = Sources(batch, candidates, skyband)
-            steps[:], written, short = progress.step[:, key], changes.written, work[SHORT]
-            changes = replay_queries(key, queries, history, sources, lists, progress, changes, work)
-            if work[SHORT] > short:
-                progress.step[:, key], changes = steps, ChangeBuffer(changes.rows, written)
-                break
-            if batch.size > 0:
-                skybands = merge_sub_batch(settings, keys, key, first_alive, sources, skybands, scratch)
-            seq += batch.size
-            if batch.last:
-                break
-        wake_times(key, queries, history, lists, progress)
-    return changes.rows, changes.written, skybands.skyband, skybands.end, seq
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
+    finder, keeper = new_scan(scoring, zones, cutoff, task), new_skyband_keeper(task.settings, task.bucket)
+    scored = task.settings.sub_batch if cutoff == np.inf else 0
+    rows, written, keeper, finder, seq = _run(task, finder, keeper, scored)
+    return rows, written, keeper.skyband, keeper.end, seq
+
+
+def drive_capped(
+    count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, limits: Limits, task: Task,
+) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
+    """Process all events of a task with a cap per object; see ``drive``."""
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
+    finder, keeper = new_scan(scoring, zones, np.inf, task), new_capped_keeper(limits, task.settings, task.bucket)
+    rows, written, keeper, finder, seq = _run_capped(task, finder, keeper, task.settings.sub_batch)
+    return rows, written, keeper.skyband, keeper.end, seq
+
+
+def drive_shard(
+    count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, own: OwnBlocks, task: Task,
+) -> tuple[ShardRows, int, Skyband, int, int]:  # fmt: skip
+    """Find the pairs of the arrivals of a task that are the shard's.
+
+    Return the pairs and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Other arguments
+    as of ``drive``.
+    """
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
+    finder, keeper = new_scan(scoring, zones, np.inf, task), new_skyband_keeper(task.settings, task.bucket)
+    rows, written, keeper, finder, seq = _run_shard(task, own, finder, keeper, new_outbox(task.settings, True))
+    return rows, written, keeper.skyband, keeper.end, seq
+
+
+class CappedShare(NamedTuple):
+    """What the driver of a shard of capped pairs takes besides the task."""
+
+    limits: Limits
+    """The limits of the state."""
+    own: OwnBlocks
+    """The shard's arrivals."""
+
+
+def drive_capped_shard(
+    count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], zones: Zones, share: CappedShare, task: Task,
+) -> tuple[ShardRows, int, Skyband, int, int]:  # fmt: skip
+    """Find the pairs of the shard's arrivals under a cap per object; see ``drive_shard``."""
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, task.bucket.objects.pool)
+    finder, keeper = new_scan(scoring, zones, np.inf, task), new_capped_keeper(share.limits, task.settings, task.bucket)
+    rows, written, keeper, finder, seq = _run_capped_shard(task, share.own, finder, keeper, new_outbox(task.settings, False))
+    return rows, written, keeper.skyband, keeper.end, seq

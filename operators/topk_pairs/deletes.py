@@ -1,14 +1,21 @@
-"""All events of an ``advance`` in their order, for every key and reserve: expiries, arrivals, deletions, boundaries."""
+"""Top-k pairs where objects can be deleted: a reserve of the best alive pairs for every different window, the kernels and the logic.
+
+The driver processes all events of an ``advance`` in their order, for every key and reserve: expiries, arrivals, deletions, boundaries.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NEVER
+from skyband.operators import jit
+from skyband.operators.base import F64, I64, NEVER, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.expressions.compile import bound_type, count_type, score_type
 from skyband.operators.jit import inner, maker
+from skyband.operators.pair_rows.deletions import UNTIL
 from skyband.operators.pair_rows.kernels.arena import alive_from, copy_attributes, side_of
 from skyband.operators.pair_rows.kernels.boundaries import mark_shown, note_due, note_wake, write_shown
 from skyband.operators.pair_rows.kernels.changes import Event, difference, ensure_capacity
@@ -22,6 +29,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     IS_A,
     IS_B,
     IS_NEITHER,
+    KEY_COLUMNS,
     NEXT_SEQ,
     REFILLS,
     REGION_START,
@@ -29,6 +37,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     SKYBAND_LENGTH,
     SKYBAND_START,
     Advance,
+    Bucket,
     ChangeRows,
     DeletionRows,
     History,
@@ -39,11 +48,18 @@ from skyband.operators.pair_rows.kernels.tables import (
     Scoring,
     Settings,
     Skyband,
+    Task,
     history_of,
     new_pairs,
     part,
 )
-from skyband.operators.windows import UNBOUNDED
+from skyband.operators.pair_rows.logic import PairRowsLogic, deletion_rows, lay_out, no_task, places_of, starts
+from skyband.operators.pair_rows.scored_partners import ScoredPartnerSearch
+from skyband.operators.pair_rows.search import Pairs as FoundPairs
+from skyband.operators.pair_rows.search import PartnerQuery
+from skyband.operators.pair_rows.windows import Marks, Windows
+from skyband.operators.topk_pairs.configuration import MOST, SPARE, TopKPairsConfiguration
+from skyband.operators.windows import UNBOUNDED, check_window
 
 # The tables of reserves: the best alive pairs of a window, up to a floor, and what is known of the pairs behind it.
 #
@@ -87,7 +103,10 @@ class Found(NamedTuple):
 
 
 class Reserves(NamedTuple):
-    """All reserves: that of window w of key k is number k * windows + w."""
+    """All reserves: that of window w of key k is number k * windows + w.
+
+    Their pairs are in an arena like that of skybands, each reserve in rank order; ``stair`` is not used.
+    """
 
     regions: I64
     """int64 (reserves, KEY_COLUMNS): of the columns only those of a skyband's region are used."""
@@ -97,10 +116,6 @@ class Reserves(NamedTuple):
     """int64 (reserves, 2): the floor's older and newer object, -1 if all pairs are there."""
     of_query: I64
     """int64 (queries,): the window's number."""
-    pairs: Skyband
-    """The arena, each reserve in rank order; ``stair`` is not used."""
-    end: int
-    """int64: the arena's end."""
 
 
 class Reserve(NamedTuple):
@@ -164,6 +179,37 @@ class Results(NamedTuple):
     """int64 (keys, shown pairs): the ``marks`` of ``boundaries``."""
 
 
+class Scene(NamedTuple):
+    """The tables that the events of one key and reserve read and change."""
+
+    scoring: Scoring
+    settings: Settings
+    layout: Layout
+    queries: Queries
+    of_query: I64
+    """int64 (queries,): the reserve of each query."""
+    objects: Objects
+    key: int
+    which: int
+    """The number of the reserve's window."""
+    window_count: int
+    """Objects of the window, or ``UNBOUNDED``."""
+    window_micros: int
+    """Microseconds of the window, or ``UNBOUNDED``."""
+    worst: float
+    """The largest score."""
+    offset: int
+    """An object of seq s is at place s + offset of the arena."""
+    marks_first: int
+    """The object of place 0 of ``marks``."""
+    marks: I64
+    """int64 (objects,): zeros; (0,) without a cap per object."""
+    progress: Progress
+    results: Results
+    buffers: Rescan
+    work: I64
+
+
 @maker
 def no_results(queries: Queries, gone: I64) -> Results:
     """Return empty results."""
@@ -197,18 +243,17 @@ def take(reserve: Reserve, k: int, worst: float, most: int, marks: I64, first: i
 
 
 @inner
-def take_all(
-    layout: Layout, queries: Queries, of_query: I64, which: int, reserve: Reserve, marks: I64, first: int, results: Results
-) -> bool:
-    """Take the results of the queries of reserve ``which``; return True if they may lack pairs behind the floor."""
-    fields, lacking = reserve.fields, False
+def take_all(scene: Scene, reserve: Reserve) -> bool:
+    """Take the results of the queries of the reserve; return True if they may lack pairs behind the floor."""
+    queries, results, fields, lacking = scene.queries, scene.results, reserve.fields, False
     fields[DEPTH], fields[SHORT] = 0, 0
     for query in range(len(queries.k)):
-        if of_query[query] != which:
+        if scene.of_query[query] != scene.which:
             continue
         start, k = queries.list_start[query], queries.k[query]
         best = part(results.now, start, k)
-        taken, looked = take(reserve, k, queries.worst[query], layout.max_per_object, marks, first, best)
+        most, first = scene.layout.max_per_object, scene.marks_first
+        taken, looked = take(reserve, k, queries.worst[query], most, scene.marks, first, best)
         results.length[query] = taken
         fields[DEPTH] = max(fields[DEPTH], looked)
         if taken < k:
@@ -218,26 +263,25 @@ def take_all(
 
 
 @inner
-def keep_before(queries: Queries, of_query: I64, which: int, results: Results) -> None:
-    """Copy the results of the queries of reserve ``which`` to those before the event."""
+def keep_before(scene: Scene) -> None:
+    """Copy the results of the reserve's queries to those before the event."""
+    queries, results = scene.queries, scene.results
     for query in range(len(queries.k)):
-        if of_query[query] == which:
+        if scene.of_query[query] == scene.which:
             start, k = queries.list_start[query], queries.k[query]
             results.length_before[query] = results.length[query]
             copy_pairs(part(results.now, start, k), results.length[query], part(results.before, start, k))
 
 
 @inner
-def write_changes(
-    queries: Queries, of_query: I64, which: int, key: int, at: int, first: int, arriving: int, deleted: int, progress: Progress,
-    results: Results, rows: ChangeRows, written: int,
-) -> int:  # fmt: skip
-    """Write the changes of the queries of reserve ``which`` by an event, or note their next boundary. Return the next free row.
+def write_changes(scene: Scene, at: int, first: int, arriving: int, deleted: int, rows: ChangeRows, written: int) -> int:
+    """Write the changes of the reserve's queries by an event, or note their next boundary. Return the next free row.
 
     ``first``: the first object alive. ``arriving``, ``deleted``: the object that arrives or is deleted, or -1.
     """
+    queries, key, progress, results = scene.queries, scene.key, scene.progress, scene.results
     for query in range(len(queries.k)):
-        if of_query[query] != which:
+        if scene.of_query[query] != scene.which:
             continue
         start, every = queries.list_start[query], queries.every[query]
         if every > 0:
@@ -253,18 +297,18 @@ def write_changes(
 
 
 @inner
-def mark_deleted(queries: Queries, of_query: I64, which: int, key: int, gone: int, progress: Progress, results: Results) -> None:
-    """Mark the pairs of the object ``gone`` that the queries of reserve ``which`` showed at their last boundaries."""
+def mark_deleted(scene: Scene, gone: int) -> None:
+    """Mark the pairs of the object ``gone`` that the reserve's queries showed at their last boundaries."""
+    queries = scene.queries
     for query in range(len(queries.k)):
-        if of_query[query] == which and queries.every[query] > 0:
-            mark_shown(query, key, gone, queries, progress, results.gone)
+        if scene.of_query[query] == scene.which and queries.every[query] > 0:
+            mark_shown(query, scene.key, gone, queries, scene.progress, scene.results.gone)
 
 
 @inner
-def write_boundary(
-    query: int, key: int, first: int, queries: Queries, progress: Progress, results: Results, rows: ChangeRows, written: int
-) -> int:  # fmt: skip
+def write_boundary(scene: Scene, query: int, first: int, rows: ChangeRows, written: int) -> int:
     """Write the changes of a query at the boundary that is due; return the next free row. ``first``: the first object alive."""
+    key, queries, progress, results = scene.key, scene.queries, scene.progress, scene.results
     event = Event(query, key, progress.due[query, key], progress.step[query, key] + 1, first, -1, True, -1)
     progress.due[query, key] = NEVER
     now = part(results.now, queries.list_start[query], queries.k[query])
@@ -275,7 +319,7 @@ def write_boundary(
 
 
 @inner
-def whole(reserve: Reserve) -> bool:
+def has_all_pairs(reserve: Reserve) -> bool:
     """Return True if there are no pairs behind the floor."""
     return bool(reserve.fields[FLOOR_OLDER] < 0)
 
@@ -368,15 +412,23 @@ def remove(reserve: Reserve, first: int, gone: int) -> None:
         find_oldest(reserve)
 
 
+class Rank(NamedTuple):
+    """Where a pair ranks."""
+
+    score: float
+    older: int
+    newer: int
+
+
 @inner
-def rescan(
-    scoring: Scoring, settings: Settings, objects: Objects, offset: int, layout: Layout, which: int, worst: float, done: int, x: int,
-    after_score: float, after_older: int, after_newer: int, limit: int, reserve: Reserve, buffers: Rescan, work: I64,
-) -> None:  # fmt: skip
+def rescan(scene: Scene, done: int, x: int, after: Rank, limit: int, reserve: Reserve) -> None:
     """Score ``x`` with every older object: pairs that rank after the given one enter the reserve, or make the bound of ``x``.
 
     ``done``: the number of deletions that have happened.
     """
+    scoring, settings, objects, offset, layout, which, buffers = (
+        scene.scoring, scene.settings, scene.objects, scene.offset, scene.layout, scene.which, scene.buffers,
+    )  # fmt: skip
     position = x + offset
     side, newer = side_of(settings, objects, position), 2 * x
     deletion = objects.integers[layout.integer_row + layout.reserves]
@@ -395,11 +447,11 @@ def rescan(
             score_as_b(objects.floats, objects.integers, low + offset, high + offset, floats, integers, scoring.pool, scores)
         else:
             score_as_a(objects.floats, objects.integers, low + offset, high + offset, floats, integers, scoring.pool, scores)
-        work[SCORED] += high - low
+        scene.work[SCORED] += high - low
         for older in range(high - 1, low - 1, -1):
             score = scores[older - low]
-            alive = score <= worst and deletion[older + offset] >= done
-            if alive and ranks_before(after_score, after_older, after_newer, score, older, newer):
+            alive = score <= scene.worst and deletion[older + offset] >= done
+            if alive and ranks_before(after.score, after.older, after.newer, score, older, newer):
                 take_in(objects, offset, layout, which, reserve, limit, score, older, newer)
         high = low
 
@@ -418,22 +470,19 @@ def nearest_bounds(
 
 
 @maker
-def fill_again(
-    scoring: Scoring, settings: Settings, objects: Objects, offset: int, layout: Layout, which: int, worst: float, done: int, arrived: int,
-    reserve: Reserve, buffers: Rescan, work: I64,
-) -> Reserve:  # fmt: skip
+def fill_again(scene: Scene, done: int, arrived: int, reserve: Reserve) -> Reserve:
     """Raise the floor, so that more pairs are in the reserve, if there are more; return the (perhaps new) reserve.
 
     If n pairs are missing, the new floor is the n-th best bound of an object. The objects with this bound or a better one are scored again,
     O(objects) for each.
     """
-    fields = reserve.fields
-    work[REFILLS] += 1
+    objects, offset, layout, which, fields = scene.objects, scene.offset, scene.layout, scene.which, reserve.fields
+    scene.work[REFILLS] += 1
     limit = max(limit_of(layout, reserve), 4 * fields[LENGTH])
     reserve = with_room(reserve, limit)
     best = new_pairs(max(1, max(layout.target, 2 * fields[LENGTH]) - fields[LENGTH]))
     found = nearest_bounds(objects, offset, layout, which, reserve, done, arrived, best)
-    after_score, after_older, after_newer = reserve.floor[0], fields[FLOOR_OLDER], fields[FLOOR_NEWER]
+    after = Rank(reserve.floor[0], fields[FLOOR_OLDER], fields[FLOOR_NEWER])
     # The bounds of a restored state may rank before the floor: it is not lowered to one, and their objects are scored again all the same.
     if found < len(best.score):
         reserve.floor[0], fields[FLOOR_OLDER], fields[FLOOR_NEWER] = np.inf, -1, -1
@@ -444,42 +493,8 @@ def fill_again(
     for x in range(fields[FIRST] + 1, arrived):
         position = x + offset
         if olders[position] >= 0 and deletion[position] >= done and above_floor(reserve, scores[position], olders[position], 2 * x):
-            rescan(
-                scoring, settings, objects, offset, layout, which, worst, done, x, after_score, after_older, after_newer, limit, reserve,
-                buffers, work,
-            )  # fmt: skip
+            rescan(scene, done, x, after, limit, reserve)
     return reserve
-
-
-class Scene(NamedTuple):
-    """The tables that the events of one key and reserve read and change."""
-
-    scoring: Scoring
-    settings: Settings
-    layout: Layout
-    queries: Queries
-    of_query: I64
-    """int64 (queries,): the reserve of each query."""
-    objects: Objects
-    key: int
-    which: int
-    """The number of the reserve's window."""
-    window_count: int
-    """Objects of the window, or ``UNBOUNDED``."""
-    window_micros: int
-    """Microseconds of the window, or ``UNBOUNDED``."""
-    worst: float
-    """The largest score."""
-    offset: int
-    """An object of seq s is at place s + offset of the arena."""
-    marks_first: int
-    """The object of place 0 of ``marks``."""
-    marks: I64
-    """int64 (objects,): zeros; (0,) without a cap per object."""
-    progress: Progress
-    results: Results
-    buffers: Rescan
-    work: I64
 
 
 @inner
@@ -492,7 +507,7 @@ def move_on(scene: Scene, reserve: Reserve, arrived: int, instant: int) -> None:
 
 
 @maker
-def settle(
+def update_results(
     scene: Scene, at: int, arriving: int, deleted: int, arrived: int, done: int, reserve: Reserve, changes: ChangeBuffer
 ) -> tuple[Reserve, ChangeBuffer]:  # fmt: skip
     """Bring the results up to date after the event at an instant.
@@ -500,19 +515,13 @@ def settle(
     ``arriving``, ``deleted``: the object that arrives or is deleted, or -1. ``arrived`` objects have come, and ``done`` deletions.
     """
     fields = reserve.fields
-    if not unsettled(reserve):
+    if not may_change_results(reserve):
         return reserve, changes
-    layout, queries, of_query, which, results = scene.layout, scene.queries, scene.of_query, scene.which, scene.results
-    keep_before(queries, of_query, which, results)
-    while take_all(layout, queries, of_query, which, reserve, scene.marks, scene.marks_first, results) and not whole(reserve):
-        reserve = fill_again(
-            scene.scoring, scene.settings, scene.objects, scene.offset, layout, which, scene.worst, done, arrived, reserve, scene.buffers,
-            scene.work,
-        )  # fmt: skip
-    rows = ensure_capacity(changes.rows, changes.written, 2 * queries.k.sum())
-    written = write_changes(
-        queries, of_query, which, scene.key, at, fields[FIRST], arriving, deleted, scene.progress, results, rows, changes.written
-    )  # fmt: skip
+    keep_before(scene)
+    while take_all(scene, reserve) and not has_all_pairs(reserve):
+        reserve = fill_again(scene, done, arrived, reserve)
+    rows = ensure_capacity(changes.rows, changes.written, 2 * scene.queries.k.sum())
+    written = write_changes(scene, at, fields[FIRST], arriving, deleted, rows, changes.written)
     return reserve, ChangeBuffer(rows, written)
 
 
@@ -524,9 +533,7 @@ def boundaries(scene: Scene, before: int, arrived: int, reserve: Reserve, change
         if scene.of_query[query] == scene.which and scene.progress.due[query, scene.key] < before:
             move_on(scene, reserve, arrived, scene.progress.due[query, scene.key])
             rows = ensure_capacity(rows, written, 2 * scene.queries.k[query])
-            written = write_boundary(
-                query, scene.key, reserve.fields[FIRST], scene.queries, scene.progress, scene.results, rows, written
-            )  # fmt: skip
+            written = write_boundary(scene, query, reserve.fields[FIRST], rows, written)
     return ChangeBuffer(rows, written)
 
 
@@ -542,14 +549,14 @@ def expire(scene: Scene, instant: int, arrived: int, done: int, reserve: Reserve
         move_on(scene, reserve, arrived, at)
         fields[TOUCHED] = NEVER
         remove(reserve, fields[FIRST], -1)
-        reserve, changes = settle(scene, at, -1, -1, arrived, done, reserve, changes)
+        reserve, changes = update_results(scene, at, -1, -1, arrived, done, reserve, changes)
     changes = boundaries(scene, instant, arrived, reserve, changes)
     move_on(scene, reserve, arrived, instant)
     return reserve, changes
 
 
 @inner
-def unsettled(reserve: Reserve) -> bool:
+def may_change_results(reserve: Reserve) -> bool:
     """Return True if the present event may have changed a result."""
     fields = reserve.fields
     return bool(fields[TOUCHED] < fields[DEPTH] or (fields[TOUCHED] < NEVER and fields[SHORT] > 0))
@@ -557,7 +564,7 @@ def unsettled(reserve: Reserve) -> bool:
 
 @inner
 def arrive_alone(scene: Scene, seq: int, found: Found, first_row: int, end_row: int, reserve: Reserve) -> bool:
-    """Process an arrival up to ``settle`` in the usual case; return False, with nothing done, in any other.
+    """Process an arrival up to ``update_results`` in the usual case; return False, with nothing done, in any other.
 
     In the usual case no expiry by time and no boundary comes before it, the partners that were found are enough, and there is room.
     """
@@ -585,7 +592,7 @@ def arrive_alone(scene: Scene, seq: int, found: Found, first_row: int, end_row: 
 
 @maker
 def arrive_fully(scene: Scene, seq: int, found: Found, first_row: int, end_row: int, done: int, reserve: Reserve) -> Reserve:
-    """Process an arrival, whose best older partners are in the rows from ``first_row`` on, up to ``settle``."""
+    """Process an arrival, whose best older partners are in the rows from ``first_row`` on, up to ``update_results``."""
     fields, layout, objects, which = reserve.fields, scene.layout, scene.objects, scene.which
     fields[TOUCHED] = NEVER
     fields[FIRST] = max(fields[FIRST], seq + 1 - scene.window_count)
@@ -601,10 +608,7 @@ def arrive_fully(scene: Scene, seq: int, found: Found, first_row: int, end_row: 
     if inside == layout.partners:
         last = end_row - 1
         scene.work[FOUND] += 1
-        rescan(
-            scene.scoring, scene.settings, objects, scene.offset, layout, which, scene.worst, done, seq, found.score[last],
-            found.older[last], found.newer[last], limit, reserve, scene.buffers, scene.work,
-        )  # fmt: skip
+        rescan(scene, done, seq, Rank(found.score[last], found.older[last], found.newer[last]), limit, reserve)
     return reserve
 
 
@@ -623,9 +627,7 @@ def load(scene: Scene, reserves: Reserves, number: int, arena: Skyband, first: i
     fields[LENGTH], fields[TOUCHED], fields[FIRST] = length, NEVER, first
     remove(reserve, first, -1)
     find_oldest(reserve)
-    take_all(
-        scene.layout, scene.queries, scene.of_query, scene.which, reserve, scene.marks, scene.marks_first, scene.results
-    )  # fmt: skip
+    take_all(scene, reserve)
     return reserve
 
 
@@ -649,20 +651,29 @@ def note_wakes(scene: Scene, history: History) -> None:
             note_wake(query, scene.key, scene.window_micros, olders, results.length[query], history, scene.progress)
 
 
+class Events(NamedTuple):
+    """What happens in an ``advance`` beside the arrivals, and what was found of these."""
+
+    deleted: DeletionRows
+    found: Found
+
+
 @maker
-def replay_events(scene: Scene, g: int, first_new: int, next_seq: int, until: int, deleted: DeletionRows, found: Found, reserve: Reserve,
-           changes: ChangeBuffer) -> tuple[Reserve, ChangeBuffer]:  # fmt: skip
-    """Process all events of a key and reserve before ``until``."""
-    seq, done, row = first_new, deleted.start[g], found.start[g]
+def replay_events(
+    scene: Scene, g: int, advance: Advance, next_seq: int, events: Events, reserve: Reserve, changes: ChangeBuffer
+) -> tuple[Reserve, ChangeBuffer]:  # fmt: skip
+    """Process all events of the ``g``-th key of ``advance`` and a reserve."""
+    deleted, found, until = events.deleted, events.found, advance.until
+    seq, done, row = advance.first_new[g], deleted.start[g], found.start[g]
     while seq < next_seq or done < deleted.start[g + 1]:
         if done < deleted.start[g + 1] and deleted.before[done] <= seq:
             gone, at = deleted.seq[done], deleted.time[done]
             reserve, changes = expire(scene, at, seq, done, reserve, changes)
             done += 1
-            mark_deleted(scene.queries, scene.of_query, scene.which, scene.key, gone, scene.progress, scene.results)
+            mark_deleted(scene, gone)
             reserve.fields[TOUCHED] = NEVER
             remove(reserve, reserve.fields[FIRST], gone)
-            reserve, changes = settle(scene, at, -1, gone, seq, done, reserve, changes)
+            reserve, changes = update_results(scene, at, -1, gone, seq, done, reserve, changes)
             continue
         while row < found.start[g + 1] and (found.newer[row] >> 1 < seq or found.reserve[row] < scene.which):
             row += 1
@@ -673,32 +684,44 @@ def replay_events(scene: Scene, g: int, first_new: int, next_seq: int, until: in
         if not arrive_alone(scene, seq, found, row, end, reserve):
             reserve, changes = expire(scene, at, seq, done, reserve, changes)
             reserve = arrive_fully(scene, seq, found, row, end, done, reserve)
-        if unsettled(reserve):
+        if may_change_results(reserve):
             move_on(scene, reserve, seq + 1, at)
-            reserve, changes = settle(scene, at, seq, -1, seq + 1, done, reserve, changes)
+            reserve, changes = update_results(scene, at, seq, -1, seq + 1, done, reserve, changes)
         row = end
         seq += 1
     reserve, changes = expire(scene, until - 1, next_seq, done, reserve, changes)
     return reserve, boundaries(scene, until, next_seq, reserve, changes)
 
 
+class ReserveTask(NamedTuple):
+    """What the driver takes besides a task."""
+
+    layout: Layout
+    windows: PartnerQueries
+    """Those of the reserves."""
+    reserves: Reserves
+    gone: I64
+    """int64 (keys, shown pairs): as ``Results.gone``."""
+    events: Events
+
+
 def drive(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], settings: Settings, layout: Layout, windows: PartnerQueries,
-    queries: Queries, keys: I64, objects: Objects, reserves: Reserves, progress: Progress, gone: I64, advance: Advance,
-    deleted: DeletionRows, found: Found, work: I64,
+    bound_as_a: Callable[..., None], bound_as_b: Callable[..., None], task: Task, more: ReserveTask,
 ) -> tuple[ChangeRows, int, Skyband, int]:  # fmt: skip
-    """Process all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
+    """Process all events of a task; the functions are those of ``Scoring``.
 
-    ``windows``: those of the reserves. Return change rows and their number, and the reserves' (perhaps new) arena and its end. Writes to
-    ``reserves``, ``progress``, ``gone`` (see ``Results``), the bounds of objects and ``work`` (int64 (COUNTERS,)).
+    The task's skybands are the arena of reserves. Return change rows and their number, and the (perhaps new) arena and its end. Writes to
+    ``reserves``, ``progress``, ``gone``, the bounds of objects and ``work``.
     """
+    settings, queries, progress, advance, work = task.settings, task.queries, task.progress, task.advance, task.work
+    keys, objects, pairs, end = task.bucket.keys, task.bucket.objects, task.bucket.skyband, task.bucket.skyband_end
+    layout, windows, reserves = more.layout, more.windows, more.reserves
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b, bound_as_a, bound_as_b, objects.pool)
-    changes, results, reserve = no_changes(), no_results(queries, gone), new_reserve(256)
-    pairs, end = reserves.pairs, reserves.end
+    changes, results, reserve = no_changes(), no_results(queries, more.gone), new_reserve(256)
     buffers = Rescan(np.empty(RANGE), np.empty(layout.float_row), np.empty(layout.integer_row, np.int64))
     for g in range(len(advance.keys)):
-        key, first_new = advance.keys[g], advance.first_new[g]
+        key = advance.keys[g]
         history, offset = history_of(keys, key, objects.times), keys[key, REGION_START] - keys[key, FIRST_STORED]
         marks = np.zeros(keys[key, NEXT_SEQ] - keys[key, FIRST_STORED] if layout.max_per_object > 0 else 0, np.int64)
         for which in range(layout.reserves):
@@ -707,11 +730,216 @@ def drive(
                 scoring, settings, layout, queries, reserves.of_query, objects, key, which, count, micros, windows.worst_score[which],
                 offset, keys[key, FIRST_STORED], marks, progress, results, buffers, work,
             )  # fmt: skip
-            first = alive_from(history, first_new, advance.since - 1, count, micros)
+            first = alive_from(history, advance.first_new[g], advance.since - 1, count, micros)
             reserve = load(scene, reserves, number, pairs, first, reserve)
-            reserve, changes = replay_events(
-                scene, g, first_new, keys[key, NEXT_SEQ], advance.until, deleted, found, reserve, changes
-            )  # fmt: skip
+            reserve, changes = replay_events(scene, g, advance, keys[key, NEXT_SEQ], more.events, reserve, changes)
             pairs, end = save(reserves, number, reserve, pairs, end)
             note_wakes(scene, history)
     return changes.rows, changes.written, pairs, end
+
+
+# The logic.
+
+
+PARTNERS: Final = 4
+"""The number of best older partners that are found for every arrival. More than these are seldom in the reserve."""
+DELETION_ROW: Final = -2
+"""The row of ``Objects.integers`` with the number of an object's deletion (``Layout.integer_row``)."""
+
+
+@cache
+def driver() -> Callable[..., Any]:
+    """Return ``drive``, compiled once for all scoring expressions: its signature is the types of its tables."""
+    if not jit.HAVE_NUMBA:
+        return drive
+    from numba import typeof
+
+    none = np.empty(0, np.int64)
+    events = Events(DeletionRows(none, none, none, none), Found(none, none, none, none, np.empty(0)))
+    windows = PartnerQueries(none, none, none, np.empty(0))
+    more = ReserveTask(Layout(0, 0, 0, 0, 0, 0, 0), windows, no_reserves(0), np.empty((0, 0), np.int64), events)
+    signature = (count_type(), score_type(), count_type(), score_type(), bound_type(), bound_type(), *map(typeof, (no_task(), more)))
+    compiled: Callable[..., Any] = jit.jit(signature)(drive)
+    return compiled
+
+
+def no_reserves(number: int) -> Reserves:
+    """Return reserves without pairs, and without pairs behind their floors."""
+    return Reserves(np.zeros((number, KEY_COLUMNS), np.int64), np.full(number, np.inf), np.full((number, 2), -1), np.empty(0, np.int64))
+
+
+class ReserveLogic(PairRowsLogic):
+    """About N vectorised scores per arrival, and after deletions for each object whose other pairs may have become good enough."""
+
+    def __init__(self, configuration: TopKPairsConfiguration, max_per_object: int, state: State | None) -> None:
+        self.scored, self.max_per_object = configuration, max_per_object
+        queries, window = configuration.queries, configuration.window
+        ends = list(dict.fromkeys(q.window.within(window) for q in queries))
+        worst = [max(configuration.worst_score(q) for q in queries if q.window.within(window) == w) for w in ends]
+        bounds = Marks(tuple(f"$bound{i}" for i in range(len(ends))), (*(f"$bounded{i}" for i in range(len(ends))), "$deletion", UNTIL))
+        self.search = ScoredPartnerSearch(configuration, [PartnerQuery(PARTNERS, w, s) for w, s in zip(ends, worst, strict=True)], bounds)
+        self.layout = Layout(
+            (1 + SPARE[0]) * configuration.keep_k + SPARE[1], MOST, max_per_object, PARTNERS, len(configuration.kernel.float_names),
+            len(configuration.kernel.int_names), len(ends),
+        )  # fmt: skip
+        of_query = np.array([ends.index(q.window.within(window)) for q in queries], np.int64)
+        self.reserves = no_reserves(0)._replace(of_query=of_query)
+        self.gone = np.zeros((0, sum(q.k for q in queries if q.every_micros)), np.int64)
+        """1 for a pair shown at the last boundary (``Progress.shown_score``) with an object deleted since; (keys, shown pairs)."""
+        super().__init__(configuration, state)
+        self.settings = self.search.settings
+
+    def _windows(self) -> Windows:
+        return self.search.windows
+
+    def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
+        raise NotImplementedError("a logic with reserves has no skyband")
+
+    def _grow(self, keys: int) -> None:
+        more = max(0, keys - len(self.windows.keys))
+        super()._grow(keys)
+        if more:
+            new, old = no_reserves(more * self.layout.reserves), self.reserves
+            self.reserves = old._replace(
+                regions=np.concatenate([old.regions, new.regions]), floor_score=np.concatenate([old.floor_score, new.floor_score]),
+                floor_pair=np.concatenate([old.floor_pair, new.floor_pair]),
+            )  # fmt: skip
+            self.gone = np.concatenate([self.gone, np.zeros((more, self.gone.shape[1]), np.int64)])
+
+    def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        """Process every event < ``until``: a search for the best partners of every arrival, then one kernel call for all events."""
+        since, due = self.until, self._due(until)
+        self.until = max(since, until)
+        if not len(arrivals) and not len(due):
+            return Changes.empty(2)
+        if len(arrivals):
+            self._grow(int(arrivals.key[-1]) + 1)
+        objects, deletions = self.search.split(arrivals)
+        if len(objects):
+            self._count_unusable(objects)
+            mine, firsts, found = self.search.find(objects, deletions, since, until)
+        else:
+            self.search.delete(deletions)
+            none = np.empty(0, np.int64)
+            mine, firsts, found = none, none, FoundPairs(none, none, none, none, np.empty(0))
+        keys = np.unique(np.concatenate([mine, deletions.key, due]))
+        advance = self._advance_of(keys, mine, firsts, since, until)
+        self.windows.set_integers(DELETION_ROW, deletions.key, deletions.seq, np.arange(len(deletions.key)))
+        events = Events(deletion_rows(deletions, keys), Found(starts(found.key, keys), found.query, found.older, found.newer, found.score))
+        bucket = Bucket(self.windows.keys, self.windows.objects, self.skybands, self.skybands_end)
+        rows, written, self.skybands, self.skybands_end = driver()(
+            *self.scored.functions(False), self._task(bucket, advance),
+            ReserveTask(self.layout, self.search.queries, self.reserves, self.gone, events),
+        )  # fmt: skip
+        self.windows.set_integers(DELETION_ROW, deletions.key, deletions.seq, -1)
+        return self._changes(ChangeRows(rows.fields[:written], rows.score[:written]))
+
+    def checkpoint(self) -> dict[str, AnyArray]:
+        """Return the reserves, next seqs, steps, due boundaries, shown lists and deletions. Bounds are found again when they are needed."""
+        number, at = self._pairs()
+        pairs = self.skybands
+        windows = self.layout.reserves
+        return {
+            "until": np.array([self.until], np.int64), "next": self.windows.keys[:, NEXT_SEQ].copy(),
+            "sky_key": number // windows, "sky_window": number % windows, "sky_score": pairs.score[at], "sky_older": pairs.older[at],
+            "sky_newer": pairs.newer[at], "floor_score": self.reserves.floor_score.reshape(-1, windows).copy(),
+            "floor_older": self.reserves.floor_pair[:, 0].reshape(-1, windows).copy(),
+            "floor_newer": self.reserves.floor_pair[:, 1].reshape(-1, windows).copy(),
+            **self._saved_progress(), "gone": self.gone.copy(),
+            **self.search.saved(self.until),
+        }  # fmt: skip
+
+    def _pairs(self) -> tuple[I64, I64]:
+        """Return (number of the reserve, place in the arena) of every pair whose older object is alive."""
+        windows = self.layout.reserves
+        number, at = places_of(self.reserves.regions)
+        alive = self.windows.alive(number // windows, self.skybands.older[at], self.configuration.window, self.until)
+        return number[alive], at[alive]
+
+    def _restore(self, state: State) -> None:
+        a = state.arrays
+        self._grow(len(a["next"]))
+        self.search.restore(state.rows, a, self.until)
+        _, at = self.windows.stored()
+        integers = self.windows.objects.integers
+        integers[DELETION_ROW, at[integers[self.windows.until_row, at] < NEVER]] = -1
+        self.until = int(a["until"][0])
+        self._restore_progress(a)
+        self.gone = np.array(a["gone"], np.int64)
+        number = np.asarray(a["sky_key"], np.int64) * self.layout.reserves + np.asarray(a["sky_window"], np.int64)
+        order = np.argsort(number, kind="stable")
+        score = np.asarray(a["sky_score"], np.float64)[order]
+        older, newer = (np.asarray(a[name], np.int64)[order] for name in ("sky_older", "sky_newer"))
+        lay_out(self.reserves.regions, number)
+        floors = np.stack([np.asarray(a[name], np.int64).ravel() for name in ("floor_older", "floor_newer")], axis=1)
+        self.reserves = self.reserves._replace(
+            floor_score=np.array(a["floor_score"], np.float64).ravel(), floor_pair=np.ascontiguousarray(floors)
+        )
+        self.skybands, self.skybands_end = Skyband(score, older, newer, score.copy()), len(score)
+        self._bound_restored()
+
+    def _bound_restored(self) -> None:
+        """Bound the pairs of all objects by the floors."""
+        key, at = self.windows.stored()
+        for w in range(self.layout.reserves):
+            number = key * self.layout.reserves + w
+            self.windows.objects.floats[self.layout.float_row + w, at] = self.reserves.floor_score[number]
+            self.windows.objects.integers[self.layout.integer_row + w, at] = self.reserves.floor_pair[number, 0]
+
+    def skyband(self) -> Items:
+        """Return nothing: any pair can come back."""
+        return Items(np.empty(0, np.int64), np.empty((0, 2), np.int64), np.empty(0, np.float64))
+
+    def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
+        """Return the best k <= K pairs of any window n <= N within the query's score bounds, in rank order. O(objects^2): by definition."""
+        if not 1 <= k <= self.scored.keep_k:
+            raise ValueError(f"k = {k}: this state answers 1 to {self.scored.keep_k}")
+        check_window(window, self.scored.window, "snapshot")
+        found = [] if not 0 <= key < len(self.windows.keys) else self._ranked(key, window, float(self.queries.worst[query]))
+        taken: list[tuple[float, int, int]] = []
+        uses: dict[int, int] = {}
+        for score, older, newer in found:
+            mine = (-older, (-newer) >> 1)
+            if len(taken) < k and all(uses.get(seq, 0) < (self.max_per_object or k) for seq in mine):
+                taken.append((score, -older, -newer))
+                uses |= {seq: uses.get(seq, 0) + 1 for seq in mine}
+        older_, newer_ = (np.array([t[i] for t in taken], np.int64) for i in (1, 2))
+        return Items(
+            np.full(len(taken), key, np.int64), self._items(older_, newer_), self._external(np.array([t[0] for t in taken], float))
+        )
+
+    def _ranked(self, key: int, window: Window, worst: float) -> list[tuple[float, int, int]]:
+        """Return (score, -older, -newer) of all pairs of a key in rank order."""
+        table, objects, settings = self.windows.keys, self.search.attributes(), self.settings
+        offset = int(table[key, REGION_START] - table[key, FIRST_STORED])
+        seqs = np.arange(table[key, FIRST_STORED], table[key, NEXT_SEQ])
+        seqs = seqs[self.windows.alive(np.full(len(seqs), key), seqs, window, self.until)]
+        seqs = seqs[self.windows.objects.integers[self.windows.until_row, seqs + offset] == NEVER]
+        _, as_a, _, as_b, *_ = self.scored.functions(False)
+        found = []
+        for x in seqs.tolist():
+            code = objects.integers[settings.side_row, x + offset] if settings.side_row >= 0 else settings.code_b
+            if seqs[0] < x and code in (settings.code_a, settings.code_b):
+                is_a, first = settings.side_row >= 0 and code == settings.code_a, int(seqs[0])
+                scores = np.empty(x - first)
+                own = (np.ascontiguousarray(part[:, x + offset]) for part in (objects.floats, objects.integers))
+                (as_a if is_a else as_b)(objects.floats, objects.integers, first + offset, x + offset, *own, objects.pool, scores)
+                older = seqs[seqs < x]
+                found += [
+                    (s, -o, -(2 * x + is_a)) for s, o in zip(scores[older - first].tolist(), older.tolist(), strict=True) if s <= worst
+                ]
+        return sorted(found)
+
+    def _unusable(self, arrivals: Arrivals) -> AnyArray:
+        return self.scored.unusable(arrivals)
+
+    def _external(self, score: F64) -> F64:
+        return self.scored.external(score)
+
+    def _work_done(self) -> dict[str, int]:
+        """Pairs scored and skipped, partners found, arrivals of which they were too few, and how often reserves were filled again."""
+        found, own = self.search.counters(0), super()._work_done()
+        return {
+            "scored": found["scored"] + own["scored"], "skipped": found["skipped"], "candidates": found["candidates"],
+            "rescans": own["candidates"], "refills": own["refills"],
+        }  # fmt: skip
